@@ -1,0 +1,1 @@
+"""The vocabulary: errors, neighbouring relations, guarantees, events, and exact numbers. Imports nothing of Tacit."""

@@ -1,0 +1,96 @@
+"""Everything Tacit raises on purpose.
+
+::
+
+    TacitError
+    ├── InputError        input       a value given by the caller cannot be used; names the parameter
+    ├── QueryError        query       a question cannot be answered privately as written
+    ├── BudgetError       budget      the account does not allow the charge
+    ├── AccessError       access      the caller may not do this, or the thing does not exist
+    ├── AccountingError   accounting  no sound privacy statement can be made of the request
+    ├── EngineError       engine      the database failed; opaque to analysts
+    └── InternalError     internal    Tacit found itself in a state that must not occur; opaque to analysts
+
+The class says who has to act, the ``code`` is stable and may be matched on, the message is for people: it names
+the parameter or column, the rule it broke, and what to write instead.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AccessError",
+    "AccountingError",
+    "BudgetError",
+    "EngineError",
+    "InputError",
+    "InternalError",
+    "QueryError",
+    "TacitError",
+]
+
+
+class TacitError(Exception):
+    """The root of the tree; catch this to catch everything Tacit raises on purpose."""
+
+    code: ClassVar[str] = "tacit"
+    #: Whether the text may quote things that an analyst must not see (see G2 and G6 of the promise).
+    opaque: ClassVar[bool] = False
+
+
+class InputError(TacitError, ValueError):
+    """A value given by the caller cannot be used.
+
+    Args:
+        parameter: the name of the argument, as the caller wrote it.
+        problem: what is wrong with it and what to write instead.
+    """
+
+    code = "input"
+
+    def __init__(self, parameter: str, problem: str) -> None:
+        super().__init__(parameter, problem)
+        self.parameter = parameter
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.parameter}: {self.problem}"
+
+
+class QueryError(TacitError):
+    """A question cannot be answered privately as it is written."""
+
+    code = "query"
+
+
+class BudgetError(TacitError):
+    """The account does not allow the charge."""
+
+    code = "budget"
+
+
+class AccessError(TacitError):
+    """The caller may not do this, or the thing does not exist; the two are not told apart."""
+
+    code = "access"
+
+
+class AccountingError(TacitError):
+    """No sound privacy statement can be made of what was asked."""
+
+    code = "accounting"
+
+
+class EngineError(TacitError):
+    """The database failed. Its words may quote data, so analysts see an id only."""
+
+    code = "engine"
+    opaque = True
+
+
+class InternalError(TacitError):
+    """Tacit found itself in a state that must not occur, and stopped."""
+
+    code = "internal"
+    opaque = True

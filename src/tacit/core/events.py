@@ -1,0 +1,345 @@
+"""What was released, written down: frozen descriptions that stand between mechanisms and accountants.
+
+A mechanism says what it does by an event; an accountant reads events and never sees a mechanism. The classes are
+append-only: a field is never renamed or given another meaning, because ledgers and receipts keep events for good.
+
+:func:`event_to_json` and :func:`event_from_json` give the stable text form. Numbers are written as exact text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact,
+    exact_nonnegative,
+    exact_positive,
+    exact_probability,
+)
+from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+
+__all__ = [
+    "ApproxEvent",
+    "ComposedEvent",
+    "DiscreteGaussianEvent",
+    "DiscreteLaplaceEvent",
+    "Event",
+    "ExponentialEvent",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "NoEvent",
+    "ParallelEvent",
+    "PoissonSampledEvent",
+    "PureEvent",
+    "RandomizedResponseEvent",
+    "RepeatedEvent",
+    "ZCDPEvent",
+    "event_from_json",
+    "event_to_json",
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """The root: something was released under a neighbouring relation."""
+
+    relation: Relation = field(default=ADD_REMOVE, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._fix(relation=as_relation(self.relation))
+
+    def _fix(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
+class NoEvent(Event):
+    """Nothing that depends on data was released; it costs nothing."""
+
+
+@dataclass(frozen=True)
+class PureEvent(Event):
+    """Something ε-DP of which nothing more is known; ``mechanism`` is a label for people."""
+
+    epsilon: Fraction
+    mechanism: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(epsilon=exact_nonnegative(self.epsilon, "epsilon"))
+
+
+@dataclass(frozen=True)
+class ApproxEvent(Event):
+    """Something (ε, δ)-DP of which nothing more is known."""
+
+    epsilon: Fraction
+    delta: Fraction
+    mechanism: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(
+            epsilon=exact_nonnegative(self.epsilon, "epsilon"),
+            delta=exact_probability(self.delta, "delta", zero=True, one=True),
+        )
+
+
+@dataclass(frozen=True)
+class ZCDPEvent(Event):
+    """Something δ-approximately ρ-zCDP of which nothing more is known."""
+
+    rho: Fraction
+    delta: Fraction = Fraction(0)
+    mechanism: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(
+            rho=exact_nonnegative(self.rho, "rho"),
+            delta=exact_probability(self.delta, "delta", zero=True, one=True),
+        )
+
+
+@dataclass(frozen=True)
+class _ScaledNoise(Event):
+    def _fix_pair(self, noise: str, sensitivity: str) -> None:
+        self._fix(
+            **{
+                noise: exact_positive(getattr(self, noise), noise),
+                sensitivity: exact_nonnegative(getattr(self, sensitivity), sensitivity),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class LaplaceEvent(_ScaledNoise):
+    """Continuous Laplace noise of ``scale`` on numbers that move by at most ``l1_sensitivity``.
+
+    In one dimension the whole privacy profile is known. In several, only that of the worst split is used.
+    """
+
+    scale: Fraction
+    l1_sensitivity: Fraction
+    dimension: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix_pair("scale", "l1_sensitivity")
+        check_count(self.dimension, "dimension")
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceEvent(_ScaledNoise):
+    """Discrete Laplace noise of ``scale`` on integers that move by at most the integer ``l1_sensitivity``."""
+
+    scale: Fraction
+    l1_sensitivity: Fraction
+    dimension: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix_pair("scale", "l1_sensitivity")
+        _check_integer(self.l1_sensitivity, "l1_sensitivity")
+        check_count(self.dimension, "dimension")
+
+
+@dataclass(frozen=True)
+class GaussianEvent(_ScaledNoise):
+    """Continuous Gaussian noise of standard deviation ``sigma`` on vectors that move by at most ``l2_sensitivity``."""
+
+    sigma: Fraction
+    l2_sensitivity: Fraction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix_pair("sigma", "l2_sensitivity")
+
+
+@dataclass(frozen=True)
+class DiscreteGaussianEvent(_ScaledNoise):
+    """Discrete Gaussian noise with parameter ``sigma2`` = σ² on integer vectors that move by at most √``l2_squared``.
+
+    Squares are stored because they are exact: the l2 norm of an integer vector is the root of an integer.
+    """
+
+    sigma2: Fraction
+    l2_squared: Fraction
+    dimension: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix_pair("sigma2", "l2_squared")
+        _check_integer(self.l2_squared, "l2_squared")
+        check_count(self.dimension, "dimension")
+
+
+@dataclass(frozen=True)
+class RandomizedResponseEvent(Event):
+    """One of ``categories`` answers: the true one with probability ``truth``, each other equally likely."""
+
+    truth: Fraction
+    categories: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(truth=exact_probability(self.truth, "truth"))
+        check_count(self.categories, "categories", minimum=2)
+
+
+@dataclass(frozen=True)
+class ExponentialEvent(Event):
+    """The exponential mechanism: ε-DP and of ε-bounded range, which permute-and-flip and noisy max are not."""
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(epsilon=exact_nonnegative(self.epsilon, "epsilon"))
+
+
+@dataclass(frozen=True)
+class PoissonSampledEvent(Event):
+    """``event`` run on a secret sample that holds each unit independently with probability ``rate``."""
+
+    rate: Fraction
+    event: Event
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(rate=exact_probability(self.rate, "rate", zero=True, one=True))
+        _check_inside(self.event, self.relation)
+
+
+@dataclass(frozen=True)
+class RepeatedEvent(Event):
+    """``event``, ``count`` times, possibly adaptively."""
+
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(count=check_count(self.count, "count", minimum=0))
+        _check_inside(self.event, self.relation)
+
+
+@dataclass(frozen=True)
+class ComposedEvent(Event):
+    """All of ``events``, in order, on the same units."""
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(events=tuple(self.events))
+        for event in self.events:
+            _check_inside(event, self.relation)
+
+
+@dataclass(frozen=True)
+class ParallelEvent(Event):
+    """Each of ``events`` on its own part of a partition that was fixed without looking at the data.
+
+    Every unit lies in one part. Adding or removing a unit touches one part; replacing one may touch two.
+    """
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(events=tuple(self.events))
+        for event in self.events:
+            _check_inside(event, self.relation)
+
+
+def event_to_json(event: Event) -> str:
+    """The stable text form of an event: sorted keys, exact numbers as text, no spaces."""
+    return json.dumps(_to_plain(event), sort_keys=True, separators=(",", ":"))
+
+
+def event_from_json(text: str) -> Event:
+    """The event that :func:`event_to_json` wrote."""
+    try:
+        plain = json.loads(text)
+    except ValueError:
+        raise InputError("event", "is not JSON") from None
+    return _from_plain(plain)
+
+
+_KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        NoEvent,
+        PureEvent,
+        ApproxEvent,
+        ZCDPEvent,
+        LaplaceEvent,
+        DiscreteLaplaceEvent,
+        GaussianEvent,
+        DiscreteGaussianEvent,
+        RandomizedResponseEvent,
+        ExponentialEvent,
+        PoissonSampledEvent,
+        RepeatedEvent,
+        ComposedEvent,
+        ParallelEvent,
+    )
+}
+
+
+def _to_plain(value: object) -> object:
+    if isinstance(value, Event):
+        plain: dict[str, object] = {f.name: _to_plain(getattr(value, f.name)) for f in fields(value)}
+        return {"kind": type(value).__name__, "event": plain}
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Relation):
+        return value.value
+    if isinstance(value, tuple):
+        return [_to_plain(item) for item in value]
+    return value
+
+
+def _from_plain(plain: Any) -> Event:
+    if not isinstance(plain, dict) or set(plain) != {"kind", "event"} or not isinstance(plain["event"], dict):
+        raise InputError("event", "must be an object with the keys 'kind' and 'event'")
+    kind = _KINDS.get(plain["kind"])
+    if kind is None:
+        raise InputError("event", f"of unknown kind {plain['kind']!r}")
+    known = {f.name for f in fields(kind)}
+    if not set(plain["event"]) <= known:
+        raise InputError("event", f"{plain['kind']} has no field {sorted(set(plain['event']) - known)[0]!r}")
+    return kind(**{name: _field_from_plain(name, value) for name, value in plain["event"].items()})
+
+
+def _field_from_plain(name: str, value: Any) -> Any:
+    if name == "event":
+        return _from_plain(value)
+    if name == "events":
+        return tuple(_from_plain(item) for item in value)
+    if isinstance(value, str) and name not in ("relation", "mechanism"):
+        return exact(value, name)
+    return value
+
+
+def _check_integer(value: Number, parameter: str) -> None:
+    if exact(value, parameter).denominator != 1:
+        raise InputError(parameter, "must be a whole number: integers move by integers")
+
+
+def _check_inside(event: Event, relation: Relation) -> None:
+    if not isinstance(event, Event):
+        raise InputError("event", f"must be an event, not {type(event).__name__}")
+    if event.relation is not relation:
+        raise InputError(
+            "relation",
+            f"differs inside the event: {event.relation.value} within {relation.value}; state one for all",
+        )

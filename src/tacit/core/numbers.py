@@ -1,0 +1,244 @@
+"""Exact numbers in, and floats out only with a named rounding direction.
+
+Privacy parameters are rationals. ``"0.1"``, ``Decimal("0.1")``, ``Fraction(1, 10)`` and the float ``0.1`` all mean
+one tenth: a float stands for its shortest decimal text, because that is what the person typed.
+
+Transcendental functions are needed in two places, sampling and accounting, and in both an answer that is *nearly*
+right is wrong. :func:`exp_bounds`, :func:`log_bounds` and :func:`sqrt_bounds` therefore return two rationals that
+provably enclose the true value. They stand on :mod:`decimal`, whose ``exp``, ``ln`` and ``sqrt`` are documented to
+be correctly rounded, so one unit in the last place to either side is an enclosure.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Final, SupportsIndex
+
+from tacit.core.errors import AccountingError, InputError
+
+__all__ = [
+    "Number",
+    "check_count",
+    "exact",
+    "exact_nonnegative",
+    "exact_positive",
+    "exact_probability",
+    "exp_bounds",
+    "float_down",
+    "float_nearest",
+    "float_up",
+    "format_up",
+    "log_bounds",
+    "round_down",
+    "round_up",
+    "sqrt_bounds",
+]
+
+#: What a privacy parameter may be given as.
+Number = str | int | float | Fraction | Decimal
+
+#: Longest decimal text accepted for one number.
+MAX_TEXT: Final = 500
+#: Largest absolute decimal exponent accepted: 1e300 is already absurd for any parameter of privacy.
+MAX_EXPONENT: Final = 320
+#: Largest numerator or denominator, in bits.
+MAX_BITS: Final = 4096
+
+_MAX_DECIMAL_EXPONENT = 10**17
+_MAX_EXP_ARGUMENT = 10**6
+
+
+def exact(value: Number, parameter: str) -> Fraction:
+    """The rational that ``value`` means, or an :class:`InputError` that names ``parameter``."""
+    if isinstance(value, Fraction):
+        result = value
+    elif isinstance(value, str):
+        result = _from_text(value, parameter)
+    elif isinstance(value, Decimal):
+        result = _from_decimal(value, parameter)
+    elif isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        raise InputError(parameter, f"must be a number, not the truth value {value}")
+    elif isinstance(value, float):
+        # float() first: a numpy float64 is a float whose repr is not a number.
+        result = _from_decimal(Decimal(repr(float(value))), parameter)
+    elif isinstance(value, SupportsIndex):
+        result = Fraction(operator.index(value))
+    else:
+        raise InputError(
+            parameter,
+            f"must be a number (text such as '0.1', int, float, Fraction or Decimal), not {type(value).__name__}",
+        )
+    if max(result.numerator.bit_length(), result.denominator.bit_length()) > MAX_BITS:
+        raise InputError(parameter, f"has more than {MAX_BITS} bits; round it to a size that means something")
+    return result
+
+
+def exact_positive(value: Number, parameter: str) -> Fraction:
+    """As :func:`exact`, and greater than zero."""
+    result = exact(value, parameter)
+    if result <= 0:
+        raise InputError(parameter, f"must be greater than 0, got {_show(result)}")
+    return result
+
+
+def exact_nonnegative(value: Number, parameter: str) -> Fraction:
+    """As :func:`exact`, and not below zero."""
+    result = exact(value, parameter)
+    if result < 0:
+        raise InputError(parameter, f"must not be negative, got {_show(result)}")
+    return result
+
+
+def exact_probability(value: Number, parameter: str, *, zero: bool = False, one: bool = False) -> Fraction:
+    """As :func:`exact`, and strictly between 0 and 1; ``zero`` and ``one`` admit the ends."""
+    result = exact(value, parameter)
+    low = result >= 0 if zero else result > 0
+    high = result <= 1 if one else result < 1
+    if not (low and high):
+        left, right = "[" if zero else "(", "]" if one else ")"
+        raise InputError(parameter, f"must lie in {left}0, 1{right}, got {_show(result)}")
+    return result
+
+
+def check_count(value: SupportsIndex, parameter: str, *, minimum: int = 1, maximum: int = 10**12) -> int:
+    """A whole number of things, such as repetitions, bins or people."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise InputError(parameter, f"must be a whole number, not {type(value).__name__}")
+    result = operator.index(value)
+    if not minimum <= result <= maximum:
+        raise InputError(parameter, f"must be a whole number from {minimum} to {maximum}, got {result}")
+    return result
+
+
+def float_up(value: Fraction | int) -> float:
+    """The smallest float that is not below ``value``."""
+    nearest = float_nearest(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def float_down(value: Fraction | int) -> float:
+    """The largest float that is not above ``value``."""
+    nearest = float_nearest(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
+
+
+def float_nearest(value: Fraction | int) -> float:
+    """The float nearest to ``value``: for display and for first guesses, never for a bound.
+
+    Out of range becomes an infinity of the right sign, which the directed versions then pull back.
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def round_up(value: Fraction, digits: int = 18) -> Fraction:
+    """The smallest rational of ``digits`` significant decimals that is not below ``value``."""
+    return -round_down(-value, digits)
+
+
+def round_down(value: Fraction, digits: int = 18) -> Fraction:
+    """The largest rational of ``digits`` significant decimals that is not above ``value``."""
+    if value == 0:
+        return value
+    step = Fraction(10) ** (_decimal_exponent(abs(value)) - digits + 1)
+    return math.floor(value / step) * step
+
+
+def format_up(value: Fraction, digits: int = 6) -> str:
+    """Decimal text of ``value`` for people, rounded up so that a cost is never shown too small."""
+    rounded = value if _is_short_decimal(value, digits) else round_up(value, digits)
+    as_decimal = Context(prec=digits + 4).divide(Decimal(rounded.numerator), Decimal(rounded.denominator))
+    return f"{as_decimal.normalize():.{digits}g}" if as_decimal else "0"
+
+
+def exp_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
+    """Rationals ``(low, high)`` with ``low <= exp(value) <= high``, about ``digits`` decimals apart."""
+    if value == 0:
+        return Fraction(1), Fraction(1)
+    if value < -_MAX_EXP_ARGUMENT:
+        # Written out, the true value would fill memory with zeros; this power of two lies above it.
+        return Fraction(0), Fraction(1, 2**_MAX_EXP_ARGUMENT)
+    if value > _MAX_EXP_ARGUMENT:
+        raise AccountingError(f"exp({float_nearest(value):g}) is too large to write down")
+    context = _context(digits)
+    low, high = _decimal_bounds(value, digits)
+    return Fraction(context.next_minus(context.exp(low))), Fraction(context.next_plus(context.exp(high)))
+
+
+def log_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
+    """Rationals ``(low, high)`` with ``low <= ln(value) <= high``; ``value`` must be positive."""
+    if value == 1:
+        return Fraction(0), Fraction(0)
+    context = _context(digits)
+    low, high = _decimal_bounds(value, digits)
+    return Fraction(context.next_minus(context.ln(low))), Fraction(context.next_plus(context.ln(high)))
+
+
+def sqrt_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
+    """Rationals ``(low, high)`` with ``low <= sqrt(value) <= high``, equal where the root is rational."""
+    root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
+    if root * root == value:
+        return root, root
+    context = _context(digits)
+    low, high = _decimal_bounds(value, digits)
+    return Fraction(context.next_minus(context.sqrt(low))), Fraction(context.next_plus(context.sqrt(high)))
+
+
+def _decimal_bounds(value: Fraction, digits: int) -> tuple[Decimal, Decimal]:
+    context = _context(digits + 4)
+    quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return context.next_minus(quotient), context.next_plus(quotient)
+
+
+def _context(digits: int) -> Context:
+    return Context(
+        prec=digits,
+        rounding=ROUND_HALF_EVEN,
+        Emin=-_MAX_DECIMAL_EXPONENT,
+        Emax=_MAX_DECIMAL_EXPONENT,
+        traps=[InvalidOperation],
+    )
+
+
+def _from_text(text: str, parameter: str) -> Fraction:
+    if len(text) > MAX_TEXT:
+        raise InputError(parameter, f"is longer than {MAX_TEXT} characters")
+    numerator, slash, denominator = text.partition("/")
+    try:
+        if slash:
+            return Fraction(int(numerator), int(denominator))
+        value = Decimal(text.strip())
+    except (ValueError, ArithmeticError):
+        raise InputError(parameter, f"must be a number such as '0.1' or '1/3', got {text[:40]!r}") from None
+    return _from_decimal(value, parameter)
+
+
+def _from_decimal(value: Decimal, parameter: str) -> Fraction:
+    if not value.is_finite():
+        raise InputError(parameter, f"must be finite, got {value}")
+    if value and abs(value.adjusted()) > MAX_EXPONENT:
+        raise InputError(parameter, f"must lie between 1e-{MAX_EXPONENT} and 1e{MAX_EXPONENT} in size, got {value:.3e}")
+    return Fraction(value)
+
+
+def _decimal_exponent(value: Fraction) -> int:
+    """The e of the leading digit of a positive rational: 10**e <= value < 10**(e+1)."""
+    estimate = math.floor((value.numerator.bit_length() - value.denominator.bit_length()) * math.log10(2))
+    while Fraction(10) ** (estimate + 1) <= value:
+        estimate += 1
+    while Fraction(10) ** estimate > value:
+        estimate -= 1
+    return estimate
+
+
+def _is_short_decimal(value: Fraction, digits: int) -> bool:
+    return value == 0 or round_down(value, digits) == value
+
+
+def _show(value: Fraction) -> str:
+    return f"{float_nearest(value):g}"

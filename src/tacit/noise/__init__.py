@@ -1,0 +1,1 @@
+"""Exact samplers. Every distribution here is the mathematical one; no decision is left to float rounding."""

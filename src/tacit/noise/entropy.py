@@ -1,0 +1,134 @@
+"""The only door to randomness.
+
+Everything random in Tacit is made of bits that come from :func:`current`, and those come from the operating system:
+single draws read ``os.urandom`` through a small pool, bulk draws read an AES-256-CTR keystream whose key and nonce
+are fresh from ``os.urandom`` for every chunk. A keystream serves one chunk and is then forgotten, so nothing that
+is held in memory says anything about the noise of earlier chunks.
+
+* *Threads.* Each thread has its own pool; no lock, no shared position.
+* *Fork.* A child must never see bits its parent holds. ``os.register_at_fork`` empties the pools, and every draw
+  compares the process id as well, for children made by foreign code that runs no Python hooks.
+* *Pickling and copying* give a new, empty source.
+* *No seed.* There is no parameter, variable or environment setting that makes noise repeatable. Tests replace
+  :func:`current` from the outside.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from typing import Final, Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+__all__ = ["BitSource", "SystemEntropy", "current"]
+
+_POOL_WORDS: Final = 512
+_CHUNK_WORDS: Final = 1 << 15
+#: From this many words on a keystream is faster than the system call, its set-up included.
+_KEYSTREAM_FROM: Final = 1 << 10
+_ZEROS: Final = bytes(8 * _CHUNK_WORDS)
+
+
+class BitSource(Protocol):
+    """Independent fair bits, in three sizes."""
+
+    def word(self) -> int:
+        """64 bits, as an integer from 0 to 2⁶⁴ - 1."""
+
+    def bits(self, count: int) -> int:
+        """``count`` bits, as an integer from 0 to 2^count - 1."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """``count`` times 64 bits, as an array that the caller may overwrite."""
+
+
+class SystemEntropy:
+    """Bits of the operating system, buffered for one thread of one process."""
+
+    __slots__ = ("_bulk", "_bulk_used", "_pid", "_pool", "_spare", "_spare_bits")
+
+    def __init__(self) -> None:
+        self._pid: int
+        self._pool: list[int]
+        self._spare: int
+        self._spare_bits: int
+        self._bulk: NDArray[np.uint64]
+        self._bulk_used: int
+        self._forget()
+
+    def __reduce__(self) -> tuple[type[SystemEntropy], tuple[()]]:
+        return SystemEntropy, ()
+
+    def word(self) -> int:
+        """64 bits."""
+        if self._pid != os.getpid():
+            self._forget()
+        if not self._pool:
+            self._pool = list(struct.unpack(f"={_POOL_WORDS}Q", os.urandom(8 * _POOL_WORDS)))
+        return self._pool.pop()
+
+    def bits(self, count: int) -> int:
+        """``count`` bits; what is left of a word is kept for the next call."""
+        if self._pid != os.getpid():
+            self._forget()
+        while self._spare_bits < count:
+            self._spare |= self.word() << self._spare_bits
+            self._spare_bits += 64
+        result = self._spare & ((1 << count) - 1)
+        self._spare >>= count
+        self._spare_bits -= count
+        return result
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """``count`` words."""
+        if self._pid != os.getpid():
+            self._forget()
+        if count < _KEYSTREAM_FROM:
+            return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
+        result = np.empty(count, dtype=np.uint64)
+        filled = 0
+        while filled < count:
+            if self._bulk_used == len(self._bulk):
+                self._bulk, self._bulk_used = _keystream(), 0
+            taken = min(count - filled, len(self._bulk) - self._bulk_used)
+            result[filled : filled + taken] = self._bulk[self._bulk_used : self._bulk_used + taken]
+            filled += taken
+            self._bulk_used += taken
+        return result
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._pool = []
+        self._spare = self._spare_bits = 0
+        self._bulk = np.empty(0, dtype=np.uint64)
+        self._bulk_used = 0
+
+
+def _keystream() -> NDArray[np.uint64]:
+    seed = os.urandom(48)
+    encryptor = Cipher(algorithms.AES(seed[:32]), modes.CTR(seed[32:])).encryptor()
+    return np.frombuffer(encryptor.update(_ZEROS), dtype=np.uint64)
+
+
+_local = threading.local()
+
+
+def current() -> BitSource:
+    """The bit source of this thread."""
+    try:
+        source: SystemEntropy = _local.source
+    except AttributeError:
+        source = _local.source = SystemEntropy()
+    return source
+
+
+def _after_fork_in_child() -> None:
+    global _local
+    _local = threading.local()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,176 @@
+"""Inverting a lazily revealed uniform: fast in floats where that is provably right, exact everywhere else.
+
+Geometric and discrete Laplace draws are all of one form,
+
+    X = ⌊t · (c - ln U)⌋,    U uniform on (0, 1),
+
+for a rational scale t and an offset c. One 64-bit word supplies a sign (its lowest bit) and the first 63 binary
+digits of U. Floating point then computes t·(c - ln U) with a *proven* bound g on its error. If no integer lies
+within g of the result, its floor is the floor of the true value, whatever the digits of U not yet drawn; otherwise
+the draw is *settled*: more digits, enclosures of ln in exact arithmetic, until the floor is certain. The proof, and
+what it assumes of ``log``, is in ``inversion.proof.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InternalError
+from tacit.core.numbers import exp_bounds, float_nearest, float_up, log_bounds
+from tacit.noise.entropy import BitSource
+from tacit.noise.uniform import LazyUniform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["GUARD", "LARGEST_FAST_SCALE", "LogInversion", "accept_exp", "accept_exp_many"]
+
+#: Digits of U in one word; the remaining bit is the sign.
+DIGITS: Final = 63
+#: Words below this have too few leading digits for the float bound and are always settled: one in 2¹⁶.
+SMALLEST_DECIDABLE: Final = 1 << (DIGITS - 16)
+#: Bound on the error of (c - ln U) in floating point, per unit of scale; see the proof.
+GUARD: Final = 2.0**-44
+#: Relative error that the proof allows ``log``: 16 units in the last place, where 1 is usual and 4 documented.
+LOG_ERROR: Final = 2.0**-48
+#: Scales above this leave too much undecided; see :mod:`tacit.noise.laplace` for how they are split.
+LARGEST_FAST_SCALE: Final = 1 << 34
+
+_UNIT: Final = 2.0**-DIGITS
+
+
+class LogInversion:
+    """⌊scale · (offset - ln U)⌋, with offset 0 or, if ``folded``, ln(2 / (1 + exp(-1/scale))).
+
+    Unfolded it is geometric, P(X >= k) = exp(-k/scale). Folded it is the absolute value of a discrete Laplace:
+    P(X >= k) = 2·exp(-k/scale) / (1 + exp(-1/scale)) for k >= 1.
+    """
+
+    __slots__ = ("_offset", "_scale", "folded", "guard", "scale")
+
+    def __init__(self, scale: Fraction, *, folded: bool) -> None:
+        check_log()
+        self.scale = scale
+        self.folded = folded
+        self._scale = float_nearest(scale)
+        low, high = self._offset_bounds(25)
+        self._offset = float_nearest((low + high) / 2)
+        self.guard = float_up(scale) * GUARD
+
+    def one(self, word: int, source: BitSource) -> int:
+        """The value of one word, its sign bit ignored."""
+        digits = word >> 1
+        if digits >= SMALLEST_DECIDABLE:
+            value = self._scale * (self._offset - math.log(digits * _UNIT))
+            whole = math.floor(value)
+            if self.guard < value - whole < 1.0 - self.guard:
+                return whole
+        return self.settle(LazyUniform(source, digits, DIGITS))
+
+    def many(self, words: NDArray[np.uint64], source: BitSource) -> NDArray[np.float64]:
+        """The values of many words, sign bits ignored, as whole floats below 2⁵³."""
+        values = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
+        values *= _UNIT
+        with np.errstate(divide="ignore"):  # a word of zeros: ln 0, settled below like every small word
+            np.log(values, out=values)
+        np.subtract(self._offset, values, out=values)
+        values *= self._scale
+        whole = np.floor(values)
+        values -= whole
+        values -= 0.5
+        np.abs(values, out=values)
+        undecided = values >= 0.5 - self.guard
+        undecided |= words < np.uint64(2 * SMALLEST_DECIDABLE)
+        for index in np.flatnonzero(undecided):
+            whole[index] = self.settle(LazyUniform(source, int(words[index]) >> 1, DIGITS))
+        return whole
+
+    def settle(self, uniform: LazyUniform) -> int:
+        """The value for ``uniform`` in exact arithmetic, revealing digits until it is certain."""
+        precision = 30 + len(str(math.ceil(self.scale)))
+        while True:
+            if uniform.low > 0:
+                offset_low, offset_high = self._offset_bounds(precision)
+                low = self.scale * (offset_low - log_bounds(uniform.high, precision)[1])
+                high = self.scale * (offset_high - log_bounds(uniform.low, precision)[0])
+                if (value := math.floor(low)) == math.floor(high):
+                    return value
+            uniform.reveal()
+            precision += 20
+
+    def _offset_bounds(self, precision: int) -> tuple[Fraction, Fraction]:
+        if not self.folded:
+            return Fraction(0), Fraction(0)
+        low, high = exp_bounds(-1 / self.scale, precision)
+        return log_bounds(2 / (1 + high), precision)[0], log_bounds(2 / (1 + low), precision)[1]
+
+
+def accept_exp(rate: Fraction, approximate_rate: float, source: BitSource) -> bool:
+    """True with probability exactly exp(-rate): is -ln U above ``rate``?
+
+    ``approximate_rate`` is ``rate`` in floating point, right to within ``GUARD``/2 wherever it is below 12.
+    """
+    digits = source.word() >> 1
+    if digits >= SMALLEST_DECIDABLE:
+        margin = -math.log(digits * _UNIT) - approximate_rate
+        if abs(margin) > GUARD:
+            return margin > 0
+    return _settle_exp(rate, LazyUniform(source, digits, DIGITS))
+
+
+def accept_exp_many(
+    exact_rate: Callable[[int], Fraction], approximate_rates: NDArray[np.float64], source: BitSource
+) -> NDArray[np.bool_]:
+    """One :func:`accept_exp` per element; ``exact_rate(i)`` is asked only for the few that floats cannot decide."""
+    words = source.words(len(approximate_rates))
+    margins = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
+    margins *= _UNIT
+    with np.errstate(divide="ignore"):
+        np.log(margins, out=margins)
+    margins += approximate_rates
+    accepted: NDArray[np.bool_] = margins < 0
+    np.abs(margins, out=margins)
+    undecided = margins <= GUARD
+    undecided |= words < np.uint64(2 * SMALLEST_DECIDABLE)
+    for index in np.flatnonzero(undecided):
+        uniform = LazyUniform(source, int(words[index]) >> 1, DIGITS)
+        accepted[index] = _settle_exp(exact_rate(int(index)), uniform)
+    return accepted
+
+
+def _settle_exp(rate: Fraction, uniform: LazyUniform) -> bool:
+    """Whether U < exp(-rate), in exact arithmetic."""
+    precision = 30
+    while True:
+        low, high = exp_bounds(-rate, precision)
+        if uniform.high <= low:
+            return True
+        if uniform.low >= high:
+            return False
+        uniform.reveal()
+        precision += 20
+
+
+@cache
+def check_log() -> None:
+    """Refuse to sample on a machine whose ``log`` is not as accurate as the proof assumes.
+
+    NumPy's vector code and the C library are two implementations; both are compared with correctly rounded values.
+    A fixed set of points cannot prove the bound, but a broken build does not hide from it; the tests look further.
+    """
+    points = np.concatenate(
+        (np.linspace(2.0**-16, 1.0, 257), 1.0 - 2.0 ** -np.arange(2.0, 54.0), 2.0 ** -np.arange(16.0))
+    )
+    vector = np.log(points)
+    for point, value in zip(points.tolist(), vector.tolist(), strict=True):
+        low, high = log_bounds(Fraction(point), 25)
+        tolerance = LOG_ERROR * max(abs(value), 2.0**-53)
+        for got in (value, math.log(point)):
+            if not float_nearest(low) - tolerance <= got <= float_nearest(high) + tolerance:
+                raise InternalError(f"log({point!r}) = {got!r} is wrong by more than the samplers can allow")

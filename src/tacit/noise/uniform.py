@@ -1,0 +1,70 @@
+"""Uniform integers, and real uniforms whose binary digits are revealed only as far as somebody looks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.noise import entropy
+from tacit.noise.entropy import BitSource
+
+__all__ = ["LazyUniform", "sample_below", "sample_below_many"]
+
+
+def sample_below(bound: int, source: BitSource | None = None) -> int:
+    """An integer from 0 to ``bound`` - 1, each equally likely: draw bits, and again while they reach ``bound``."""
+    source = source or entropy.current()
+    width = (bound - 1).bit_length()
+    while (value := source.bits(width)) >= bound:
+        pass
+    return value
+
+
+def sample_below_many(bound: int, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
+    """``count`` independent :func:`sample_below` for a bound up to 2⁶²."""
+    source = source or entropy.current()
+    shift = np.uint64(64 - max((bound - 1).bit_length(), 1))
+    kept: list[NDArray[np.int64]] = []
+    missing = count
+    while missing:
+        # Each word is accepted with probability above one half; ask for what is likely to be enough.
+        drawn = (source.words(missing + missing // 8 + 8) >> shift).view(np.int64)
+        good = drawn[drawn < bound][:missing]
+        kept.append(good)
+        missing -= len(good)
+    return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+
+
+class LazyUniform:
+    """A uniform real U in [0, 1) of which only the leading ``width`` binary digits have been drawn.
+
+    All that is known is ``low <= U < high``. Whoever cannot decide on that reveals more digits; since each digit
+    is a fair bit of its own, looking later instead of sooner changes no probability.
+    """
+
+    __slots__ = ("_digits", "_source", "_step", "_width")
+
+    def __init__(self, source: BitSource, digits: int = 0, width: int = 0, *, step: int = 64) -> None:
+        self._source, self._digits, self._width, self._step = source, digits, width, step
+
+    @property
+    def low(self) -> Fraction:
+        """The largest number known not to exceed U."""
+        return Fraction(self._digits, 1 << self._width)
+
+    @property
+    def high(self) -> Fraction:
+        """The smallest number known to exceed U."""
+        return Fraction(self._digits + 1, 1 << self._width)
+
+    @property
+    def width(self) -> int:
+        """How many binary digits are known."""
+        return self._width
+
+    def reveal(self) -> None:
+        """Draw some more digits."""
+        self._digits = self._digits << self._step | self._source.bits(self._step)
+        self._width += self._step
