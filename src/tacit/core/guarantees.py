@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
@@ -80,10 +80,6 @@ class Guarantee(ABC):
         return "" if self.relation is ADD_REMOVE else f", relation={self.relation!r}"
 
 
-def _relation_field() -> Relation:
-    return field(default=ADD_REMOVE, kw_only=True)
-
-
 def _set(instance: object, **values: object) -> None:
     for name, value in values.items():
         object.__setattr__(instance, name, value)
@@ -98,7 +94,7 @@ class PureDP(Guarantee):
     """
 
     epsilon: Fraction
-    relation: Relation = _relation_field()
+    relation: Relation = ADD_REMOVE
 
     def __init__(self, epsilon: Number, *, relation: Relation | str = ADD_REMOVE) -> None:
         _set(self, epsilon=exact_nonnegative(epsilon, "epsilon"), relation=as_relation(relation))
@@ -146,7 +142,7 @@ class ApproxDP(Guarantee):
 
     epsilon: Fraction
     delta: Fraction
-    relation: Relation = _relation_field()
+    relation: Relation = ADD_REMOVE
 
     def __init__(self, epsilon: Number, delta: Number, *, relation: Relation | str = ADD_REMOVE) -> None:
         _set(
@@ -199,7 +195,7 @@ class ZCDP(Guarantee):
 
     rho: Fraction
     delta: Fraction = Fraction(0)
-    relation: Relation = _relation_field()
+    relation: Relation = ADD_REMOVE
 
     def __init__(self, rho: Number, *, delta: Number = 0, relation: Relation | str = ADD_REMOVE) -> None:
         _set(
@@ -259,7 +255,7 @@ class GDP(Guarantee):
     """
 
     mu: Fraction
-    relation: Relation = _relation_field()
+    relation: Relation = ADD_REMOVE
 
     def __init__(self, mu: Number, *, relation: Relation | str = ADD_REMOVE) -> None:
         _set(self, mu=exact_nonnegative(mu, "mu"), relation=as_relation(relation))
@@ -295,7 +291,7 @@ class RDP(Guarantee):
     """Renyi DP: D_α(P‖Q) <= ε(α) at each order listed; ``RDP({2: "0.5", 8: 2})`` or ``RDP.at(alpha, epsilon)``."""
 
     curve: tuple[tuple[Fraction, Fraction], ...]
-    relation: Relation = _relation_field()
+    relation: Relation = ADD_REMOVE
 
     def __init__(self, curve: Mapping[Number, Number], *, relation: Relation | str = ADD_REMOVE) -> None:
         points = sorted((_order(alpha), exact_nonnegative(epsilon, "epsilon")) for alpha, epsilon in curve.items())

@@ -6,7 +6,7 @@ one tenth: a float stands for its shortest decimal text, because that is what th
 Transcendental functions are needed in two places, sampling and accounting, and in both an answer that is *nearly*
 right is wrong. :func:`exp_bounds`, :func:`log_bounds` and :func:`sqrt_bounds` therefore return two rationals that
 provably enclose the true value. They stand on :mod:`decimal`, whose ``exp``, ``ln`` and ``sqrt`` are documented to
-be correctly rounded, so one unit in the last place to either side is an enclosure.
+be correctly rounded; what rounding can have moved is added on both sides.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import math
 import operator
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from fractions import Fraction
+from functools import cache
 from typing import Final, SupportsIndex
 
 from tacit.core.errors import AccountingError, InputError
@@ -151,9 +152,9 @@ def round_down(value: Fraction, digits: int = 18) -> Fraction:
 
 def format_up(value: Fraction, digits: int = 6) -> str:
     """Decimal text of ``value`` for people, rounded up so that a cost is never shown too small."""
-    rounded = value if _is_short_decimal(value, digits) else round_up(value, digits)
-    as_decimal = Context(prec=digits + 4).divide(Decimal(rounded.numerator), Decimal(rounded.denominator))
-    return f"{as_decimal.normalize():.{digits}g}" if as_decimal else "0"
+    rounded = value if value == round_down(value, digits) else round_up(value, digits)
+    # The nearest float of a number of so few digits prints as that number.
+    return f"{float_nearest(rounded):.{digits}g}"
 
 
 def exp_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
@@ -165,18 +166,22 @@ def exp_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
         return Fraction(0), Fraction(1, 2**_MAX_EXP_ARGUMENT)
     if value > _MAX_EXP_ARGUMENT:
         raise AccountingError(f"exp({float_nearest(value):g}) is too large to write down")
-    context = _context(digits)
-    low, high = _decimal_bounds(value, digits)
-    return Fraction(context.next_minus(context.exp(low))), Fraction(context.next_plus(context.exp(high)))
+    quotient, error = _quotient(value, digits)
+    center = Fraction(_context(digits).exp(quotient))
+    # |e^(x±d) - e^x| <= 2d·e^x for d <= 1, and rounding adds half a unit in the last place.
+    slack = center * (2 * error + _last_place(digits))
+    return center - slack, center + slack
 
 
 def log_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
     """Rationals ``(low, high)`` with ``low <= ln(value) <= high``; ``value`` must be positive."""
     if value == 1:
         return Fraction(0), Fraction(0)
-    context = _context(digits)
-    low, high = _decimal_bounds(value, digits)
-    return Fraction(context.next_minus(context.ln(low))), Fraction(context.next_plus(context.ln(high)))
+    quotient, error = _quotient(value, digits)
+    center = Fraction(_context(digits).ln(quotient))
+    # |ln(x±d) - ln x| <= 2d/x for d <= x/2, and rounding adds half a unit in the last place.
+    slack = 2 * error / value + abs(center) * _last_place(digits)
+    return center - slack, center + slack
 
 
 def sqrt_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
@@ -184,17 +189,26 @@ def sqrt_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
     root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
     if root * root == value:
         return root, root
-    context = _context(digits)
-    low, high = _decimal_bounds(value, digits)
-    return Fraction(context.next_minus(context.sqrt(low))), Fraction(context.next_plus(context.sqrt(high)))
+    quotient, error = _quotient(value, digits)
+    center = Fraction(_context(digits).sqrt(quotient))
+    # |√(x±d) - √x| <= d/√x for d <= x/2, and rounding adds half a unit in the last place.
+    slack = center * (2 * error / value + _last_place(digits))
+    return center - slack, center + slack
 
 
-def _decimal_bounds(value: Fraction, digits: int) -> tuple[Decimal, Decimal]:
-    context = _context(digits + 4)
-    quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator))
-    return context.next_minus(quotient), context.next_plus(quotient)
+def _quotient(value: Fraction, digits: int) -> tuple[Decimal, Fraction]:
+    """A decimal near ``value`` and a bound on how far it is off."""
+    quotient = _context(digits + 4).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return quotient, abs(value) * _last_place(digits + 3)
 
 
+@cache
+def _last_place(digits: int) -> Fraction:
+    """A correctly rounded result of so many digits is off by less than this, relative to the result."""
+    return Fraction(1, 10 ** (digits - 1))
+
+
+@cache
 def _context(digits: int) -> Context:
     return Context(
         prec=digits,
@@ -234,10 +248,6 @@ def _decimal_exponent(value: Fraction) -> int:
     while Fraction(10) ** estimate > value:
         estimate -= 1
     return estimate
-
-
-def _is_short_decimal(value: Fraction, digits: int) -> bool:
-    return value == 0 or round_down(value, digits) == value
 
 
 def _show(value: Fraction) -> str:

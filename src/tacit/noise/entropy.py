@@ -1,9 +1,9 @@
 """The only door to randomness.
 
 Everything random in Tacit is made of bits that come from :func:`current`, and those come from the operating system:
-single draws read ``os.urandom`` through a small pool, bulk draws read an AES-256-CTR keystream whose key and nonce
-are fresh from ``os.urandom`` for every chunk. A keystream serves one chunk and is then forgotten, so nothing that
-is held in memory says anything about the noise of earlier chunks.
+single draws read ``os.urandom`` through a small pool, bulk draws read an AES-256-CTR keystream whose key and counter
+are fresh from ``os.urandom`` for every request. A keystream serves one request and is then forgotten, so nothing
+that is held in memory says anything about the noise of earlier ones.
 
 * *Threads.* Each thread has its own pool; no lock, no shared position.
 * *Fork.* A child must never see bits its parent holds. ``os.register_at_fork`` empties the pools, and every draw
@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 __all__ = ["BitSource", "SystemEntropy", "current"]
 
 _POOL_WORDS: Final = 512
-_CHUNK_WORDS: Final = 1 << 15
 #: From this many words on a keystream is faster than the system call, its set-up included.
-_KEYSTREAM_FROM: Final = 1 << 10
-_ZEROS: Final = bytes(8 * _CHUNK_WORDS)
+_KEYSTREAM_FROM: Final = 512
+_ZEROS: Final = memoryview(bytes(1 << 18))
 
 
 class BitSource(Protocol):
@@ -49,15 +48,13 @@ class BitSource(Protocol):
 class SystemEntropy:
     """Bits of the operating system, buffered for one thread of one process."""
 
-    __slots__ = ("_bulk", "_bulk_used", "_pid", "_pool", "_spare", "_spare_bits")
+    __slots__ = ("_pid", "_pool", "_spare", "_spare_bits")
 
     def __init__(self) -> None:
         self._pid: int
         self._pool: list[int]
         self._spare: int
         self._spare_bits: int
-        self._bulk: NDArray[np.uint64]
-        self._bulk_used: int
         self._forget()
 
     def __reduce__(self) -> tuple[type[SystemEntropy], tuple[()]]:
@@ -85,33 +82,25 @@ class SystemEntropy:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """``count`` words."""
-        if self._pid != os.getpid():
-            self._forget()
         if count < _KEYSTREAM_FROM:
             return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
-        result = np.empty(count, dtype=np.uint64)
-        filled = 0
-        while filled < count:
-            if self._bulk_used == len(self._bulk):
-                self._bulk, self._bulk_used = _keystream(), 0
-            taken = min(count - filled, len(self._bulk) - self._bulk_used)
-            result[filled : filled + taken] = self._bulk[self._bulk_used : self._bulk_used + taken]
-            filled += taken
-            self._bulk_used += taken
-        return result
+        return _keystream(count)
 
     def _forget(self) -> None:
         self._pid = os.getpid()
         self._pool = []
         self._spare = self._spare_bits = 0
-        self._bulk = np.empty(0, dtype=np.uint64)
-        self._bulk_used = 0
 
 
-def _keystream() -> NDArray[np.uint64]:
+def _keystream(count: int) -> NDArray[np.uint64]:
     seed = os.urandom(48)
     encryptor = Cipher(algorithms.AES(seed[:32]), modes.CTR(seed[32:])).encryptor()
-    return np.frombuffer(encryptor.update(_ZEROS), dtype=np.uint64)
+    # The cipher wants room for one more block than it writes.
+    room = np.empty(count + 2, dtype=np.uint64)
+    target = room.data.cast("B")
+    for start in range(0, 8 * count, len(_ZEROS)):
+        encryptor.update_into(_ZEROS[: 8 * count - start], target[start:])
+    return room[:count]
 
 
 _local = threading.local()

@@ -37,10 +37,11 @@ DIGITS: Final = 63
 SMALLEST_DECIDABLE: Final = 1 << (DIGITS - 16)
 #: Bound on the error of (c - ln U) in floating point, per unit of scale; see the proof.
 GUARD: Final = 2.0**-44
-#: Relative error that the proof allows ``log``: 16 units in the last place, where 1 is usual and 4 documented.
-LOG_ERROR: Final = 2.0**-48
+#: Relative error that the proof allows ``log``: 4 units in the last place, where 1 is usual.
+LOG_ERROR: Final = 2.0**-50
 #: Scales above this leave too much undecided; see :mod:`tacit.noise.laplace` for how they are split.
 LARGEST_FAST_SCALE: Final = 1 << 34
+LARGEST_FLOAT_SCALE: Final = 1 << 44
 
 _UNIT: Final = 2.0**-DIGITS
 
@@ -52,15 +53,17 @@ class LogInversion:
     P(X >= k) = 2·exp(-k/scale) / (1 + exp(-1/scale)) for k >= 1.
     """
 
-    __slots__ = ("_offset", "_scale", "folded", "guard", "scale")
+    __slots__ = ("_offset", "_offset_bounds_at", "_scale", "folded", "guard", "scale")
 
     def __init__(self, scale: Fraction, *, folded: bool) -> None:
         check_log()
         self.scale = scale
         self.folded = folded
-        self._scale = float_nearest(scale)
+        self._offset_bounds_at: dict[int, tuple[Fraction, Fraction]] = {}
         low, high = self._offset_bounds(25)
         self._offset = float_nearest((low + high) / 2)
+        # A scale so large that its guard exceeds 1/2 decides nothing in floats; 0 keeps the products finite.
+        self._scale = float_nearest(scale) if scale < LARGEST_FLOAT_SCALE else 0.0
         self.guard = float_up(scale) * GUARD
 
     def one(self, word: int, source: BitSource) -> int:
@@ -97,9 +100,11 @@ class LogInversion:
         while True:
             if uniform.low > 0:
                 offset_low, offset_high = self._offset_bounds(precision)
-                low = self.scale * (offset_low - log_bounds(uniform.high, precision)[1])
-                high = self.scale * (offset_high - log_bounds(uniform.low, precision)[0])
-                if (value := math.floor(low)) == math.floor(high):
+                log_low, log_high = log_bounds(uniform.low, precision)
+                # ln(high) <= ln(low) + (high - low)/low, so one logarithm encloses both ends; ln 1 = 0 caps it.
+                log_high = min(log_high + (uniform.high - uniform.low) / uniform.low, Fraction(0))
+                value = math.floor(self.scale * (offset_low - log_high))
+                if value == math.floor(self.scale * (offset_high - log_low)):
                     return value
             uniform.reveal()
             precision += 20
@@ -107,21 +112,25 @@ class LogInversion:
     def _offset_bounds(self, precision: int) -> tuple[Fraction, Fraction]:
         if not self.folded:
             return Fraction(0), Fraction(0)
-        low, high = exp_bounds(-1 / self.scale, precision)
-        return log_bounds(2 / (1 + high), precision)[0], log_bounds(2 / (1 + low), precision)[1]
+        if precision not in self._offset_bounds_at:
+            low, high = exp_bounds(-1 / self.scale, precision)
+            bounds = log_bounds(2 / (1 + high), precision)[0], log_bounds(2 / (1 + low), precision)[1]
+            self._offset_bounds_at[precision] = bounds
+        return self._offset_bounds_at[precision]
 
 
-def accept_exp(rate: Fraction, approximate_rate: float, source: BitSource) -> bool:
-    """True with probability exactly exp(-rate): is -ln U above ``rate``?
+def accept_exp(exact_rate: Callable[[], Fraction], approximate_rate: float, source: BitSource) -> bool:
+    """True with probability exactly exp(-rate): is -ln U above the rate?
 
-    ``approximate_rate`` is ``rate`` in floating point, right to within ``GUARD``/2 wherever it is below 12.
+    ``approximate_rate`` is the rate in floating point, right to within ``GUARD``/2 wherever it is below 12;
+    ``exact_rate`` is asked only where that cannot decide.
     """
     digits = source.word() >> 1
     if digits >= SMALLEST_DECIDABLE:
         margin = -math.log(digits * _UNIT) - approximate_rate
         if abs(margin) > GUARD:
             return margin > 0
-    return _settle_exp(rate, LazyUniform(source, digits, DIGITS))
+    return _settle_exp(exact_rate(), LazyUniform(source, digits, DIGITS))
 
 
 def accept_exp_many(

@@ -14,13 +14,13 @@ from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 from tacit.noise.inversion import LARGEST_FAST_SCALE, LogInversion, accept_exp_many
 
-__all__ = ["LARGEST_SCALE", "DiscreteLaplace"]
+__all__ = ["LARGEST_SCALE", "DiscreteLaplace", "with_signs"]
 
-#: Largest scale for arrays: beyond it a draw might not fit an int64 beside the value it is added to.
-LARGEST_SCALE: Final = 1 << 50
+#: Largest scale for arrays: draws up to 44 scales away, the most that 63 binary digits reach, are whole floats.
+LARGEST_SCALE: Final = 1 << 47
 
 #: Words handled at a time, so that every intermediate array stays in the processor's cache.
-_CHUNK: Final = 1 << 13
+_CHUNK: Final = 1 << 14
 
 
 class DiscreteLaplace:
@@ -45,27 +45,33 @@ class DiscreteLaplace:
         return -size if word & 1 else size
 
     def sample_many(self, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
-        """``count`` independent draws, for a scale up to 2⁵⁰."""
+        """``count`` independent draws, for a scale up to 2⁴⁷."""
         if self.scale > LARGEST_SCALE:
-            raise InputError("scale", f"must be at most 2**50 for arrays of noise, got {float_nearest(self.scale):g}")
+            raise InputError("scale", f"must be at most 2**47 for arrays of noise, got {float_nearest(self.scale):g}")
         source = source or entropy.current()
         result = np.empty(count, dtype=np.int64)
         for start in range(0, count, _CHUNK):
             part = result[start : start + _CHUNK]
-            part[:] = self._chunk(len(part), source)
+            sizes, words = self.sizes_and_signs(len(part), source)
+            part[:] = with_signs(sizes, words)
         return result
 
-    def _chunk(self, count: int, source: BitSource) -> NDArray[np.int64]:
+    def sizes_and_signs(self, count: int, source: BitSource) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
+        """``count`` absolute values as whole floats, and words whose lowest bit is the sign."""
         if self._blocks is not None:
-            return self._blocks.chunk(count, source)
+            return self._blocks.sizes_and_signs(count, source)
         words = source.words(count)
-        sizes = self._inversion.many(words, source).astype(np.int64)
-        words &= np.uint64(1)
-        negative = np.negative(words.view(np.int64))
-        # Two's complement: x ^ -1 + 1 is -x, x ^ 0 + 0 is x.
-        sizes ^= negative
-        sizes -= negative
-        return sizes
+        return self._inversion.many(words, source), words
+
+
+def with_signs(sizes: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The signed integers that :meth:`DiscreteLaplace.sizes_and_signs` described."""
+    result = sizes.astype(np.int64)
+    negative = np.negative((words & np.uint64(1)).view(np.int64))
+    # Two's complement: (x ^ -1) + 1 is -x, (x ^ 0) + 0 is x.
+    result ^= negative
+    result -= negative
+    return result
 
 
 class _Blocks:
@@ -83,20 +89,20 @@ class _Blocks:
         self._digits = int(scale).bit_length() - 21
         self._blocks = LogInversion(scale / 2**self._digits, folded=False)
 
-    def chunk(self, count: int, source: BitSource) -> NDArray[np.int64]:
-        kept = np.empty(0, dtype=np.int64)
-        while len(kept) < count:
-            kept = np.concatenate((kept, self._candidates(count - len(kept) + 1, source)))
-        return kept[:count]
+    def sizes_and_signs(self, count: int, source: BitSource) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
+        sizes, words = self._candidates(count + 1, source)
+        while len(sizes) < count:
+            more = self._candidates(count - len(sizes) + 1, source)
+            sizes, words = np.concatenate((sizes, more[0])), np.concatenate((words, more[1]))
+        return sizes[:count], words[:count]
 
-    def _candidates(self, count: int, source: BitSource) -> NDArray[np.int64]:
+    def _candidates(self, count: int, source: BitSource) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
         words = source.words(count)
-        signs = 1 - 2 * (words & np.uint64(1)).view(np.int64)
-        sizes = self._blocks.many(words, source).astype(np.int64) << self._digits
+        sizes = self._blocks.many(words, source)
+        sizes *= 2.0**self._digits
         rests = (source.words(count) >> np.uint64(64 - self._digits)).view(np.int64)
-        rates = rests.astype(np.float64)
-        rates /= float_nearest(self._scale)
+        rates = rests / float_nearest(self._scale)
         keep = accept_exp_many(lambda i: int(rests[i]) / self._scale, rates, source)
         sizes += rests
-        keep &= (sizes != 0) | (signs > 0)
-        return (sizes * signs)[keep]
+        keep &= (sizes != 0) | (words & np.uint64(1) == 0)
+        return sizes[keep], words[keep]
