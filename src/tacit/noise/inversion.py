@@ -80,15 +80,15 @@ class LogInversion:
         """The values of many words, sign bits ignored, as whole floats below 2⁵³."""
         values = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
         values *= _UNIT
-        with np.errstate(divide="ignore"):  # a word of zeros: ln 0, settled below like every small word
+        # A word of zeros gives ln 0 and then nonsense; like every small word it is settled whatever that is.
+        with np.errstate(divide="ignore", invalid="ignore"):
             np.log(values, out=values)
-        np.subtract(self._offset, values, out=values)
-        values *= self._scale
-        whole = np.floor(values)
-        values -= whole
-        values -= 0.5
-        np.abs(values, out=values)
-        undecided = values >= 0.5 - self.guard
+            np.subtract(self._offset, values, out=values)
+            values *= self._scale
+            whole = np.floor(values)
+            values -= whole
+            values -= 0.5
+            undecided = np.abs(values, out=values) >= 0.5 - self.guard
         undecided |= words < np.uint64(2 * SMALLEST_DECIDABLE)
         for index in np.flatnonzero(undecided):
             whole[index] = self.settle(LazyUniform(source, int(words[index]) >> 1, DIGITS))
@@ -96,9 +96,9 @@ class LogInversion:
 
     def settle(self, uniform: LazyUniform) -> int:
         """The value for ``uniform`` in exact arithmetic, revealing digits until it is certain."""
-        precision = 30 + len(str(math.ceil(self.scale)))
         while True:
             if uniform.low > 0:
+                precision = _digits_for(uniform) + len(str(math.ceil(self.scale)))
                 offset_low, offset_high = self._offset_bounds(precision)
                 log_low, log_high = log_bounds(uniform.low, precision)
                 # ln(high) <= ln(low) + (high - low)/low, so one logarithm encloses both ends; ln 1 = 0 caps it.
@@ -107,7 +107,6 @@ class LogInversion:
                 if value == math.floor(self.scale * (offset_high - log_low)):
                     return value
             uniform.reveal()
-            precision += 20
 
     def _offset_bounds(self, precision: int) -> tuple[Fraction, Fraction]:
         if not self.folded:
@@ -155,15 +154,18 @@ def accept_exp_many(
 
 def _settle_exp(rate: Fraction, uniform: LazyUniform) -> bool:
     """Whether U < exp(-rate), in exact arithmetic."""
-    precision = 30
     while True:
-        low, high = exp_bounds(-rate, precision)
+        low, high = exp_bounds(-rate, _digits_for(uniform))
         if uniform.high <= low:
             return True
         if uniform.low >= high:
             return False
         uniform.reveal()
-        precision += 20
+
+
+def _digits_for(uniform: LazyUniform) -> int:
+    """Decimal digits at which enclosures are finer than what is known of U, so that U alone limits a decision."""
+    return 15 + uniform.width * 3 // 10
 
 
 @cache
