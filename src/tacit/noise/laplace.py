@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError
+from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import float_nearest
 from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
@@ -16,8 +16,8 @@ from tacit.noise.inversion import LARGEST_FAST_SCALE, LogInversion, accept_exp_m
 
 __all__ = ["LARGEST_SCALE", "DiscreteLaplace", "with_signs"]
 
-#: Largest scale for arrays: draws up to 44 scales away, the most that 63 binary digits reach, are whole floats.
-LARGEST_SCALE: Final = 1 << 47
+#: Largest scale for arrays. Sizes pass through floats, which are whole up to 2⁵³: 8192 scales away at least.
+LARGEST_SCALE: Final = 1 << 40
 
 #: Words handled at a time, so that every intermediate array stays in the processor's cache.
 _CHUNK: Final = 1 << 14
@@ -45,9 +45,9 @@ class DiscreteLaplace:
         return -size if word & 1 else size
 
     def sample_many(self, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
-        """``count`` independent draws, for a scale up to 2⁴⁷."""
+        """``count`` independent draws, for a scale up to 2⁴⁰."""
         if self.scale > LARGEST_SCALE:
-            raise InputError("scale", f"must be at most 2**47 for arrays of noise, got {float_nearest(self.scale):g}")
+            raise InputError("scale", f"must be at most 2**40 for arrays of noise, got {float_nearest(self.scale):g}")
         source = source or entropy.current()
         result = np.empty(count, dtype=np.int64)
         for start in range(0, count, _CHUNK):
@@ -59,9 +59,13 @@ class DiscreteLaplace:
     def sizes_and_signs(self, count: int, source: BitSource) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
         """``count`` absolute values as whole floats, and words whose lowest bit is the sign."""
         if self._blocks is not None:
-            return self._blocks.sizes_and_signs(count, source)
-        words = source.words(count)
-        return self._inversion.many(words, source), words
+            sizes, words = self._blocks.sizes_and_signs(count, source)
+        else:
+            words = source.words(count)
+            sizes = self._inversion.many(words, source)
+        if count and sizes.max() >= 2.0**53:
+            raise InternalError("a draw too large for arrays, which has probability below exp(-8192)")
+        return sizes, words
 
 
 def with_signs(sizes: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
