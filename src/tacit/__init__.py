@@ -1,3 +1,122 @@
-"""Tacit."""
+"""Tacit: a differentially private curator.
+
+A map for the reader, from the bottom up. Imports go only downwards.
+
+``tacit.core``        the vocabulary: errors, neighbouring relations, guarantees, events, exact numbers, divergences
+``tacit.noise``       exact samplers; ``entropy`` is the only door to randomness
+``tacit.mechanisms``  Laplace, Gaussian, randomized response, selection, sparse vector, histograms, means, planning
+``tacit.accounting``  composition, privacy-loss distributions, calibration, filters; ``lab`` to see the theorems hold
+``tacit.cli``         the command line
+
+The names below are the public ones; they load when first used, so ``import tacit`` costs next to nothing.
+
+>>> import tacit
+>>> tacit.Laplace(epsilon="0.5", l1_sensitivity=1).guarantee
+PureDP(0.5)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+#: Where each public name lives; a value without a colon is a module that goes by a shorter public name.
+_HOMES = {
+    # guarantees and relations
+    "PureDP": "tacit.core.guarantees:PureDP",
+    "ApproxDP": "tacit.core.guarantees:ApproxDP",
+    "ZCDP": "tacit.core.guarantees:ZCDP",
+    "GDP": "tacit.core.guarantees:GDP",
+    "RDP": "tacit.core.guarantees:RDP",
+    "Relation": "tacit.core.relations:Relation",
+    "ADD_REMOVE": "tacit.core.relations:ADD_REMOVE",
+    "REPLACE_ONE": "tacit.core.relations:REPLACE_ONE",
+    "is_neighbour": "tacit.core.relations:is_neighbour",
+    "l1_distance": "tacit.core.relations:l1_distance",
+    # mechanisms
+    "Laplace": "tacit.mechanisms.laplace:Laplace",
+    "Gaussian": "tacit.mechanisms.gaussian:Gaussian",
+    "Staircase": "tacit.mechanisms.staircase:Staircase",
+    "RandomizedResponse": "tacit.mechanisms.randomized_response:RandomizedResponse",
+    "Exponential": "tacit.mechanisms.exponential:Exponential",
+    "PermuteAndFlip": "tacit.mechanisms.permute_and_flip:PermuteAndFlip",
+    "NoisyMax": "tacit.mechanisms.noisy_max:NoisyMax",
+    "TopK": "tacit.mechanisms.top_k:TopK",
+    "SparseVector": "tacit.mechanisms.sparse_vector:SparseVector",
+    "Histogram": "tacit.mechanisms.histogram:Histogram",
+    "CountingQueries": "tacit.mechanisms.counting_queries:CountingQueries",
+    "Mean": "tacit.mechanisms.mean:Mean",
+    # accounting
+    "compose": "tacit.accounting.compose:compose",
+    # rooms with a shorter name
+    "sensitivity": "tacit.core.sensitivity",
+    "divergences": "tacit.core.divergences",
+    "events": "tacit.core.events",
+    "planning": "tacit.mechanisms.planning",
+    "lab": "tacit.accounting.lab",
+    # errors
+    "TacitError": "tacit.core.errors:TacitError",
+    "InputError": "tacit.core.errors:InputError",
+    "QueryError": "tacit.core.errors:QueryError",
+    "BudgetError": "tacit.core.errors:BudgetError",
+    "AccessError": "tacit.core.errors:AccessError",
+    "AccountingError": "tacit.core.errors:AccountingError",
+    "EngineError": "tacit.core.errors:EngineError",
+    "InternalError": "tacit.core.errors:InternalError",
+}
+
+if TYPE_CHECKING:
+    from tacit.accounting import lab as lab
+    from tacit.accounting.compose import compose as compose
+    from tacit.core import divergences as divergences
+    from tacit.core import events as events
+    from tacit.core import sensitivity as sensitivity
+    from tacit.core.errors import AccessError as AccessError
+    from tacit.core.errors import AccountingError as AccountingError
+    from tacit.core.errors import BudgetError as BudgetError
+    from tacit.core.errors import EngineError as EngineError
+    from tacit.core.errors import InputError as InputError
+    from tacit.core.errors import InternalError as InternalError
+    from tacit.core.errors import QueryError as QueryError
+    from tacit.core.errors import TacitError as TacitError
+    from tacit.core.guarantees import GDP as GDP
+    from tacit.core.guarantees import RDP as RDP
+    from tacit.core.guarantees import ZCDP as ZCDP
+    from tacit.core.guarantees import ApproxDP as ApproxDP
+    from tacit.core.guarantees import PureDP as PureDP
+    from tacit.core.relations import ADD_REMOVE as ADD_REMOVE
+    from tacit.core.relations import REPLACE_ONE as REPLACE_ONE
+    from tacit.core.relations import Relation as Relation
+    from tacit.core.relations import is_neighbour as is_neighbour
+    from tacit.core.relations import l1_distance as l1_distance
+    from tacit.mechanisms import planning as planning
+    from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
+    from tacit.mechanisms.exponential import Exponential as Exponential
+    from tacit.mechanisms.gaussian import Gaussian as Gaussian
+    from tacit.mechanisms.histogram import Histogram as Histogram
+    from tacit.mechanisms.laplace import Laplace as Laplace
+    from tacit.mechanisms.mean import Mean as Mean
+    from tacit.mechanisms.noisy_max import NoisyMax as NoisyMax
+    from tacit.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+    from tacit.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
+    from tacit.mechanisms.sparse_vector import SparseVector as SparseVector
+    from tacit.mechanisms.staircase import Staircase as Staircase
+    from tacit.mechanisms.top_k import TopK as TopK
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    module, _, attribute = home.partition(":")
+    value = getattr(import_module(module), attribute) if attribute else import_module(module)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -64,23 +64,27 @@ def is_below_exp(rate: Fraction, uniform: LazyUniform) -> bool:
     while True:
         bits = uniform.width + 32
         low, high = exp_minus(rate, bits)
-        if uniform.high * 2**bits <= low:
+        if uniform.high * (1 << bits) <= low:
             return True
-        if uniform.low * 2**bits >= high:
+        if uniform.low * (1 << bits) >= high:
             return False
         uniform.reveal()
 
 
 def _largest(uniform: LazyUniform, tail: Callable[[int, int], tuple[int, int]]) -> int:
     """The largest k with U < tail(k), for a tail that falls as k grows, revealing digits of U as needed."""
-    while True:
+
+    def surely_below(k: int) -> bool:
         bits = uniform.width + 64
-        if uniform.low > 0:
-            surely = _last(lambda k, n=bits: uniform.high * 2**n <= tail(k, n)[0])
-            possibly = _last(lambda k, n=bits: uniform.low * 2**n < tail(k, n)[1])
-            if surely == possibly:
-                return surely
+        return uniform.high * (1 << bits) <= tail(k, bits)[0]
+
+    def possibly_below(k: int) -> bool:
+        bits = uniform.width + 64
+        return uniform.low * (1 << bits) < tail(k, bits)[1]
+
+    while uniform.low == 0 or (value := _last(surely_below)) != _last(possibly_below):
         uniform.reveal()
+    return value
 
 
 def _last(holds: Callable[[int], bool]) -> int:

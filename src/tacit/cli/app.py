@@ -1,0 +1,40 @@
+"""The ``tacit`` command and its subcommands, none of which loads its machinery before it is called."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tacit.cli.demo import demo
+from tacit.cli.plan import plan
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="tacit",
+    help="A differentially private curator: exact noise, honest error bars, and an account of every person's privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_show_locals=False,
+)
+app.command()(demo)
+app.command()(plan)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from tacit import __version__
+
+        typer.echo(f"tacit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Answer questions about people without telling on any of them."""

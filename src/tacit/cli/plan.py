@@ -1,0 +1,82 @@
+"""``tacit plan``: people, privacy, error, confidence; say three and get the fourth."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli.errors import reported
+
+if TYPE_CHECKING:
+    from tacit.mechanisms.planning import Plan
+
+__all__ = ["plan"]
+
+
+def plan(
+    mechanism: Annotated[
+        str, typer.Argument(help="laplace, gaussian, histogram, mean, selection or randomized_response.")
+    ],
+    within: Annotated[str | None, typer.Option(help="Error to stay within, as a share of the people: 0.01.")] = None,
+    confidence: Annotated[str | None, typer.Option(help="Probability of staying within it: 0.95.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Privacy of each person: 0.1.")] = None,
+    people: Annotated[int | None, typer.Option(help="How many people take part.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Delta, for gaussian: 1e-6.")] = None,
+    bins: Annotated[int | None, typer.Option(help="How many bins, for histogram.")] = None,
+    candidates: Annotated[int | None, typer.Option(help="How many candidates, for selection.")] = None,
+    relation: Annotated[str | None, typer.Option(help="add_remove or replace_one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Plan a study: give three of --within, --confidence, --epsilon and --people, and the fourth is computed.
+
+    tacit plan laplace --within 0.01 --confidence 0.95 --epsilon 0.1
+    """
+    from tacit.mechanisms.planning import plan as make_plan
+
+    with reported("mechanism"):
+        found = make_plan(
+            mechanism.replace("-", "_"),
+            within=within,
+            confidence=confidence,
+            epsilon=epsilon,
+            people=people,
+            delta=delta,
+            bins=bins,
+            candidates=candidates,
+            relation=relation,
+        )
+    if as_json:
+        typer.echo(json.dumps(_as_json(found)))
+    else:
+        _show(found)
+
+
+def _as_json(found: Plan) -> dict[str, object]:
+    from tacit.core.numbers import float_nearest, format_up, round_down
+
+    return {
+        "mechanism": found.mechanism,
+        "solved": found.solved,
+        "people": found.people,
+        "epsilon": float(format_up(found.epsilon, 12)),
+        "within": float(format_up(found.within, 12)),
+        "confidence": float_nearest(round_down(found.confidence, 12)),
+        "delta": None if found.delta is None else float(format_up(found.delta, 12)),
+        "outputs": found.outputs,
+        "relation": found.relation.value,
+    }
+
+
+def _show(found: Plan) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for label, text in found.rows():
+        style = "bold green" if label == found.solved else ""
+        table.add_row(label, text, "<- computed" if label == found.solved else "", style=style)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"\n{found}")

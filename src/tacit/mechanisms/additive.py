@@ -1,0 +1,236 @@
+"""Adding noise to numbers: the part that Laplace, Gaussian and staircase noise share.
+
+Integers get integer noise and stay integers. Floats are put on a public :class:`~tacit.mechanisms.grid.Grid`, get
+integer noise there, and come back as floats on the grid; :class:`OnGrid` is that mechanism, with a guarantee, an event
+and an error of its own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from typing import Any, Final, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.events import Event
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import Number, check_count, float_up
+from tacit.mechanisms.base import LARGEST_VALUE, Mechanism, Readings, per_output_beta, read_numbers
+from tacit.mechanisms.grid import Grid
+
+__all__ = ["AdditiveNoise", "IntegerNoise", "Noise", "OnGrid"]
+
+_INT64: Final = np.iinfo(np.int64)
+
+
+class Noise(Protocol):
+    """Something that draws integer noise."""
+
+    def sample(self) -> int:
+        """One draw, of any size."""
+
+    def sample_many(self, count: int) -> NDArray[np.int64]:
+        """``count`` independent draws."""
+
+
+class IntegerNoise(Protocol):
+    """A distribution of integer noise, as an additive mechanism needs it: to draw from and to know the size of."""
+
+    @property
+    def sampler(self) -> Noise:
+        """Draws from the distribution."""
+
+    def quantile(self, beta: Fraction) -> int:
+        """The smallest w, or a little more, with P(|X| > w) <= ``beta``."""
+
+    @property
+    def variance_bound(self) -> Fraction:
+        """The variance, rounded up."""
+
+
+class AdditiveNoise(Mechanism):
+    """Releases numbers with noise: integers with integer noise, floats with integer noise on a grid.
+
+    Privacy:
+        that of the integer noise, which the subclass chooses and proves, for its stated sensitivity and relation.
+
+    Sensitivity:
+        of integers, the stated one, which must be whole for them; of floats, enlarged for rounding by the grid.
+
+    Error:
+        :meth:`error`, by the quantile of the noise; for floats half a step of the grid more.
+
+    Assumes:
+        that the stated sensitivity is right.
+
+    References:
+        Proofs: ``additive.proof.md``, ``grid.proof.md``, and one for each subclass.
+    """
+
+    def __init__(self, noise: IntegerNoise | None, sensitivity: str) -> None:
+        self._noise = noise
+        # Bound once: a release of one integer is then a single addition.
+        self._sample = None if noise is None else noise.sampler.sample
+        self._sensitivity = sensitivity
+        self._grids: dict[int, OnGrid] = {}
+
+    @abstractmethod
+    def _make_grid(self, dimension: int) -> OnGrid:
+        """The mechanism for ``dimension`` floats."""
+
+    def on_grid(self, dimension: int = 1) -> OnGrid:
+        """The mechanism that a release of ``dimension`` floats uses, with its grid, event and error."""
+        if dimension not in self._grids:
+            self._check_size(check_count(dimension, "dimension"))
+            self._grids[dimension] = self._make_grid(dimension)
+        return self._grids[dimension]
+
+    @overload
+    def release(self, value: int) -> int: ...
+    @overload
+    def release(self, value: float) -> float: ...
+    @overload
+    def release(self, value: list[int] | tuple[int, ...]) -> list[int]: ...
+    @overload
+    def release(self, value: list[float] | tuple[float, ...]) -> list[float]: ...
+    @overload
+    def release(self, value: NDArray[np.integer[Any]]) -> NDArray[np.int64]: ...
+    @overload
+    def release(self, value: NDArray[np.floating[Any]]) -> NDArray[np.float64]: ...
+    def release(self, value: Any) -> Any:
+        """``value`` with noise: a number, a flat list, or a numpy array, and the same comes back.
+
+        Integers give integers, floats give floats on a public grid. The type decides, not the value.
+        """
+        if type(value) is int and self._sample is not None:
+            return value + self._sample()
+        if type(value) is float:
+            return self.on_grid().release_float(value)
+        readings = read_numbers(value)
+        if readings.whole:
+            return self._release_integers(readings)
+        return self.on_grid(readings.size).release_readings(readings)
+
+    def error(self, beta: Number, k: int = 1) -> int | float:
+        """The w such that the noise of any of ``k`` outputs exceeds w in size with probability at most ``beta``.
+
+        Of integer releases, and then an integer, if the sensitivity is whole; else of the release of a single
+        float. ``on_grid(dimension).error`` is the bound for floats in every case.
+        """
+        if self._noise is None:
+            return self.on_grid().error(beta, k)
+        return self._noise.quantile(per_output_beta(beta, k))
+
+    @property
+    def noise(self) -> IntegerNoise:
+        """The distribution of the noise on one integer; if the sensitivity is not whole, of one float in grid steps."""
+        return self.on_grid().noise if self._noise is None else self._noise
+
+    @property
+    def variance(self) -> float:
+        """The variance of one output, rounded up; of one float if the sensitivity is not whole."""
+        return self.on_grid().variance if self._noise is None else float_up(self._noise.variance_bound)
+
+    def _release_integers(self, readings: Readings) -> Any:
+        if self._noise is None:
+            raise InputError(
+                "value",
+                f"integers move by whole numbers, but {self._sensitivity} is not one; "
+                "convert the values to float, or state a whole sensitivity",
+            )
+        self._check_size(readings.size)
+        return readings.like(add_noise(readings.array.ravel(), self._noise.sampler))
+
+    def _check_size(self, size: int) -> None:
+        """Raise if one release may not hold ``size`` numbers."""
+
+
+class OnGrid(Mechanism):
+    """Releases a fixed number of floats on a public grid; made by ``mechanism.on_grid(dimension)``.
+
+    Privacy:
+        the guarantee of the mechanism that made it, for all the floats of one release together.
+
+    Sensitivity:
+        that mechanism's, plus what rounding to the grid can add.
+
+    Error:
+        :meth:`error`, by the quantile of the noise and half a step of the grid.
+
+    Assumes:
+        that the sensitivity includes the rounding of whatever computed the floats.
+
+    References:
+        Proofs: ``additive.proof.md``, ``grid.proof.md``.
+    """
+
+    def __init__(
+        self, *, grid: Grid, noise: IntegerNoise, guarantee: Guarantee, event: Event, dimension: int = 1
+    ) -> None:
+        self.grid = grid
+        self.dimension = dimension
+        self.noise = noise
+        self._guarantee = guarantee
+        self._event = event
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What one release of all the floats together promises."""
+        return self._guarantee
+
+    @property
+    def event(self) -> Event:
+        """The release, in steps of the grid."""
+        return self._event
+
+    def release(self, value: Any) -> Any:
+        """``dimension`` floats with noise, each a multiple of ``grid.step``."""
+        readings = read_numbers(value)
+        if readings.whole:
+            raise InputError("value", "must be floats here; integers get integer noise from the mechanism itself")
+        return self.release_readings(readings)
+
+    def release_float(self, value: float) -> float:
+        """As :meth:`release`, of one float, quickly."""
+        return self.grid.to_float(self.grid.to_unit(value) + self.noise.sampler.sample())
+
+    def release_readings(self, readings: Readings) -> Any:
+        """As :meth:`release`, of floats that have been read."""
+        if readings.size != self.dimension:
+            raise InputError("value", f"must hold {self.dimension} numbers for this grid, got {readings.size}")
+        units = self.grid.to_units(np.asarray(readings.array, dtype=np.float64).ravel())
+        return readings.like(self.grid.to_floats(add_noise(units, self.noise.sampler)))
+
+    def error(self, beta: Number, k: int = 1) -> float:
+        """The w such that any of ``k`` outputs is off by more than w with probability at most ``beta``.
+
+        The half step of rounding to the grid is included; that of an output beyond 2⁵³ steps to a float is not.
+        """
+        units = self.noise.quantile(per_output_beta(beta, k)) + Fraction(1, 2)
+        return float_up(units * self.grid.step)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise on one float, rounded up."""
+        return float_up(self.noise.variance_bound * self.grid.step**2)
+
+
+def add_noise(values: NDArray[Any], sampler: Noise) -> NDArray[np.int64]:
+    """Values of at most 2⁶² in size and fresh noise, never wrapped.
+
+    A sum that does not fit is taken in integers of any size and clamped, which is post-processing. For the scales
+    that samplers of arrays accept it has a probability below e^-4096.
+    """
+    if values.size == 1:
+        return _clamped([int(values[0]) + sampler.sample()])
+    noise = sampler.sample_many(values.size)
+    if int(noise.min()) > -LARGEST_VALUE and int(noise.max()) < LARGEST_VALUE:
+        return values + noise
+    return _clamped([int(value) + int(extra) for value, extra in zip(values, noise, strict=True)])
+
+
+def _clamped(sums: list[int]) -> NDArray[np.int64]:
+    return np.array([min(max(total, int(_INT64.min)), int(_INT64.max)) for total in sums], dtype=np.int64)

@@ -1,0 +1,121 @@
+"""The exponential mechanism: choose a candidate, better ones exponentially more often.
+
+See ``exponential.proof.md`` for the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, SupportsIndex
+
+from tacit.core.errors import InputError
+from tacit.core.events import ExponentialEvent
+from tacit.core.guarantees import ZCDP
+from tacit.core.numbers import Number, exp_bounds, float_nearest, float_up
+from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.mechanisms.scores import ScoreList, Selection, calibrate_epsilon, check_candidates, log_inverse
+from tacit.noise.selection import select_exponential
+
+__all__ = ["Exponential"]
+
+
+class Exponential(Selection[Any]):
+    """Releases one of a public list of candidates, chosen with probability proportional to exp(εu/(2Δ)).
+
+    Privacy:
+        relation: as given, add/remove by default.
+        guarantee: ε-DP, and of ε-bounded range, hence ε²/8-zCDP,
+
+        where
+          * P(r) ∝ exp(ε·u_r/(2Δ)) in general;
+          * P(r) ∝ exp(ε·u_r/Δ) with ``monotone=True``, for scores that one unit moves all up or all down;
+          * the draw is exact: no float takes part in a decision, and no weight underflows to zero.
+
+    Sensitivity:
+        ``sensitivity`` Δ is the furthest that one unit can move any one score. Whole numbers, fractions and decimals
+        are used as they are. Floats are rounded to a public power of two, 2²⁴ times finer than Δ and the scale
+        (coarser for ε below about 10⁻⁴), and the mechanism then reckons with Δ plus one step.
+
+    Error:
+        the score falls (2Δ/ε)·(ln(|R|/|R_OPT|) + t) or more below the best with probability at most e⁻ᵗ; half of
+        that for monotone scores. See :meth:`error`.
+
+    Assumes:
+        the candidates, and whether their scores are floats, are public.
+
+    References:
+        McSherry and Talwar (2007); Cesar and Rogers (2021) for bounded range and ε²/8; Ilvento (2020) for what goes
+        wrong in floats.
+
+    >>> choice = Exponential(epsilon=1, sensitivity=1)
+    >>> choice.guarantee, choice.zcdp
+    (PureDP(1), ZCDP(0.125))
+    >>> [round(p, 6) for p in choice.probabilities([0, 1, 2])]
+    [0.186324, 0.307196, 0.50648]
+    """
+
+    @classmethod
+    def for_error(
+        cls,
+        *,
+        within: Number,
+        beta: Number,
+        candidates: SupportsIndex,
+        sensitivity: Number,
+        optimal: SupportsIndex = 1,
+        monotone: bool = False,
+        relation: Relation | str = ADD_REMOVE,
+    ) -> Exponential:
+        """The most private one whose choice falls more than ``within`` below the best with probability <= ``beta``."""
+
+        def make(epsilon: Number) -> Exponential:
+            return cls(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, relation=relation)
+
+        log_odds = _log_odds(beta, candidates, optimal)
+        if log_odds == 0:
+            raise InputError("beta", "is so large that any epsilon will do; state epsilon itself")
+        start = make(1).scale * log_odds
+        return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, candidates, optimal), within, start))
+
+    @property
+    def event(self) -> ExponentialEvent:
+        """What one release is, for accountants."""
+        return ExponentialEvent(self.epsilon, relation=self.relation)
+
+    @property
+    def zcdp(self) -> ZCDP:
+        """ε²/8-zCDP, from bounded range."""
+        return ZCDP(self.epsilon**2 / 8, relation=self.relation)
+
+    def release(self, scores: ScoreList, candidates: Sequence[Any] | None = None) -> Any:
+        """The chosen candidate: an index, or a member of ``candidates``, or a key when scores are a mapping."""
+        read = self._read(scores, candidates)
+        return read.label(select_exponential(read.gaps, 1 / self._scale_in_steps(read)))
+
+    def error(self, beta: Number, candidates: SupportsIndex, optimal: SupportsIndex = 1) -> float:
+        """How far below the best the choice lies, exceeded with probability at most ``beta``.
+
+        Args:
+            beta: the probability that the bound may fail.
+            candidates: how many there are.
+            optimal: how many of them are known to share the best score.
+        """
+        return float_up(self._loss_up(_log_odds(beta, candidates, optimal)))
+
+    def probabilities(self, scores: ScoreList) -> list[float]:
+        """The chance of each candidate, right to the last digit or so. Depends on the data: not for publication."""
+        return [float_nearest((low + high) / 2) for low, high in self.probability_bounds(scores)]
+
+    def probability_bounds(self, scores: ScoreList) -> list[tuple[Fraction, Fraction]]:
+        """Rationals that enclose the chance of each candidate. Depends on the data: not for publication."""
+        read = self._read(scores, None)
+        scale = self._scale_in_steps(read)
+        weights = [exp_bounds(-gap / scale) for gap in read.gaps.tolist()]
+        low, high = (sum(side, Fraction(0)) for side in zip(*weights, strict=True))
+        return [(weight_low / high, weight_high / low) for weight_low, weight_high in weights]
+
+
+def _log_odds(beta: Number, candidates: SupportsIndex, optimal: SupportsIndex) -> Fraction:
+    total, best = check_candidates(candidates, optimal)
+    return log_inverse(Fraction(total, best), beta)

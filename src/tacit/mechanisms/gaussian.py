@@ -1,0 +1,284 @@
+"""The Gaussian mechanism, on integers and on a grid of floats."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Literal
+
+from tacit.core.errors import InputError
+from tacit.core.events import DiscreteGaussianEvent
+from tacit.core.guarantees import ZCDP, ApproxDP
+from tacit.core.normal import gaussian_epsilon_up, normal_quantile_bounds
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact_positive,
+    exact_probability,
+    float_up,
+    sqrt_bounds,
+)
+from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+from tacit.mechanisms.additive import AdditiveNoise, OnGrid
+from tacit.mechanisms.base import per_output_beta, smallest_that
+from tacit.mechanisms.gaussian_calibration import (
+    analytic_gaussian_sigma,
+    calibrate_discrete_sigma,
+    check_discrete_sigma,
+    check_epsilon,
+    classic_gaussian_sigma,
+)
+from tacit.mechanisms.gaussian_profile import discrete_tail_bound
+from tacit.mechanisms.grid import Grid
+from tacit.noise.gaussian import LARGEST_SIGMA, DiscreteGaussian
+
+__all__ = ["Gaussian", "GaussianNoise"]
+
+Calibration = Literal["analytic", "classic"]
+_CALIBRATIONS: Final = ("analytic", "classic")
+
+
+class GaussianNoise:
+    """The discrete Gaussian distribution of σ²: P(x) ∝ exp(-x²/(2σ²)) on the integers."""
+
+    def __init__(self, sigma2: Fraction) -> None:
+        self.sigma2 = sigma2
+
+    @cached_property
+    def sampler(self) -> DiscreteGaussian:
+        """Draws from the distribution."""
+        return DiscreteGaussian(self.sigma2)
+
+    def quantile(self, beta: Fraction) -> int:
+        """The smallest w with P(|X| > w) proven to be at most ``beta``."""
+        normal = normal_quantile_bounds(1 - beta / 2)[1] * sqrt_bounds(self.sigma2)[1]
+        low = high = max(math.floor(normal), 0)
+        step = 1
+        while discrete_tail_bound(self.sigma2, high + 1) > beta:
+            low, high, step = high + 1, high + step, 2 * step
+        while low > 0 and discrete_tail_bound(self.sigma2, low) <= beta:
+            low, high, step = max(low - step, 0), low - 1, 2 * step
+        while low < high:
+            middle = (low + high) // 2
+            if discrete_tail_bound(self.sigma2, middle + 1) <= beta:
+                high = middle
+            else:
+                low = middle + 1
+        return high
+
+    @property
+    def variance_bound(self) -> Fraction:
+        """σ², which the variance of the discrete Gaussian never exceeds."""
+        return self.sigma2
+
+
+class Gaussian(AdditiveNoise):
+    """Releases numbers with discrete Gaussian noise: integers as integers, floats on a public grid.
+
+    >>> m = Gaussian(epsilon=1, delta="1e-5", l2_sensitivity=1)
+    >>> round(m.sigma, 4), m.guarantee, m.error(beta="0.05")
+    (3.7405, ApproxDP(1, 1e-05), 7)
+
+    Args:
+        epsilon: of the guarantee.
+        delta: of the guarantee.
+        l2_sensitivity: how far the numbers of one release, together, can move between neighbours, in the l2 norm.
+        l2_squared: the square of that, to be given instead where the root is irrational.
+        dimension: how many numbers one release may hold.
+        calibration: ``"analytic"`` finds the smallest σ that is proven; ``"classic"`` takes √(2 ln(1.25/δ))·Δ/ε,
+            which is larger, and refuses ε > 1.
+        relation: which databases are neighbours.
+
+    Privacy:
+        (ε, δ)-DP under ``relation``: P[M(D) ∈ S] <= e^ε · P[M(D′) ∈ S] + δ, and also ρ-zCDP (:attr:`zcdp`), where
+
+        * ε, δ are ``epsilon`` and ``delta``, for the *discrete* noise that is really added, not for a continuous ideal;
+        * ρ = Δ²/(2σ²);
+        * D, D′ are neighbours whose values differ by at most Δ in the l2 norm over all numbers of one release.
+
+        :attr:`event` describes a release of integers. A release of floats has the event
+        ``on_grid(size).event``; the guarantee and :attr:`zcdp` hold for both.
+
+    Sensitivity:
+        Δ = ``l2_sensitivity``, in the units of the values. Integers need a whole Δ². For floats the grid adds one
+        step per number for rounding, √dimension in the norm, and the noise grows with it.
+
+    Error:
+        :meth:`error` inverts the tail of the discrete Gaussian, for k outputs at once. The variance is at most σ².
+
+    Assumes:
+        that Δ is right, with the rounding of whatever computed the values included; and for σ up to 2¹⁵ that the
+        machine's ``exp`` and ``expm1`` are right to 2⁻⁴⁸. A release of a list or array needs σ <= 2⁴⁰.
+
+    References:
+        Canonne, Kamath, Steinke (2020) for discrete noise and zCDP; Balle, Wang (2018) for the analytic δ.
+        Proof: ``gaussian.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number,
+        l2_sensitivity: Number | None = None,
+        l2_squared: Number | None = None,
+        dimension: int = 1,
+        calibration: Calibration = "analytic",
+        relation: Relation | str = ADD_REMOVE,
+    ) -> None:
+        if calibration not in _CALIBRATIONS:
+            raise InputError("calibration", f"must be 'analytic' or 'classic', got {calibration!r}")
+        self.calibration = calibration
+        self._guarantee: ApproxDP | ZCDP = ApproxDP(
+            check_epsilon(epsilon), exact_probability(delta, "delta"), relation=as_relation(relation)
+        )
+        self._set_up(_squared(l2_sensitivity, l2_squared), dimension)
+
+    @classmethod
+    def from_rho(
+        cls,
+        *,
+        rho: Number,
+        l2_sensitivity: Number | None = None,
+        l2_squared: Number | None = None,
+        dimension: int = 1,
+        relation: Relation | str = ADD_REMOVE,
+    ) -> Gaussian:
+        """The mechanism whose guarantee is ρ-zCDP, with σ² = Δ²/(2ρ) exactly."""
+        self = cls.__new__(cls)
+        self.calibration = "analytic"
+        self._guarantee = ZCDP(exact_positive(rho, "rho"), relation=as_relation(relation))
+        self._set_up(_squared(l2_sensitivity, l2_squared), dimension)
+        return self
+
+    @classmethod
+    def for_error(
+        cls,
+        *,
+        within: Number,
+        beta: Number,
+        delta: Number,
+        l2_sensitivity: Number | None = None,
+        l2_squared: Number | None = None,
+        k: int = 1,
+        dimension: int = 1,
+        relation: Relation | str = ADD_REMOVE,
+    ) -> Gaussian:
+        """The mechanism with ``error(beta, k) <= within`` at this δ whose ε is smallest, rounded up to six digits."""
+        squared = _squared(l2_sensitivity, l2_squared)
+        bound = exact_positive(within, "within")
+        rounding = Fraction(1, 2) if squared.denominator == 1 else Fraction(0)
+        sigma = (bound + rounding) / normal_quantile_bounds(1 - per_output_beta(beta, k) / 2)[1]
+        guess = gaussian_epsilon_up(sqrt_bounds(squared / sigma**2)[1], exact_probability(delta, "delta"))
+
+        def make(epsilon: Fraction) -> Gaussian:
+            return cls(epsilon=epsilon, delta=delta, l2_squared=squared, dimension=dimension, relation=relation)
+
+        return make(smallest_that(lambda epsilon: make(epsilon).error(beta, k) <= bound, guess, digits=6))
+
+    def _set_up(self, l2_squared: Fraction, dimension: int) -> None:
+        self.l2_squared = l2_squared
+        self.dimension = check_count(dimension, "dimension")
+        whole = l2_squared.denominator == 1
+        noise = (
+            GaussianNoise(self._calibrate(self._reachable(int(l2_squared), dimension), dimension)) if whole else None
+        )
+        super().__init__(noise, "the square of l2_sensitivity")
+
+    @property
+    def guarantee(self) -> ApproxDP | ZCDP:
+        """(ε, δ)-DP as asked for, or ρ-zCDP from :meth:`from_rho`; of one release of up to ``dimension`` numbers."""
+        return self._guarantee
+
+    @property
+    def zcdp(self) -> ZCDP:
+        """ρ = Δ²/(2σ²), for integers and for floats."""
+        event = self.event
+        return ZCDP(event.l2_squared / (2 * event.sigma2), relation=self.relation)
+
+    @property
+    def event(self) -> DiscreteGaussianEvent:
+        """The release of ``dimension`` integers; if the square of the sensitivity is not whole, of floats in steps."""
+        if self._noise is None:
+            return self._gaussian_event(self.on_grid(self.dimension))
+        squared = self._reachable(int(self.l2_squared), self.dimension)
+        return DiscreteGaussianEvent(self.sigma2, Fraction(squared), dimension=self.dimension, relation=self.relation)
+
+    @property
+    def sigma2(self) -> Fraction:
+        """σ², exactly: the parameter of the noise on integers, or on ``dimension`` floats if those are all it takes."""
+        if isinstance(self._noise, GaussianNoise):
+            return self._noise.sigma2
+        on_grid = self.on_grid(self.dimension)
+        return self._gaussian_event(on_grid).sigma2 * on_grid.grid.step**2
+
+    @property
+    def sigma(self) -> float:
+        """σ, rounded up."""
+        return float_up(sqrt_bounds(self.sigma2)[1])
+
+    def error(self, beta: Number, k: int = 1) -> int | float:
+        """As for every additive mechanism; of floats it is the bound for releases of ``dimension`` of them."""
+        return self.on_grid(self.dimension).error(beta, k) if self._noise is None else super().error(beta, k)
+
+    def _calibrate(self, l2_squared: int, dimension: int) -> Fraction:
+        """σ² for integers that move by at most √``l2_squared``."""
+        promise = self._guarantee
+        if isinstance(promise, ZCDP):
+            return l2_squared / (2 * promise.rho)
+        epsilon, delta = promise.epsilon, promise.delta
+        if self.calibration == "classic":
+            sigma = classic_gaussian_sigma(epsilon, delta, sqrt_bounds(Fraction(l2_squared))[1])
+            check_discrete_sigma(sigma, epsilon=epsilon, delta=delta, l2_squared=l2_squared, dimension=dimension)
+        else:
+            sigma = calibrate_discrete_sigma(epsilon, delta, l2_squared, dimension)
+        return sigma * sigma
+
+    def _make_grid(self, dimension: int) -> OnGrid:
+        sensitivity = sqrt_bounds(self.l2_squared)[1]
+        grid = Grid.for_noise(self._sigma_estimate(sensitivity), sensitivity, dimension, LARGEST_SIGMA)
+        moved = self._reachable(grid.l2_squared(self.l2_squared, dimension), dimension)
+        sigma2 = self._calibrate(moved, dimension)
+        if self._noise is not None or dimension < self.dimension:
+            # Not less noise, for its sensitivity, than integers or longer vectors get, so that one rho holds for all.
+            sigma2 = max(sigma2, moved / (2 * self.zcdp.rho))
+        if sigma2 >= LARGEST_SIGMA**2 and dimension > 1:
+            raise InputError("epsilon", f"is too small for {dimension} floats at once; release integers")
+        event = DiscreteGaussianEvent(sigma2, Fraction(moved), dimension=dimension, relation=self.relation)
+        return OnGrid(
+            grid=grid, noise=GaussianNoise(sigma2), guarantee=self.guarantee, event=event, dimension=dimension
+        )
+
+    def _sigma_estimate(self, sensitivity: Fraction) -> Fraction:
+        if isinstance(self._guarantee, ZCDP):
+            return sqrt_bounds(self.l2_squared / (2 * self._guarantee.rho))[1]
+        return analytic_gaussian_sigma(self._guarantee.epsilon, self._guarantee.delta, sensitivity)
+
+    def _check_size(self, size: int) -> None:
+        if size > self.dimension:
+            raise InputError(
+                "value",
+                f"holds {size} numbers, but the noise is calibrated for {self.dimension}; state dimension={size}",
+            )
+
+    @staticmethod
+    def _reachable(l2_squared: int, dimension: int) -> int:
+        """The largest square of a norm that can occur: a single integer moves by a whole number."""
+        return math.isqrt(l2_squared) ** 2 if dimension == 1 else l2_squared
+
+    @staticmethod
+    def _gaussian_event(on_grid: OnGrid) -> DiscreteGaussianEvent:
+        assert isinstance(on_grid.event, DiscreteGaussianEvent)  # noqa: S101 - for the type checker
+        return on_grid.event
+
+    def __repr__(self) -> str:
+        return f"Gaussian({self._guarantee!r}, sigma={self.sigma:.6g}, dimension={self.dimension})"
+
+
+def _squared(l2_sensitivity: Number | None, l2_squared: Number | None) -> Fraction:
+    if l2_sensitivity is not None and l2_squared is None:
+        return exact_positive(l2_sensitivity, "l2_sensitivity") ** 2
+    if l2_squared is not None and l2_sensitivity is None:
+        return exact_positive(l2_squared, "l2_squared")
+    raise InputError("l2_sensitivity", "must be given, either itself or as l2_squared, and not both")

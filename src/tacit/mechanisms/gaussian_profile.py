@@ -1,0 +1,160 @@
+"""How much discrete Gaussian noise gives away, as proven bounds: delta at an epsilon, and tails.
+
+The discrete Gaussian with parameter σ² has P(x) ∝ exp(-x²/(2σ²)) on the integers. Its δ(ε) is not that of the
+continuous normal, so three bounds are used here, each proven in ``gaussian.proof.md``:
+
+* *sums*: one integer that moves by at most a whole shift; δ(ε) itself, as a sum of positive terms, for σ up to 2¹⁵;
+* *rounded normal*: any number of integers, σ² >= 40; the noise is nearly a rounded continuous normal, whose
+  δ(ε) is known, and the difference is paid for in ε and δ;
+* *zCDP*: any number of integers, any σ; ρ = Δ²/(2σ²) and the best conversion of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InternalError
+from tacit.core.guarantees import ZCDP
+from tacit.core.normal import gaussian_delta_bounds, normal_cdf_bounds
+from tacit.core.numbers import exp_bounds, float_nearest, float_up, log_bounds, sqrt_bounds
+
+__all__ = ["discrete_delta_bounds", "discrete_tail_bound", "gives_at_most", "rounded_normal_gives_at_most"]
+
+#: Largest σ² whose sums are taken term by term.
+LARGEST_SUMMED: Final = Fraction(1 << 30)
+#: Terms smaller than e^-64 of the largest are not added but bounded.
+_CUT: Final = 64
+#: Relative error allowed for a float sum of such terms; the proof file derives less than half of it.
+_SLACK: Final = Fraction(1, 1 << 40)
+#: What underflow may have lost, in units of the largest term.
+_UNDERFLOW: Final = Fraction(1, 1 << 1000)
+#: Terms added up in floats before an exact sum takes over, so that their number does not enter the error.
+_BLOCK: Final = 1024
+#: Relative error that the proof allows ``exp`` and ``expm1``: 32 units in the last place, where 1 is usual.
+_EXP_ERROR: Final = 2.0**-48
+#: Beyond this starting point the sub-Gaussian bound replaces the sum, whose integers would not fit.
+_FARTHEST: Final = 1 << 30
+_SMALLEST_ROUNDED: Final = 40
+
+Weight = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def gives_at_most(epsilon: Fraction, delta: Fraction, *, sigma2: Fraction, l2_squared: int, dimension: int) -> bool:
+    """Whether noise of ``sigma2`` on ``dimension`` integers that move by √``l2_squared`` is proven (ε, δ)-DP."""
+    if dimension == 1 and sigma2 <= LARGEST_SUMMED:
+        return discrete_delta_bounds(epsilon, sigma2, math.isqrt(l2_squared))[1] <= delta
+    if rounded_normal_gives_at_most(epsilon, delta, sigma2=sigma2, l2_squared=l2_squared, dimension=dimension):
+        return True
+    return ZCDP(l2_squared / (2 * sigma2)).to_approx(delta).epsilon <= epsilon
+
+
+def discrete_delta_bounds(epsilon: Fraction, sigma2: Fraction, shift: int) -> tuple[Fraction, Fraction]:
+    """Enclosure of δ(ε) of one integer that moves by ``shift``, for σ² up to 2³⁰.
+
+    δ(ε) = Σ_{x > τ} P(x)·(1 - exp(-(x-τ)·Δ/σ²)) with τ = εσ²/Δ - Δ/2: outputs beyond τ are those whose privacy loss
+    exceeds ε, and the bracket is the part of their probability that e^ε does not cover. No term is negative.
+    """
+    if shift == 0:
+        return Fraction(0), Fraction(0)
+    threshold = epsilon * sigma2 / shift - Fraction(shift, 2)
+    first = math.floor(threshold) + 1
+    rate, offset = float_nearest(shift / sigma2), float_up(first - threshold)
+
+    def uncovered(steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        result: NDArray[np.float64] = -np.expm1(-rate * (steps + offset))
+        return result
+
+    low, high = _sum_bounds(sigma2, first, uncovered)
+    total_low, total_high = _total_bounds(sigma2)
+    return low / total_high, min(high / total_low, Fraction(1))
+
+
+def discrete_tail_bound(sigma2: Fraction, start: int) -> Fraction:
+    """An upper bound on P(|X| >= ``start``), for ``start`` >= 1; exact to ten digits where σ² is at most 2³⁰."""
+    if sigma2 <= LARGEST_SUMMED:
+        return min(2 * _sum_bounds(sigma2, start, np.ones_like)[1] / _total_bounds(sigma2)[0], Fraction(1))
+    # P(x) <= e^(1/24σ²) · P(normal rounds to x), so a tail is at most that of the normal, half a step further in.
+    normal = normal_cdf_bounds(-(start - Fraction(1, 2)) / sqrt_bounds(sigma2)[1])[1]
+    return min(2 * exp_bounds(1 / (24 * sigma2))[1] * normal, Fraction(1))
+
+
+def rounded_normal_gives_at_most(
+    epsilon: Fraction, delta: Fraction, *, sigma2: Fraction, l2_squared: int, dimension: int
+) -> bool:
+    """Whether the comparison with a rounded continuous normal proves (ε, δ)-DP.
+
+    δ >= e^(d/24σ²)·(δ_normal(ε - η) + e^ε·P(‖noise‖ > K)), where η = (d + K²/σ²)/(24σ²), up to 2^-900.
+    """
+    if sigma2 < _SMALLEST_ROUNDED:
+        return False
+    # P(‖noise‖ > K) <= e^-t leaves e^ε·e^-t <= δ·e^-20.
+    t = math.ceil(20 + epsilon + log_bounds(1 / delta)[1])
+    radius2 = dimension + 2 * sqrt_bounds(Fraction(dimension * t))[1] + 2 * t
+    radius2 += sqrt_bounds(radius2 * dimension / sigma2)[1] + dimension / (4 * sigma2)
+    spent = (dimension + radius2) / (24 * sigma2) + Fraction(dimension, 1 << 900)
+    # What is left of ε may be negative; δ_normal is a bound there as well.
+    mu = sqrt_bounds(l2_squared / sigma2)[1]
+    normal = gaussian_delta_bounds(_shorten(epsilon - spent), mu)[1]
+    factor = exp_bounds(dimension / (24 * sigma2))[1]
+    return factor * (normal + delta * exp_bounds(Fraction(-20))[1]) <= delta
+
+
+def _shorten(value: Fraction) -> Fraction:
+    """A slightly smaller rational of at most 200 binary digits, to keep later arithmetic quick."""
+    return Fraction(math.floor(value * (1 << 200)), 1 << 200)
+
+
+def _total_bounds(sigma2: Fraction) -> tuple[Fraction, Fraction]:
+    low, high = _sum_bounds(sigma2, 1, np.ones_like)
+    return 1 + 2 * low, 1 + 2 * high
+
+
+def _sum_bounds(sigma2: Fraction, start: int, weight: Weight) -> tuple[Fraction, Fraction]:
+    """Enclosure of Σ_{x >= start} exp(-x²/(2σ²))·weight(x - start), for weights between 0 and 1.
+
+    The largest exponential, at ``peak``, is taken out and enclosed in exact arithmetic, so nothing underflows.
+    """
+    check_exp()
+    peak = max(start, 0)
+    factor_low, factor_high = exp_bounds(-(peak * peak) / (2 * sigma2))
+    if peak > _FARTHEST:
+        # (m + y)² >= m² + y², and the sum over y >= 0 is at most 1 + σ·√(π/2) < 4 + 3σ².
+        return Fraction(0), factor_high * (4 + 3 * sigma2)
+    reach = math.isqrt(math.ceil(peak * peak + 2 * _CUT * sigma2)) + 1
+    steps = np.arange(max(start, -reach), reach + 1, dtype=np.int64)
+    exponents = ((steps - peak) * (steps + peak)).astype(np.float64)
+    exponents *= -float_nearest(1 / (2 * sigma2))
+    terms = np.exp(exponents)
+    terms *= weight((steps - start).astype(np.float64))
+    total = Fraction(math.fsum(np.add.reduceat(terms, np.arange(0, len(terms), _BLOCK))))
+    rest = _rest(sigma2, peak, reach) + _UNDERFLOW
+    return factor_low * total * (1 - _SLACK), factor_high * (total * (1 + _SLACK) + rest)
+
+
+def _rest(sigma2: Fraction, peak: int, reach: int) -> Fraction:
+    """Both tails beyond ``reach``, relative to the term at ``peak``: log-concave, so below a geometric series."""
+    outside = exp_bounds(-((reach + 1) ** 2 - peak * peak) / (2 * sigma2), 20)[1]
+    ratio = exp_bounds(-(2 * reach + 3) / (2 * sigma2), 40)[1]
+    return 2 * outside / (1 - ratio)
+
+
+@cache
+def check_exp() -> None:
+    """Refuse to calibrate on a machine whose ``exp`` or ``expm1`` is not as accurate as the proof assumes.
+
+    A fixed set of points cannot prove the bound, but a broken build does not hide from it.
+    """
+    points = np.concatenate((-np.linspace(0.01, 66, 199), -(2.0 ** -np.arange(60.0))))
+    for point, power, less_one in zip(points.tolist(), np.exp(points), np.expm1(points), strict=True):
+        low, high = exp_bounds(Fraction(point))
+        for got, bottom, top in ((float(power), low, high), (float(less_one), low - 1, high - 1)):
+            tolerance = abs(got) * Fraction(_EXP_ERROR)
+            if not bottom - tolerance <= Fraction(got) <= top + tolerance:
+                raise InternalError(f"exp({point!r}) is wrong by more than the calibration can allow")

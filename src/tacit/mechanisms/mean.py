@@ -1,0 +1,299 @@
+"""The mean of one bounded value per person, with the number of people public or private; see ``mean.proof.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, SupportsIndex
+
+import numpy as np
+
+from tacit.core.errors import InputError
+from tacit.core.events import Event
+from tacit.core.guarantees import PureDP
+from tacit.core.numbers import (
+    MAX_EXPONENT,
+    Number,
+    check_count,
+    exact_positive,
+    exact_probability,
+    float_down,
+    float_nearest,
+    float_up,
+    log_bounds,
+)
+from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation
+from tacit.core.sensitivity import check_bounds
+from tacit.mechanisms.base import LARGEST_VALUE, Mechanism, smallest_that
+from tacit.mechanisms.laplace import Laplace
+from tacit.noise.laplace import LARGEST_SCALE
+
+__all__ = ["Mean", "NoisyMean"]
+
+#: Steps between the bounds when no step is stated: rounding then moves a mean by at most a two-millionth of them.
+DEFAULT_STEPS: Final = 1 << 20
+#: Most steps between the bounds; finer ones would only be lost in the noise.
+MOST_STEPS: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class NoisyMean:
+    """A released mean. Everything here is computed from noisy integers and public parameters.
+
+    Attributes:
+        value: the estimate, always finite and within the bounds.
+        people: the number of people: public, or estimated from the same release, off by its noise and perhaps negative.
+        noisy_above: noisy total of the steps above the lower bound.
+        noisy_below: noisy total of the steps below the upper bound; exactly what is left when n is public.
+    """
+
+    value: float
+    people: float
+    noisy_above: int
+    noisy_below: int
+    mechanism: Mean
+
+    def interval(self, confidence: Number = "0.95") -> tuple[float, float]:
+        """Holds the mean of the clamped values with probability at least ``confidence`` over the noise.
+
+        Clamping itself is not in it: values outside the bounds count as the bound.
+        """
+        beta = 1 - exact_probability(confidence, "confidence")
+        return self.mechanism._interval(self.noisy_above, self.noisy_below, beta)
+
+
+class Mean(Mechanism):
+    """Releases the mean of one value per person, each clamped to public bounds.
+
+    A value x in [L, U] becomes the whole number a = ⌊(x - L)/step + 1/2⌋ of steps above L, from 0 to g = (U - L)/step.
+    Whatever is no finite number (NaN, an infinity, ``None``, text) counts as the middle of the bounds; the person is
+    still counted. Nothing in the data can raise an error or change the shape of the result.
+
+    * ``n`` given: the number of people is public, and the noisy total of a is divided by it.
+    * ``n`` left out: the number of people is private too. Two totals are released at once, the steps above L and the
+      steps below U. One person adds a to the first and g - a to the second, g in all, so the pair costs what the
+      first alone would: nothing is split between a sum and a count, yet both can be read off.
+
+    Privacy:
+        relation: replace-one with public ``n``; add/remove with private ``n``.
+        guarantee: ε-DP,
+
+        where ε is the ``epsilon`` typed, for everything in the result together.
+
+    Sensitivity:
+        l1 = g steps in either case, rounding included: (U - L)/n in the mean of n people, 1/n for bits.
+
+    Error:
+        with w the largest of the noises at β (one of them, or two with private n), the value is off by at most
+        step·w/n + step/2, and :meth:`error` returns it; :meth:`NoisyMean.interval` needs no knowledge of n.
+
+    Assumes:
+        ``bounds``, ``step`` and ``n`` are public and were chosen without looking at the data.
+
+    References:
+        Dwork, McSherry, Nissim and Smith (2006) for the noise; the pair of totals is argued in ``mean.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        bounds: tuple[Number, Number],
+        n: SupportsIndex | None = None,
+        relation: Relation | str | None = None,
+        step: Number | None = None,
+    ) -> None:
+        self._low, self._high = check_bounds(bounds)
+        if self._low == self._high:
+            raise InputError("bounds", "must leave room between them: a mean that cannot vary needs no release")
+        self._n = None if n is None else check_count(n, "n")
+        natural = ADD_REMOVE if n is None else REPLACE_ONE
+        if relation is not None and as_relation(relation) is not natural:
+            raise InputError("relation", _WRONG_RELATION[natural])
+        self._steps, self._step = _grid(self._high - self._low, step)
+        self._noise = Laplace(epsilon=epsilon, l1_sensitivity=self._steps, relation=natural)
+        if self._noise.scale > LARGEST_SCALE:
+            raise InputError("epsilon", f"is too small for {self._steps} steps between the bounds; state a larger step")
+
+    @classmethod
+    def for_error(
+        cls,
+        *,
+        within: Number,
+        beta: Number,
+        bounds: tuple[Number, Number],
+        n: SupportsIndex,
+        private_n: bool = False,
+        step: Number | None = None,
+    ) -> Mean:
+        """The most private mean that is off by at most ``within`` for ``n`` people, except with probability ``beta``.
+
+        With ``private_n`` the number of people is only supposed and stays private; its ε is rounded up to ten digits.
+        """
+        bound, people = exact_positive(within, "within"), check_count(n, "n")
+        low, high = check_bounds(bounds)
+        _, size = _grid(high - low, step)
+        if bound <= size / 2:
+            raise InputError("within", f"must exceed half a step, {float_nearest(size / 2):g}; state a smaller step")
+
+        def make(epsilon: Fraction) -> Mean:
+            return cls(epsilon=epsilon, bounds=bounds, n=None if private_n else people, step=step)
+
+        def accurate(epsilon: Fraction) -> bool:
+            return make(epsilon).error(beta, n=people) <= bound
+
+        # The noise is about width·ln(2/β)/ε in all, of which each of n people bears a share.
+        guess = (high - low) * log_bounds(2 / exact_probability(beta, "beta"))[1] / (people * (bound - size / 2))
+        return make(smallest_that(accurate, guess))
+
+    @property
+    def guarantee(self) -> PureDP:
+        """ε-DP for the whole result."""
+        return PureDP(self.epsilon, relation=self.relation)
+
+    @property
+    def event(self) -> Event:
+        """What is released, for accountants."""
+        return self._noise.event
+
+    @property
+    def relation(self) -> Relation:
+        """Replace-one with public n, add/remove with private n."""
+        return REPLACE_ONE if self._n is not None else ADD_REMOVE
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The ε typed."""
+        return self._noise.guarantee.epsilon
+
+    @property
+    def bounds(self) -> tuple[Fraction, Fraction]:
+        """(L, U)."""
+        return self._low, self._high
+
+    @property
+    def step(self) -> Fraction:
+        """The worth of one grid step in the values' unit."""
+        return self._step
+
+    @property
+    def n(self) -> int | None:
+        """The public number of people, or ``None`` when it is private."""
+        return self._n
+
+    def release(self, values: Iterable[object]) -> NoisyMean:
+        """The noisy mean of ``values``, one per person; an empty list has one too."""
+        raw_steps = self._quantise(values)
+        if self._n is None:
+            raw_above = sum(raw_steps)
+            raw_below = self._steps * len(raw_steps) - raw_above
+            # No list is that long, but if one were, the number of people must not raise an error.
+            above, below = self._noise.release([min(raw_above, LARGEST_VALUE), min(raw_below, LARGEST_VALUE)])
+        else:
+            if len(raw_steps) != self._n:
+                # Under replace-one the number of people is public, so this says nothing about anyone.
+                raise InputError("values", f"must hold n = {self._n} values, one per person, got {len(raw_steps)}")
+            above = self._noise.release(sum(raw_steps))
+            below = self._steps * self._n - above
+        value = self._low + (self._high - self._low) * _share(above, below)
+        people = Fraction(above + below, self._steps)
+        return NoisyMean(float_nearest(value), float_nearest(people), above, below, self)
+
+    def error(self, beta: Number, k: int = 1, *, n: SupportsIndex | None = None) -> Fraction:
+        """How far any of ``k`` released values may be off, except with probability ``beta``.
+
+        A private ``n`` has to be supposed: the error is that of a mean over ``n`` people.
+        """
+        people = self._n if n is None else check_count(n, "n")
+        if people is None:
+            raise InputError("n", "the error depends on the number of people, which is private; say what to suppose")
+        if self._n not in (None, people):
+            raise InputError("n", f"was stated as {self._n} already")
+        return min(self._step * (self._width(beta, k) / people + Fraction(1, 2)), self._high - self._low)
+
+    def __repr__(self) -> str:
+        low, high = (f"{float_nearest(end):g}" for end in self.bounds)
+        people = "private" if self._n is None else self._n
+        return f"Mean(bounds=({low}, {high}), n={people}, {self.guarantee!r})"
+
+    def _width(self, beta: Number, k: int = 1) -> Fraction:
+        """What no noise of ``k`` releases exceeds, except with probability ``beta``."""
+        return Fraction(self._noise.error(beta, k=2 * k if self._n is None else k))
+
+    def _interval(self, above: int, below: int, beta: Fraction) -> tuple[float, float]:
+        width, half = self._width(beta), Fraction(1, 2 * self._steps)
+        if self._n is None:
+            # A/(A + B) rises in A and falls in B, so over the box of both it is largest and smallest in a corner.
+            least, most = _share(above - width, below + width, 0), _share(above + width, below - width, 1)
+        else:
+            total = self._steps * self._n
+            least, most = Fraction(above - width, total), Fraction(above + width, total)
+        ends = (min(max(end, Fraction(0)), Fraction(1)) for end in (least - half, most + half))
+        low, high = (self._low + (self._high - self._low) * end for end in ends)
+        return float_down(low), float_up(high)
+
+    def _quantise(self, values: Iterable[object]) -> list[int]:
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise InputError("values", "must be a list of numbers, one per person")
+        if isinstance(values, np.ndarray):
+            if values.ndim != 1:
+                raise InputError("values", f"must have one dimension, not {values.ndim}")
+            values = values.tolist()
+        # (x - L)/step + 1/2 = (x·scale + shift) / common, in whole numbers.
+        offset = Fraction(1, 2) - self._low / self._step
+        per_unit = 1 / self._step
+        common = per_unit.denominator * offset.denominator
+        scale, shift = int(per_unit * common), int(offset * common)
+        middle = (self._steps + 1) // 2
+        steps = []
+        for value in values:
+            ratio = _ratio(value)
+            if ratio is None:
+                place = middle
+            else:
+                numerator, denominator = ratio
+                place = (numerator * scale + shift * denominator) // (common * denominator)
+            steps.append(0 if place < 0 else min(place, self._steps))
+        return steps
+
+
+_WRONG_RELATION: Final = {
+    REPLACE_ONE: "with a public n nobody is added or removed: write 'replace_one', or leave n out to keep it private",
+    ADD_REMOVE: "under 'replace_one' the number of people is public: state it as n",
+}
+
+
+def _grid(width: Fraction, step: Number | None) -> tuple[int, Fraction]:
+    if step is None:
+        return DEFAULT_STEPS, width / DEFAULT_STEPS
+    size = exact_positive(step, "step")
+    steps = width / size
+    if steps.denominator != 1 or steps > MOST_STEPS:
+        raise InputError("step", "must divide the width of bounds into a whole number of steps, at most 2**30")
+    return int(steps), size
+
+
+def _share(above: Fraction | int, below: Fraction | int, otherwise: Fraction | int = Fraction(1, 2)) -> Fraction:
+    """The share above / (above + below), both taken as at least 0; ``otherwise`` if nothing is left of either."""
+    first, second = max(Fraction(above), Fraction(0)), max(Fraction(below), Fraction(0))
+    return first / (first + second) if first + second else Fraction(otherwise)
+
+
+def _ratio(value: object) -> tuple[int, int] | None:
+    """The exact numerator and denominator of a finite number, or ``None`` for everything else."""
+    try:
+        if isinstance(value, int | np.integer | np.bool_):
+            return int(value), 1
+        if isinstance(value, Decimal) and value.is_finite() and value and abs(value.adjusted()) > MAX_EXPONENT:
+            # Written out it could fill memory. It is beyond any real bounds or next to zero, and so is its stand-in.
+            return _HUGE.get((value > 0, value.adjusted() > 0), 0), 1
+        numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return None
+    return int(numerator), int(denominator)
+
+
+#: By sign and size: (is positive, is large).
+_HUGE: Final = {(True, True): 10 ** (2 * MAX_EXPONENT), (False, True): -(10 ** (2 * MAX_EXPONENT))}

@@ -1,0 +1,342 @@
+"""Randomized response: everybody perturbs their own answer, and only the crowd can be read.
+
+See ``randomized_response.proof.md`` for the privacy proof, the law of the estimate and the coverage of its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence, Set
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.events import RandomizedResponseEvent
+from tacit.core.guarantees import PureDP
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact_positive,
+    exact_probability,
+    exp_bounds,
+    float_up,
+    log_bounds,
+    round_down,
+    round_up,
+    sqrt_bounds,
+)
+from tacit.core.relations import REPLACE_ONE
+from tacit.mechanisms.base import Mechanism
+from tacit.noise import entropy
+from tacit.noise.bernoulli import sample_bernoulli
+from tacit.noise.entropy import BitSource
+from tacit.noise.uniform import LazyUniform, sample_below, sample_below_many
+
+__all__ = ["FrequencyEstimate", "RandomizedResponse"]
+
+#: Beyond this epsilon the odds of a lie are below 10⁻²⁰⁰ and stay there; more lies than allowed are always private.
+_LARGEST_EPSILON: Final = 500
+#: Float quantiles of the beta law are good to about this; the interval is widened by it.
+_QUANTILE_SLACK: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class FrequencyEstimate:
+    """What the reports say about one category.
+
+    Attributes:
+        frequency: unbiased estimate of the share of respondents whose true answer is the category. Unbiased means
+            that it may fall a little outside [0, 1]; clipping it would move the mean.
+        standard_error: its standard deviation over the coins, estimated from the reports.
+        low: lower end of the interval.
+        high: upper end of the interval, which holds the true share with probability at least ``confidence``.
+        confidence: the coverage asked for.
+        n: how many reports there were.
+    """
+
+    frequency: float
+    standard_error: float
+    low: float
+    high: float
+    confidence: float
+    n: int
+
+
+class RandomizedResponse(Mechanism):
+    """Releases one of a few categories: the true one with probability p, else one of the others at random.
+
+    Say either ``epsilon`` or, for two categories, the noise rate ``gamma``: the truth is told with probability
+    1/2 + γ, so γ is what a report leans towards the truth. It is the mechanism of the local model, where each person
+    runs it and nobody need be trusted with the true answers.
+
+    Privacy:
+        relation: replace-one (a person answers x or answers y; there is no "absent" report).
+        guarantee: ε-DP with e^ε = p/q,
+
+        where
+          * p is the probability of the true category, q = (1 - p)/(k - 1) that of each other, k the categories;
+          * given ``gamma``: p = 1/2 + γ exactly, and ε = ln((1/2 + γ)/(1/2 - γ)) rounded up;
+          * given ``epsilon``: p is the rational number of 18 digits of p - 1/k just below e^ε/(e^ε + k - 1), so
+            that the coin is exact, the event is true and the guarantee is a hair stronger than stated.
+
+        One person in many reports of :meth:`release_many` is many persons' worth of privacy: one report each.
+
+    Sensitivity:
+        none to state: an answer may change to any other.
+
+    Error:
+        the estimated frequency from n reports is off by more than √(ln(2/β)/(2n))/(p - q) with probability at most
+        β (Hoeffding); p - q = 2γ for two categories, so the error is √(ln(2/β)/8)/(γ√n). See :meth:`error`.
+
+    Assumes:
+        respondents follow the protocol; estimates are not robust to those who lie on purpose.
+
+    References:
+        Warner (1965), *Randomized response*; Kairouz, Bonawitz and Ramage (2016) for k categories;
+        Hoeffding (1956) for sums of unlike coins; Clopper and Pearson (1934).
+
+    >>> poll = RandomizedResponse(gamma="0.25")
+    >>> poll.truth, poll.guarantee
+    (Fraction(3, 4), PureDP(1.09862, relation=REPLACE_ONE))
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number | None = None,
+        gamma: Number | None = None,
+        categories: SupportsIndex | Sequence[Hashable] | None = None,
+    ) -> None:
+        self._categories = _as_categories(categories)
+        self._binary = categories is None
+        self._place = {category: index for index, category in enumerate(self._categories)}
+        if (epsilon is None) == (gamma is None):
+            raise InputError("epsilon", "state either epsilon or gamma, not both and not neither")
+        if epsilon is not None:
+            self._epsilon = exact_positive(epsilon, "epsilon")
+            self._truth = _truth_for(self._epsilon, self.k)
+        elif gamma is not None:
+            rate = _check_gamma(gamma, self.k)
+            self._truth = Fraction(1, 2) + rate
+            self._epsilon = round_up(log_bounds(self._truth / (1 - self._truth))[1])
+
+    @classmethod
+    def for_error(
+        cls,
+        *,
+        within: Number,
+        beta: Number,
+        n: SupportsIndex,
+        categories: SupportsIndex | Sequence[Hashable] | None = None,
+    ) -> RandomizedResponse:
+        """The most private randomized response whose frequency from ``n`` reports is off by at most ``within``.
+
+        Off by more with probability at most ``beta``, for any one category.
+        """
+        bound = exact_positive(within, "within")
+        n = check_count(n, "n")
+        lean = sqrt_bounds(_log_ratio(beta, 1) / (2 * n))[1] / bound
+        if lean >= 1:
+            needed = math.ceil(_log_ratio(beta, 1) / (2 * bound**2)) + 1
+            raise InputError(
+                "within", f"cannot be reached with {n} reports even without privacy; have {needed} or more"
+            )
+        k = len(_as_categories(categories))
+        truth = (1 + (k - 1) * lean) / k
+        epsilon = round_up(log_bounds(truth * (k - 1) / (1 - truth))[1] * (1 + Fraction(1, 10**12)), 13)
+        return cls(epsilon=epsilon, categories=categories)
+
+    @property
+    def guarantee(self) -> PureDP:
+        """ε-DP of one report, for the person who gives it."""
+        return PureDP(self._epsilon, relation=REPLACE_ONE)
+
+    @property
+    def event(self) -> RandomizedResponseEvent:
+        """What one report is, for accountants."""
+        return RandomizedResponseEvent(truth=self._truth, categories=self.k, relation=REPLACE_ONE)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The ε of the guarantee."""
+        return self._epsilon
+
+    @property
+    def truth(self) -> Fraction:
+        """p: the exact probability that a report is the truth."""
+        return self._truth
+
+    @property
+    def lie(self) -> Fraction:
+        """q: the exact probability of each category that is not the truth."""
+        return (1 - self._truth) / (self.k - 1)
+
+    @property
+    def gamma(self) -> Fraction:
+        """The noise rate of a two-category response: p - 1/2."""
+        if self.k != 2:
+            raise InputError("gamma", f"is defined for two categories; this response has {self.k}")
+        return self._truth - Fraction(1, 2)
+
+    @property
+    def k(self) -> int:
+        """How many categories there are."""
+        return len(self._categories)
+
+    @property
+    def categories(self) -> tuple[Hashable, ...]:
+        """All possible answers, which are all possible reports."""
+        return self._categories
+
+    def release(self, answer: Hashable) -> Hashable:
+        """The report of a person whose true answer is ``answer``."""
+        place = self._find(answer, "answer")
+        if sample_bernoulli(self._truth):
+            return self._categories[place]
+        # Uniform over the k - 1 others: skip over the true place.
+        other = sample_below(self.k - 1)
+        return self._categories[other + (other >= place)]
+
+    def release_many(self, answers: Iterable[Hashable]) -> list[Hashable]:
+        """One report per person, in the order of ``answers``; the coins are independent."""
+        places = self._find_many(answers, "answers")
+        source = entropy.current()
+        lies = ~_coins(self._truth, len(places), source)
+        others = sample_below_many(self.k - 1, int(lies.sum()), source)
+        others += others >= places[lies]
+        places[lies] = others
+        return [self._categories[place] for place in places.tolist()]
+
+    def estimate(
+        self, reports: Iterable[Hashable], confidence: Number = "0.95"
+    ) -> FrequencyEstimate | dict[Hashable, FrequencyEstimate]:
+        """How common each true answer is, from the reports alone; costs no privacy.
+
+        The yes/no response (no ``categories`` given) returns one estimate, of the share of ``True``. Otherwise the
+        answer maps every category to its estimate; each interval holds its own share with probability at least
+        ``confidence``, which for all together asks for a higher one. The interval is Clopper and Pearson's for the
+        expected share of reports, mapped through (λ - q)/(p - q); it covers at every n, also for a fixed group of
+        respondents whose coins are unlike, for ``confidence`` of at least one half.
+        """
+        places = self._find_many(reports, "reports")
+        if not len(places):
+            raise InputError("reports", "must hold at least one report")
+        level = exact_probability(confidence, "confidence")
+        if level < Fraction(1, 2):
+            raise InputError("confidence", "must be at least 0.5: the interval's coverage is proven from there on")
+        counts = np.bincount(places, minlength=self.k).tolist()
+        found = [self._estimate(count, len(places), float(level)) for count in counts]
+        return found[1] if self._binary else dict(zip(self._categories, found, strict=True))
+
+    def error(self, beta: Number, n: SupportsIndex, k: SupportsIndex = 1) -> float:
+        """The distance of estimate and true share that any of ``k`` categories exceeds with probability <= ``beta``."""
+        n = check_count(n, "n")
+        return float_up(sqrt_bounds(_log_ratio(beta, k) / (2 * n))[1] / (self._truth - self.lie))
+
+    def sample_size(self, within: Number, beta: Number, k: SupportsIndex = 1) -> int:
+        """How many reports :meth:`error` needs to be at most ``within``."""
+        bound = exact_positive(within, "within")
+        return max(1, math.ceil(_log_ratio(beta, k) / (2 * (bound * (self._truth - self.lie)) ** 2)))
+
+    def __repr__(self) -> str:
+        return f"RandomizedResponse(truth={float(self._truth):.6g}, categories={self.k}, {self.guarantee!r})"
+
+    def _estimate(self, count: int, n: int, confidence: float) -> FrequencyEstimate:
+        p, q = self._truth, self.lie
+        exact_share = (Fraction(count, n) - q) / (p - q)
+        # Given the true answers each coin's variance is p(1-p) or q(1-q), mixed by the share; see the proof file.
+        mixed = q * (1 - q) + min(max(exact_share, Fraction(0)), Fraction(1)) * (p * (1 - p) - q * (1 - q))
+        low, high = _clopper_pearson(count, n, confidence)
+        lean = float(p - q)
+        return FrequencyEstimate(
+            frequency=float(exact_share),
+            standard_error=math.sqrt(float(mixed / n)) / lean,
+            low=min(max((low - _QUANTILE_SLACK - float(q)) / lean, 0.0), 1.0),
+            high=min(max((high + _QUANTILE_SLACK - float(q)) / lean, 0.0), 1.0),
+            confidence=confidence,
+            n=n,
+        )
+
+    def _find(self, answer: Hashable, parameter: str) -> int:
+        try:
+            place = self._place.get(answer)
+        except TypeError:
+            place = None
+        if place is None:
+            shown = ", ".join(repr(category) for category in self._categories[:6])
+            more = ", …" if self.k > 6 else ""
+            raise InputError(parameter, f"must be one of the categories {shown}{more}")
+        return place
+
+    def _find_many(self, answers: Iterable[Hashable], parameter: str) -> NDArray[np.int64]:
+        if isinstance(answers, str | bytes | Set) or not isinstance(answers, Iterable):
+            raise InputError(parameter, "must be a list of categories, one per person")
+        listed = answers.tolist() if isinstance(answers, np.ndarray) else list(answers)
+        if not all(isinstance(answer, Hashable) for answer in listed):
+            raise InputError(parameter, "must be a flat list of categories, one per person")
+        return np.array([self._find(answer, parameter) for answer in listed], dtype=np.int64)
+
+
+def _as_categories(categories: SupportsIndex | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+    if categories is None:
+        return (False, True)
+    if isinstance(categories, SupportsIndex):
+        return tuple(range(check_count(categories, "categories", minimum=2, maximum=10**6)))
+    if isinstance(categories, str | bytes | Set) or not isinstance(categories, Iterable):
+        raise InputError("categories", "must be a whole number of them or a list of them")
+    listed = tuple(categories)
+    if not all(isinstance(category, Hashable) for category in listed) or any(c != c for c in listed):
+        raise InputError("categories", "must be plain values such as text or whole numbers")
+    if len(listed) < 2 or len(set(listed)) != len(listed):
+        raise InputError("categories", "must list at least two, none of them twice")
+    return listed
+
+
+def _check_gamma(gamma: Number, k: int) -> Fraction:
+    if k != 2:
+        raise InputError("gamma", f"is defined for two categories, not {k}; state epsilon instead")
+    rate = exact_positive(gamma, "gamma")
+    if rate >= Fraction(1, 2):
+        raise InputError("gamma", "must be below 1/2; at 1/2 every report is the truth and nothing is private")
+    return rate
+
+
+def _truth_for(epsilon: Fraction, k: int) -> Fraction:
+    """A rational just below e^ε/(e^ε + k - 1), with 18 good digits in its distance from 1/k."""
+    odds = exp_bounds(min(epsilon, Fraction(_LARGEST_EPSILON)), 60 + 2 * len(str(1 / epsilon)))[0]
+    return Fraction(1, k) + round_down((odds - 1) * (k - 1) / (k * (odds + k - 1)))
+
+
+def _log_ratio(beta: Number, k: SupportsIndex) -> Fraction:
+    """ln(2k/β), rounded up."""
+    return log_bounds(2 * check_count(k, "k") / exact_probability(beta, "beta"))[1]
+
+
+def _coins(probability: Fraction, count: int, source: BitSource) -> NDArray[np.bool_]:
+    """``count`` coins of exactly ``probability``: is a uniform, revealed 64 digits at a time, below it?"""
+    cut = math.floor(probability * 2**64)
+    words = source.words(count)
+    coins: NDArray[np.bool_] = words < np.uint64(cut)
+    for index in np.flatnonzero(words == np.uint64(cut)):
+        uniform = LazyUniform(source, cut, 64)
+        while uniform.low < probability < uniform.high:
+            uniform.reveal()
+        coins[index] = uniform.high <= probability
+    return coins
+
+
+def _clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float]:
+    """Limits for the expected share of a count that is a sum of n independent, possibly unlike coins.
+
+    The ends next to the border are moved onto it: only there could unlike coins undercut the binomial tail.
+    """
+    from scipy.stats import beta
+
+    tail = (1 - confidence) / 2
+    low = 0.0 if count <= min(1, n - 1) else float(beta.ppf(tail, count, n - count + 1))
+    high = 1.0 if count >= max(n - 1, 1) else float(beta.ppf(1 - tail, count + 1, n - count))
+    return low, high

@@ -1,0 +1,271 @@
+"""Scores of candidates, read exactly, and what the selection mechanisms share.
+
+A selection mechanism sees only *gaps*: how many steps each candidate's score lies below the best one.
+
+* Whole numbers, fractions and decimals are taken as they are; their step is one over the common denominator.
+* Floats, and whatever is listed together with floats, go on a public :class:`~tacit.mechanisms.grid.Grid` that the
+  sensitivity and epsilon fix alone. Rounding to the nearest point moves a score by at most half a step, so two
+  neighbours' scores differ by at most one step more than declared; the mechanism reckons with that.
+
+Noise that is *added* needs a public step for fractions too (``additive``): a step that came from the data's own
+denominators would show in the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Generic, SupportsIndex, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.guarantees import PureDP
+from tacit.core.numbers import Number, check_count, exact, exact_positive, exact_probability, log_bounds
+from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+from tacit.mechanisms.base import Mechanism, smallest_that
+from tacit.mechanisms.grid import Grid
+from tacit.noise.laplace import LARGEST_SCALE
+
+__all__ = [
+    "ScoreList",
+    "Scores",
+    "Selection",
+    "calibrate_epsilon",
+    "check_candidates",
+    "check_monotone",
+    "log_inverse",
+    "read_scores",
+]
+
+#: What may be given as scores: numbers in a list or an array, or a mapping from candidate to score.
+ScoreList = Sequence[Number] | NDArray[Any] | Mapping[Any, Number]
+
+#: Gaps saturate here. Lifting all scores to at least best - 2⁶² is itself 1-Lipschitz, so nothing is lost in privacy.
+LARGEST_GAP: Final = 1 << 62
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores as integers.
+
+    Attributes:
+        gaps: steps below the best, one per candidate; the best has 0.
+        step: the worth of one step in the scores' own unit.
+        rounded: whether scores were rounded to the step, which enlarges their sensitivity by one step.
+        labels: the candidates, or ``None`` when they are known by index.
+    """
+
+    gaps: NDArray[np.int64]
+    step: Fraction
+    rounded: bool
+    labels: tuple[Any, ...] | None
+
+    def label(self, index: int) -> Any:
+        """The candidate at ``index``."""
+        return index if self.labels is None else self.labels[index]
+
+
+T = TypeVar("T")
+
+
+class Selection(Mechanism, Generic[T]):
+    """The parameters and the reading of scores that all selection mechanisms share."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        sensitivity: Number,
+        monotone: bool = False,
+        relation: Relation | str = ADD_REMOVE,
+    ) -> None:
+        self._epsilon = exact_positive(epsilon, "epsilon")
+        self._sensitivity = exact_positive(sensitivity, "sensitivity")
+        self._relation = as_relation(relation)
+        self._monotone = check_monotone(monotone, self._relation)
+
+    @property
+    def guarantee(self) -> PureDP:
+        """ε-DP of one release."""
+        return PureDP(self._epsilon, relation=self._relation)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The ε of the guarantee."""
+        return self._epsilon
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """How far one unit can move any one score."""
+        return self._sensitivity
+
+    @property
+    def monotone(self) -> bool:
+        """Whether one unit moves all scores in the same direction."""
+        return self._monotone
+
+    @property
+    def scale(self) -> Fraction:
+        """The score difference that is worth a factor e: 2Δ/ε, and Δ/ε for monotone scores."""
+        return self._scale_of(self._sensitivity)
+
+    @abstractmethod
+    def release(self, scores: ScoreList, candidates: Sequence[Any] | None = None) -> T:
+        """Choose among the candidates."""
+
+    def _read(self, scores: ScoreList, candidates: Sequence[Any] | None, *, additive: bool = False) -> Scores:
+        return read_scores(scores, candidates, grid=self._grid, additive=additive)
+
+    def _scale_in_steps(self, scores: Scores) -> Fraction:
+        """The scale for these scores in their own steps, with the sensitivity that rounding may have enlarged."""
+        return self._scale_of(self._sensitivity + scores.rounded * scores.step) / scores.step
+
+    def _scale_of(self, sensitivity: Fraction) -> Fraction:
+        return (1 if self._monotone else 2) * sensitivity / self._epsilon
+
+    @property
+    def _grid(self) -> Grid:
+        return Grid.for_noise(self.scale, self._sensitivity, 1, LARGEST_SCALE)
+
+    def _loss_up(self, log_odds: Fraction) -> Fraction:
+        """scale·log_odds, enlarged (by about 2⁻²⁴ of itself) so that it also holds for scores that were rounded."""
+        step = self._grid.step
+        return self._scale_of(self._sensitivity + step) * log_odds + step
+
+    def __repr__(self) -> str:
+        monotone = ", monotone" if self._monotone else ""
+        return f"{type(self).__name__}({self.guarantee!r}, sensitivity={float(self._sensitivity):g}{monotone})"
+
+
+def check_monotone(monotone: bool, relation: Relation) -> bool:
+    """Scores can only be declared monotone where the relation lets them be."""
+    if not isinstance(monotone, bool):
+        raise InputError("monotone", f"must be True or False, not {type(monotone).__name__}")
+    if monotone and relation is not ADD_REMOVE:
+        raise InputError(
+            "monotone",
+            "needs relation='add_remove': replacing a unit can raise one score and lower another; write monotone=False",
+        )
+    return monotone
+
+
+def check_candidates(candidates: SupportsIndex, optimal: SupportsIndex = 1) -> tuple[int, int]:
+    """How many candidates there are and how many of them share the best score."""
+    total = check_count(candidates, "candidates")
+    return total, check_count(optimal, "optimal", maximum=total)
+
+
+def calibrate_epsilon(error: Callable[[Fraction], float], within: Number, start: Fraction) -> Fraction:
+    """The smallest epsilon, to ten digits and rounded up, whose error bound is at most ``within``."""
+    bound = exact_positive(within, "within")
+    return smallest_that(lambda epsilon: error(epsilon) <= bound, start / bound)
+
+
+def log_inverse(ratio: Fraction, beta: Number) -> Fraction:
+    """ln(ratio/β), rounded up and at least 0."""
+    return max(log_bounds(ratio / exact_probability(beta, "beta"))[1], Fraction(0))
+
+
+def read_scores(scores: ScoreList, candidates: Sequence[Any] | None, *, grid: Grid, additive: bool = False) -> Scores:
+    """Scores as integer gaps, exactly.
+
+    Args:
+        scores: numbers, one per candidate, or a mapping from candidate to score.
+        candidates: what the numbers belong to; left out, candidates are known by their index.
+        grid: the public grid for scores that have to be rounded.
+        additive: whether noise will be added; then only whole numbers keep a step of their own.
+    """
+    values, labels = _split(scores, candidates)
+    array = _as_array(values)
+    if array is not None and array.dtype == np.int64:
+        return Scores(_gaps(array), Fraction(1), False, labels)
+    if array is not None:
+        return Scores(_gaps(grid.to_units(array, "scores")), grid.step, True, labels)
+    numbers, has_float = _exact_numbers(values)
+    if has_float or additive:
+        return Scores(_gaps(_int64([round(number / grid.step) for number in numbers])), grid.step, True, labels)
+    common = math.lcm(*(number.denominator for number in numbers))
+    best = max(numbers)
+    gaps = [int((best - number) * common) for number in numbers]
+    if max(gaps) > LARGEST_GAP:
+        # Saturating here would be at a level that depends on the data's own denominators.
+        raise InputError("scores", "are too far apart for their common denominator; round them to fewer digits")
+    return Scores(np.array(gaps, dtype=np.int64), Fraction(1, common), False, labels)
+
+
+def _split(scores: ScoreList, candidates: Sequence[Any] | None) -> tuple[Any, tuple[Any, ...] | None]:
+    if isinstance(scores, Mapping):
+        if candidates is not None:
+            raise InputError("candidates", "must be left out when scores map candidates to numbers")
+        labels: tuple[Any, ...] | None = tuple(scores)
+        values: Any = list(scores.values())
+    else:
+        values, labels = _listed(scores, "scores"), None
+        if candidates is not None:
+            labels = tuple(_listed(candidates, "candidates"))
+    if not len(values):
+        raise InputError("scores", "must hold at least one candidate")
+    if labels is not None and len(labels) != len(values):
+        raise InputError("candidates", f"must be as many as scores: {len(labels)} given for {len(values)} scores")
+    return values, labels
+
+
+def _listed(values: Any, parameter: str) -> Any:
+    if isinstance(values, str | bytes | Set) or not isinstance(values, Iterable):
+        raise InputError(parameter, f"must be a list or a one-dimensional array, not {type(values).__name__}")
+    if isinstance(values, np.ndarray) or hasattr(values, "__array__"):
+        array = np.asarray(values)
+        if array.ndim != 1:
+            raise InputError(parameter, f"must be one-dimensional, got {array.ndim} dimensions")
+        return array
+    return values if isinstance(values, list | tuple | range) else list(values)
+
+
+def _as_array(values: Any) -> NDArray[Any] | None:
+    """An int64 or float64 array where the values are all of one such kind; ``None`` where they need a closer look."""
+    if isinstance(values, np.ndarray):
+        kind = values.dtype.kind
+        if kind == "f" and values.dtype.itemsize <= 8:
+            return values.astype(np.float64)
+        if kind == "i" or (kind == "u" and values.max() <= np.uint64(2**63 - 1)):
+            return values.astype(np.int64)
+        if kind == "u":
+            raise InputError("scores", "must lie within int64, from -2**63 to 2**63 - 1")
+        return None
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return _int64(values)
+    return np.array(values, dtype=np.float64) if kinds == {float} else None
+
+
+def _int64(values: Iterable[int]) -> NDArray[np.int64]:
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError:
+        raise InputError("scores", "must lie within int64, from -2**63 to 2**63 - 1 steps") from None
+
+
+def _exact_numbers(values: Any) -> tuple[list[Fraction], bool]:
+    floats = [isinstance(value, float | np.floating) for value in values]
+    return [_exact_number(value, is_float) for value, is_float in zip(values, floats, strict=True)], any(floats)
+
+
+def _exact_number(value: Any, is_float: bool) -> Fraction:
+    if not is_float:
+        return exact(value, "scores")
+    if not math.isfinite(value):
+        raise InputError("scores", f"must be finite, got {value}")
+    # The binary value itself, as in an array of floats; a parameter's decimal reading could differ by an ulp.
+    return Fraction(*value.as_integer_ratio())
+
+
+def _gaps(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    # Differences of int64 may need 64 bits without a sign; unsigned subtraction is exact modulo 2⁶⁴.
+    below = np.uint64(values.max().view(np.uint64)) - values.view(np.uint64)
+    gaps: NDArray[np.int64] = np.minimum(below, np.uint64(LARGEST_GAP)).astype(np.int64)
+    return gaps

@@ -1,0 +1,38 @@
+"""Every example in the documentation runs, and every link inside the project leads somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")])
+NAMES = sorted(module.name for module in pkgutil.walk_packages(tacit.__path__, "tacit."))
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_of_pages(page: Path) -> None:
+    # A fence closes an example; doctest would take it for expected output.
+    text = re.sub(r"^```.*$", "", page.read_text(), flags=re.MULTILINE)
+    example = doctest.DocTestParser().get_doctest(text, {}, str(page.relative_to(ROOT)), str(page), 0)
+    assert doctest.DocTestRunner(optionflags=OPTIONS).run(example).failed == 0
+
+
+@pytest.mark.parametrize("name", ["tacit", *NAMES])
+def test_examples_of_modules(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name), optionflags=OPTIONS).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_inside_the_project(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,121 @@
+"""The command line: plans, their JSON, errors with exit code 2, the version, and a demo that runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import tacit
+from tacit.cli.app import app
+from tacit.cli.demo import DIAGNOSES, PEOPLE, made_up_patients
+from tacit.cli.errors import EXIT_CODES
+from tacit.core import errors
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def test_people_needed() -> None:
+    result = run("plan", "laplace", "--within", "0.01", "--confidence", "0.95", "--epsilon", "0.1")
+    assert result.exit_code == 0
+    assert "3,000" in result.stdout
+    assert "<- computed" in result.stdout
+    assert "With 3,000 people and epsilon 0.1, a count is off by at most 1% of the people (30)" in result.stdout
+
+
+def test_json() -> None:
+    arguments = ("plan", "histogram", "--bins", "20", "--people", "5000", "--confidence", "0.99", "--epsilon", "1")
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "mechanism": "histogram",
+        "solved": "within",
+        "people": 5000,
+        "epsilon": 1.0,
+        "within": 0.0014,
+        "confidence": 0.99,
+        "delta": None,
+        "outputs": 20,
+        "relation": "add_remove",
+    }
+
+
+def test_every_mechanism_by_its_name_with_either_dash() -> None:
+    asked = ("--within", "0.05", "--confidence", "0.9", "--epsilon", "1", "--json")
+    for words in (
+        ("laplace",),
+        ("gaussian", "--delta", "1e-5"),
+        ("histogram", "--bins", "4"),
+        ("mean",),
+        ("selection", "--candidates", "4", "--relation", "replace_one"),
+        ("randomized_response",),
+        ("randomized-response",),
+    ):
+        result = run("plan", *words, *asked)
+        assert result.exit_code == 0, words
+        assert json.loads(result.stdout)["people"] > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("laplace", "--within", "0.01", "--confidence", "0.95", "--epsilon", "-1"), "--epsilon: must be greater"),
+        (("laplace", "--within", "x", "--confidence", "0.95", "--epsilon", "1"), "--within: must be a number"),
+        (("laplace", "--within", "0.01"), "--confidence: state exactly three"),
+        (("gaussian", "--within", "0.01", "--confidence", "0.95", "--epsilon", "1"), "--delta: is needed"),
+        (("laplase", "--within", "0.01"), "mechanism: must be one of laplace"),
+        (("laplace", "--people", "many"), "--people"),
+    ],
+)
+def test_a_wrong_command_line_exits_with_2_and_names_the_option(arguments: tuple[str, ...], message: str) -> None:
+    result = run("plan", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def test_every_error_has_its_exit_code() -> None:
+    codes = {kind.code for kind in errors.TacitError.__subclasses__()}
+    assert set(EXIT_CODES) == codes
+    assert len(set(EXIT_CODES.values())) == len(codes)
+    assert 0 not in EXIT_CODES.values()
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout == f"tacit {tacit.__version__}\n"
+    help_text = run("--help").stdout
+    assert "demo" in help_text
+    assert "plan" in help_text
+    assert "--within" in run("plan", "--help").stdout
+
+
+def test_help_loads_no_numbers() -> None:
+    """The commands import what they need when they are called, so that asking for help is quick."""
+    check = (
+        "import sys, tacit; before = set(sys.modules); import tacit.cli.app; print(*sorted(set(sys.modules) - before))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.split()
+    assert "tacit.cli.plan" in loaded
+    assert not [name for name in loaded if name.startswith(("tacit.mechanisms", "tacit.noise", "scipy", "mpmath"))]
+
+
+def test_the_demo_tells_its_story() -> None:
+    result = run("demo")
+    assert result.exit_code == 0
+    for words in ("±", "epsilon", "heart failure", "most common", "nights", "said yes", "beds", "█"):
+        assert words in result.stdout
+
+
+def test_the_demo_table_is_always_the_same_and_looks_like_a_hospital() -> None:
+    patients = made_up_patients()
+    assert patients == made_up_patients()
+    assert len(patients) == PEOPLE
+    assert {patient.diagnosis for patient in patients} == set(DIAGNOSES)
+    assert all(18 <= patient.age <= 100 and patient.nights >= 1 for patient in patients)
+    assert 0.15 < sum(patient.smokes for patient in patients) / PEOPLE < 0.3
