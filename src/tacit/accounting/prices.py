@@ -1,0 +1,290 @@
+"""What a release costs in the currency of a filter, rounded up.
+
+A charge is an event, a guarantee, or anything that carries one (``.event``, ``.guarantee``), such as a mechanism. It
+is read as the guarantees that are proven for it, :func:`guarantees_of`, and each currency takes the cheapest of those
+that a theorem converts. What no theorem converts is refused with an :class:`AccountingError`.
+
+=========== ================================== ==================================================================
+currency    is added up as                     converts from
+=========== ================================== ==================================================================
+pure        ε                                  PureDP
+approx      ε and δ                            PureDP, ApproxDP
+zCDP        ρ and δ                            PureDP ε²/2; ApproxDP (ε²/2, δ); ZCDP; GDP μ²/2; ε-bounded range ε²/8
+GDP         μ²                                 GDP; PureDP through the curve that touches it
+Renyi       ε at one order α                   PureDP min(ε, αε²/2); ZCDP αρ; GDP αμ²/2; RDP at the order or above;
+                                               Gaussian noise on a Poisson sample
+=========== ================================== ==================================================================
+
+Repetitions and compositions cost the sum of their parts. Releases on the parts of a partition cost the costliest part,
+and two of them when units are replaced; each part's event must then be true of the whole database, also for a unit
+that enters or leaves the part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from tacit.accounting.amplification import amplify
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.events import (
+    ApproxEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NoEvent,
+    ParallelEvent,
+    PoissonSampledEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatedEvent,
+    ZCDPEvent,
+)
+from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import exp_bounds, float_nearest, log_bounds, round_up
+from tacit.core.relations import ADD_REMOVE, Relation
+
+__all__ = [
+    "Charge",
+    "HasEvent",
+    "HasGuarantee",
+    "Spend",
+    "approx_price",
+    "gdp_price",
+    "guarantees_of",
+    "pure_price",
+    "renyi_price",
+    "zcdp_price",
+]
+
+
+@runtime_checkable
+class HasEvent(Protocol):
+    """Something that describes its release by an event, such as a mechanism."""
+
+    @property
+    def event(self) -> Event:
+        """What it releases."""
+
+
+@runtime_checkable
+class HasGuarantee(Protocol):
+    """Something that states its guarantee."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What it promises."""
+
+
+#: What a filter can be asked to pay for.
+Charge = Event | Guarantee | HasEvent | HasGuarantee
+
+
+class Spend(NamedTuple):
+    """An amount of a currency, and the δ that comes with it."""
+
+    amount: Fraction
+    delta: Fraction = Fraction(0)
+
+
+_Price = Callable[[Guarantee], Spend | None]
+
+
+def pure_price(charge: Charge, relation: Relation) -> Spend:
+    """The ε of pure differential privacy."""
+    return _price(charge, relation, _pure, "pure epsilon")
+
+
+def approx_price(charge: Charge, relation: Relation) -> Spend:
+    """The (ε, δ) of approximate differential privacy, where the charge states one pair and not a curve of them."""
+    return _price(charge, relation, _approx, "(epsilon, delta)")
+
+
+def zcdp_price(charge: Charge, relation: Relation) -> Spend:
+    """The ρ and δ of approximate zCDP."""
+    return _price(charge, relation, _zcdp, "zCDP")
+
+
+def gdp_price(charge: Charge, relation: Relation) -> Spend:
+    """The μ² of Gaussian differential privacy."""
+    return _price(charge, relation, _gdp, "GDP")
+
+
+def renyi_price(charge: Charge, relation: Relation, alpha: Fraction) -> Spend:
+    """The Renyi ε at order ``alpha``."""
+    price = partial(_renyi, alpha)
+    return _price(charge, relation, price, f"Renyi at order {float_nearest(alpha):g}", order=math.ceil(alpha))
+
+
+def guarantees_of(event: Event, *, order: int | None = None) -> tuple[Guarantee, ...]:
+    """The guarantees that are proven for a single release (not for a composition), each in its own currency.
+
+    A whole Renyi ``order`` asks for the divergence of sampled Gaussians at that order, besides.
+    """
+    match event:
+        case NoEvent():
+            return (PureDP(0, relation=event.relation),)
+        case PureEvent(epsilon=epsilon):
+            return (PureDP(epsilon, relation=event.relation),)
+        case ApproxEvent(epsilon=epsilon, delta=delta):
+            return (ApproxDP(epsilon, delta, relation=event.relation),)
+        case ZCDPEvent(rho=rho, delta=delta):
+            return (ZCDP(rho, delta=delta, relation=event.relation),)
+        case LaplaceEvent(scale=scale, l1_sensitivity=moved) | DiscreteLaplaceEvent(scale=scale, l1_sensitivity=moved):
+            return (PureDP(moved / scale, relation=event.relation),)
+        case GaussianEvent(sigma=sigma, l2_sensitivity=moved):
+            return (GDP(moved / sigma, relation=event.relation),)
+        case DiscreteGaussianEvent(sigma2=sigma2, l2_squared=squared):
+            # Only zCDP: its trade-off curve is not that of the continuous Gaussian.
+            return (ZCDP(squared / (2 * sigma2), relation=event.relation),)
+        case RandomizedResponseEvent():
+            return (PureDP(_randomized_response_epsilon(event), relation=event.relation),)
+        case ExponentialEvent(epsilon=epsilon):
+            return (PureDP(epsilon, relation=event.relation), ZCDP(epsilon**2 / 8, relation=event.relation))
+        case PoissonSampledEvent():
+            return _sampled_guarantees(event, order)
+        case _:
+            return ()
+
+
+def _price(charge: Charge, relation: Relation, price: _Price, currency: str, order: int | None = None) -> Spend:
+    # A mechanism's event and its guarantee are both true of it; one may be known in more currencies than the other.
+    stated: list[Event | Guarantee] = []
+    if isinstance(charge, Event | Guarantee):
+        stated.append(charge)
+    else:
+        stated += [charge.event] if isinstance(charge, HasEvent) else []
+        stated += [charge.guarantee] if isinstance(charge, HasGuarantee) else []
+    if not stated:
+        raise InputError("charge", f"must be an event, a guarantee or a mechanism, not {type(charge).__name__}")
+    spend = _cheapest(_spend(statement, relation, price, order) for statement in stated)
+    if spend is not None:
+        return spend
+    raise AccountingError(
+        f"{_name(charge)} has no proven price in {currency}; charge it in its own currency, or charge a guarantee "
+        f"that it implies, such as guarantee.to_approx(delta)"
+    )
+
+
+def _spend(charge: Event | Guarantee, relation: Relation, price: _Price, order: int | None) -> Spend | None:
+    if charge.relation is not relation:
+        raise AccountingError(
+            f"the charge is about {charge.relation.value} neighbours and the filter about {relation.value} ones; "
+            f"state both about the same relation (one replacement is one removal and one addition: group(2))"
+        )
+    if isinstance(charge, Guarantee):
+        return price(charge)
+    match charge:
+        case RepeatedEvent(event=event, count=count):
+            once = _spend(event, relation, price, order)
+            return None if once is None else Spend(count * once.amount, count * once.delta)
+        case ComposedEvent(events=events):
+            return _total([_spend(event, relation, price, order) for event in events])
+        case ParallelEvent(events=events):
+            return _worst_parts([_spend(event, relation, price, order) for event in events], relation)
+        case _:
+            return _cheapest(price(guarantee) for guarantee in guarantees_of(charge, order=order))
+
+
+def _cheapest(spends: Iterable[Spend | None]) -> Spend | None:
+    """All are valid; what costs no δ of its own is preferred."""
+    return min((s for s in spends if s is not None), key=lambda spend: (spend.delta, spend.amount), default=None)
+
+
+def _total(spends: list[Spend | None]) -> Spend | None:
+    known = [spend for spend in spends if spend is not None]
+    if len(known) < len(spends):
+        return None
+    return Spend(sum((s.amount for s in known), Fraction(0)), sum((s.delta for s in known), Fraction(0)))
+
+
+def _worst_parts(spends: list[Spend | None], relation: Relation) -> Spend | None:
+    """The costliest part; two of them where a replacement may take a unit out of one and put one into another."""
+    known = [spend for spend in spends if spend is not None]
+    if len(known) < len(spends):
+        return None
+    touched = 1 if relation is ADD_REMOVE else 2
+    amounts, deltas = (
+        (sorted(values, reverse=True)[:touched] for values in zip(*known, strict=True)) if known else ([], [])
+    )
+    return Spend(sum(amounts, Fraction(0)), sum(deltas, Fraction(0)))
+
+
+def _pure(guarantee: Guarantee) -> Spend | None:
+    if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
+        return Spend(guarantee.epsilon)
+    return None
+
+
+def _approx(guarantee: Guarantee) -> Spend | None:
+    if isinstance(guarantee, PureDP | ApproxDP):
+        return Spend(guarantee.epsilon, guarantee.delta)
+    return None
+
+
+def _zcdp(guarantee: Guarantee) -> Spend | None:
+    if isinstance(guarantee, PureDP | ApproxDP | GDP):
+        guarantee = guarantee.to_zcdp()
+    return Spend(guarantee.rho, guarantee.delta) if isinstance(guarantee, ZCDP) else None
+
+
+def _gdp(guarantee: Guarantee) -> Spend | None:
+    pure = _pure(guarantee)
+    if pure is not None:
+        guarantee = PureDP(pure.amount, relation=guarantee.relation).to_gdp()
+    return Spend(guarantee.mu**2) if isinstance(guarantee, GDP) else None
+
+
+def _renyi(alpha: Fraction, guarantee: Guarantee) -> Spend | None:
+    if isinstance(guarantee, RDP):
+        # Renyi divergence does not fall as the order grows, so a bound at a higher order holds here too.
+        return min((Spend(epsilon) for order, epsilon in guarantee.curve if order >= alpha), default=None)
+    pure = _pure(guarantee)
+    if pure is not None:
+        return Spend(min(pure.amount, alpha * pure.amount**2 / 2))
+    zcdp = _zcdp(guarantee)
+    return Spend(alpha * zcdp.amount) if zcdp is not None and zcdp.delta == 0 else None
+
+
+def _randomized_response_epsilon(event: RandomizedResponseEvent) -> Fraction:
+    other = (1 - event.truth) / (event.categories - 1)
+    odds = max(event.truth / other, other / event.truth)
+    return Fraction(0) if odds == 1 else round_up(log_bounds(odds)[1])
+
+
+def _sampled_guarantees(event: PoissonSampledEvent, order: int | None) -> tuple[Guarantee, ...]:
+    inner = guarantees_of(event.event, order=order)
+    if event.rate == 1:
+        return inner
+    amplified: list[Guarantee] = [
+        amplify(epsilon=g.epsilon, delta=g.delta, rate=event.rate, relation=event.relation)
+        for g in inner
+        if isinstance(g, PureDP | ApproxDP)
+    ]
+    if isinstance(event.event, GaussianEvent) and order is not None and event.relation is ADD_REMOVE:
+        amplified.append(RDP.at(order, _sampled_gaussian_up(event.rate, event.event, order)))
+    return tuple(amplified)
+
+
+def _sampled_gaussian_up(rate: Fraction, noise: GaussianEvent, order: int) -> Fraction:
+    """D_α <= ln(Σ_k C(α,k) (1-q)^(α-k) q^k e^{(k²-k)Δ²/(2σ²)}) / (α-1), rounded up (Mironov, Talwar, Zhang 2019)."""
+    half = (noise.l2_sensitivity / noise.sigma) ** 2 / 2
+    total = sum(
+        (
+            math.comb(order, k) * (1 - rate) ** (order - k) * rate**k * exp_bounds(half * (k * k - k), 60)[1]
+            for k in range(order + 1)
+        ),
+        Fraction(0),
+    )
+    return round_up(log_bounds(total, 60)[1] / (order - 1))
+
+
+def _name(charge: Charge) -> str:
+    return repr(charge) if isinstance(charge, Guarantee) else type(charge).__name__
