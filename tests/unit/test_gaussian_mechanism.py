@@ -12,7 +12,7 @@ import pytest
 
 from support.bits import SeededBits
 from tacit.core.errors import AccountingError, InputError, InternalError
-from tacit.core.events import DiscreteGaussianEvent
+from tacit.core.events import DiscreteGaussianEvent, ZCDPEvent
 from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.core.relations import REPLACE_ONE
 from tacit.mechanisms import gaussian_profile
@@ -24,8 +24,8 @@ from tacit.mechanisms.gaussian_profile import discrete_tail_bound
 def test_guarantee_event_and_zcdp_agree() -> None:
     m = Gaussian(epsilon=1, delta="1e-5", l2_sensitivity=2)
     assert m.guarantee == ApproxDP(1, "1e-5")
-    assert m.event == DiscreteGaussianEvent(m.sigma2, Fraction(4))
     assert m.zcdp == ZCDP(2 / m.sigma2)
+    assert m.event == ZCDPEvent(m.zcdp.rho, mechanism="gaussian")
     assert m.sigma == pytest.approx(math.sqrt(m.sigma2), rel=1e-14)
     assert Fraction(m.sigma) ** 2 >= m.sigma2
 
@@ -34,7 +34,32 @@ def test_from_rho_is_exact() -> None:
     m = Gaussian.from_rho(rho="0.1", l2_squared=3, dimension=3)
     assert m.sigma2 == 15
     assert m.guarantee == m.zcdp == ZCDP("0.1")
-    assert m.event == DiscreteGaussianEvent(Fraction(15), Fraction(3), dimension=3)
+    assert Gaussian.from_rho(rho="0.1", l2_squared=3, dimension=3, whole=True).event == DiscreteGaussianEvent(
+        Fraction(15), Fraction(3), dimension=3
+    )
+
+
+def test_the_event_is_exact_only_where_one_kind_of_number_is_ruled_out() -> None:
+    """A float release loses a little differently from an integer one, so an open mechanism claims zCDP alone."""
+    integers = Gaussian(epsilon=1, delta="1e-5", l2_sensitivity=1, whole=True)
+    assert integers.event == DiscreteGaussianEvent(integers.sigma2, Fraction(1))
+    with pytest.raises(InputError, match=r"value: must be integers, as whole=True says"):
+        integers.release(3.7)
+    floats = Gaussian(epsilon=1, delta="1e-5", l2_sensitivity=1, whole=False)
+    assert floats.event == floats.on_grid().event
+    assert isinstance(floats.release(3.7), float)
+    with pytest.raises(InputError, match="value: must be floats, as whole=False says"):
+        floats.release(3)
+    either = Gaussian(epsilon=1, delta="1e-5", l2_sensitivity=1)
+    assert isinstance(either.release(3), int)
+    assert isinstance(either.release(3.7), float)
+    assert isinstance(either.event, ZCDPEvent)
+
+
+@pytest.mark.parametrize(("whole", "l2_sensitivity"), [(True, "0.5"), ("yes", 1), (1.5, 1)])
+def test_whole_is_checked(whole: object, l2_sensitivity: object) -> None:
+    with pytest.raises(InputError, match="whole: "):
+        Gaussian(epsilon=1, delta="1e-5", l2_sensitivity=l2_sensitivity, whole=whole)  # type: ignore[arg-type]
 
 
 def test_relation_is_carried_everywhere() -> None:

@@ -125,6 +125,7 @@ def _noise_for(epsilon: Number, delta: Number | None, sensitivity: Sensitivity, 
         delta=delta,
         l2_squared=sensitivity.l2_squared,
         dimension=outputs,
+        whole=True,
         relation=sensitivity.relation,
     )
     return gaussian if gaussian.variance < laplace.variance else laplace

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from tacit.core.errors import InputError
-from tacit.core.events import DiscreteGaussianEvent
+from tacit.core.events import DiscreteGaussianEvent, ZCDPEvent
 from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.core.normal import gaussian_epsilon_up, normal_quantile_bounds
 from tacit.core.numbers import (
@@ -21,7 +21,7 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.additive import AdditiveNoise, OnGrid
-from tacit.mechanisms.base import per_output_beta, smallest_that
+from tacit.mechanisms.base import Readings, per_output_beta, smallest_that
 from tacit.mechanisms.gaussian_calibration import (
     analytic_gaussian_sigma,
     calibrate_discrete_sigma,
@@ -88,6 +88,8 @@ class Gaussian(AdditiveNoise):
         dimension: how many numbers one release may hold.
         calibration: ``"analytic"`` finds the smallest σ that is proven; ``"classic"`` takes √(2 ln(1.25/δ))·Δ/ε,
             which is larger, and refuses ε > 1.
+        whole: True for a mechanism of integers only, False for one of floats only. The exact privacy loss of the two
+            differs a little, so :attr:`event` can name it only where one of them is ruled out.
         relation: which databases are neighbours.
 
     Privacy:
@@ -97,8 +99,8 @@ class Gaussian(AdditiveNoise):
         * ρ = Δ²/(2σ²);
         * D, D′ are neighbours whose values differ by at most Δ in the l2 norm over all numbers of one release.
 
-        :attr:`event` describes a release of integers. A release of floats has the event
-        ``on_grid(size).event``; the guarantee and :attr:`zcdp` hold for both.
+        Guarantee and :attr:`zcdp` hold for integers and floats alike. So does :attr:`event`: unless ``whole`` says
+        which of the two is released, it claims no more than ρ-zCDP.
 
     Sensitivity:
         Δ = ``l2_sensitivity``, in the units of the values. Integers need a whole Δ². For floats the grid adds one
@@ -125,6 +127,7 @@ class Gaussian(AdditiveNoise):
         l2_squared: Number | None = None,
         dimension: int = 1,
         calibration: Calibration = "analytic",
+        whole: bool | None = None,
         relation: Relation | str = ADD_REMOVE,
     ) -> None:
         if calibration not in _CALIBRATIONS:
@@ -133,7 +136,7 @@ class Gaussian(AdditiveNoise):
         self._guarantee: ApproxDP | ZCDP = ApproxDP(
             check_epsilon(epsilon), exact_probability(delta, "delta"), relation=as_relation(relation)
         )
-        self._set_up(_squared(l2_sensitivity, l2_squared), dimension)
+        self._set_up(_squared(l2_sensitivity, l2_squared), dimension, whole)
 
     @classmethod
     def from_rho(
@@ -143,13 +146,14 @@ class Gaussian(AdditiveNoise):
         l2_sensitivity: Number | None = None,
         l2_squared: Number | None = None,
         dimension: int = 1,
+        whole: bool | None = None,
         relation: Relation | str = ADD_REMOVE,
     ) -> Gaussian:
         """The mechanism whose guarantee is ρ-zCDP, with σ² = Δ²/(2ρ) exactly."""
         self = cls.__new__(cls)
         self.calibration = "analytic"
         self._guarantee = ZCDP(exact_positive(rho, "rho"), relation=as_relation(relation))
-        self._set_up(_squared(l2_sensitivity, l2_squared), dimension)
+        self._set_up(_squared(l2_sensitivity, l2_squared), dimension, whole)
         return self
 
     @classmethod
@@ -163,27 +167,30 @@ class Gaussian(AdditiveNoise):
         l2_squared: Number | None = None,
         k: int = 1,
         dimension: int = 1,
+        whole: bool | None = None,
         relation: Relation | str = ADD_REMOVE,
     ) -> Gaussian:
         """The mechanism with ``error(beta, k) <= within`` at this δ whose ε is smallest, rounded up to six digits."""
         squared = _squared(l2_sensitivity, l2_squared)
         bound = exact_positive(within, "within")
-        rounding = Fraction(1, 2) if squared.denominator == 1 else Fraction(0)
+        rounding = Fraction(1, 2) if squared.denominator == 1 and whole is not False else Fraction(0)
         sigma = (bound + rounding) / normal_quantile_bounds(1 - per_output_beta(beta, k) / 2)[1]
         guess = gaussian_epsilon_up(sqrt_bounds(squared / sigma**2)[1], exact_probability(delta, "delta"))
 
         def make(epsilon: Fraction) -> Gaussian:
-            return cls(epsilon=epsilon, delta=delta, l2_squared=squared, dimension=dimension, relation=relation)
+            return cls(
+                epsilon=epsilon, delta=delta, l2_squared=squared, dimension=dimension, whole=whole, relation=relation
+            )
 
         return make(smallest_that(lambda epsilon: make(epsilon).error(beta, k) <= bound, guess, digits=6))
 
-    def _set_up(self, l2_squared: Fraction, dimension: int) -> None:
+    def _set_up(self, l2_squared: Fraction, dimension: int, whole: bool | None) -> None:
         self.l2_squared = l2_squared
         self.dimension = check_count(dimension, "dimension")
-        whole = l2_squared.denominator == 1
-        noise = (
-            GaussianNoise(self._calibrate(self._reachable(int(l2_squared), dimension), dimension)) if whole else None
-        )
+        self._whole = _check_whole(whole, l2_squared)
+        noise = None
+        if self._whole is not False:
+            noise = GaussianNoise(self._calibrate(self._reachable(int(l2_squared), dimension), dimension))
         super().__init__(noise, "the square of l2_sensitivity")
 
     @property
@@ -194,12 +201,19 @@ class Gaussian(AdditiveNoise):
     @property
     def zcdp(self) -> ZCDP:
         """ρ = Δ²/(2σ²), for integers and for floats."""
-        event = self.event
-        return ZCDP(event.l2_squared / (2 * event.sigma2), relation=self.relation)
+        noise = self._exact_event
+        return ZCDP(noise.l2_squared / (2 * noise.sigma2), relation=self.relation)
 
     @property
-    def event(self) -> DiscreteGaussianEvent:
-        """The release of ``dimension`` integers; if the square of the sensitivity is not whole, of floats in steps."""
+    def event(self) -> DiscreteGaussianEvent | ZCDPEvent:
+        """One release of ``dimension`` numbers: the noise itself, or ρ-zCDP while integers and floats are both open."""
+        if self._whole is None:
+            return ZCDPEvent(self.zcdp.rho, mechanism="gaussian", relation=self.relation)
+        return self._exact_event
+
+    @property
+    def _exact_event(self) -> DiscreteGaussianEvent:
+        """The noise on integers; if only floats are released, on floats in steps of the grid."""
         if self._noise is None:
             return self._gaussian_event(self.on_grid(self.dimension))
         squared = self._reachable(int(self.l2_squared), self.dimension)
@@ -236,6 +250,8 @@ class Gaussian(AdditiveNoise):
         return sigma * sigma
 
     def _make_grid(self, dimension: int) -> OnGrid:
+        if self._whole:
+            raise InputError("value", "must be integers, as whole=True says; leave it out to release floats too")
         sensitivity = sqrt_bounds(self.l2_squared)[1]
         grid = Grid.for_noise(self._sigma_estimate(sensitivity), sensitivity, dimension, LARGEST_SIGMA)
         moved = self._reachable(grid.l2_squared(self.l2_squared, dimension), dimension)
@@ -254,6 +270,11 @@ class Gaussian(AdditiveNoise):
         if isinstance(self._guarantee, ZCDP):
             return sqrt_bounds(self.l2_squared / (2 * self._guarantee.rho))[1]
         return analytic_gaussian_sigma(self._guarantee.epsilon, self._guarantee.delta, sensitivity)
+
+    def _release_integers(self, readings: Readings) -> Any:
+        if self._whole is False and self.l2_squared.denominator == 1:
+            raise InputError("value", "must be floats, as whole=False says; leave it out to release integers too")
+        return super()._release_integers(readings)
 
     def _check_size(self, size: int) -> None:
         if size > self.dimension:
@@ -274,6 +295,16 @@ class Gaussian(AdditiveNoise):
 
     def __repr__(self) -> str:
         return f"Gaussian({self._guarantee!r}, sigma={self.sigma:.6g}, dimension={self.dimension})"
+
+
+def _check_whole(whole: bool | None, l2_squared: Fraction) -> bool | None:
+    if whole not in (None, True, False):
+        raise InputError("whole", f"must be True, False or left out, not {whole!r}")
+    if l2_squared.denominator == 1:
+        return whole
+    if whole:
+        raise InputError("whole", "integers move by whole numbers, but the square of l2_sensitivity is not one")
+    return False
 
 
 def _squared(l2_sensitivity: Number | None, l2_squared: Number | None) -> Fraction:
