@@ -9,7 +9,7 @@ append-only: a field is never renamed or given another meaning, because ledgers 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
@@ -311,12 +311,16 @@ def _to_plain(value: object) -> object:
 def _from_plain(plain: Any) -> Event:
     if not isinstance(plain, dict) or set(plain) != {"kind", "event"} or not isinstance(plain["event"], dict):
         raise InputError("event", "must be an object with the keys 'kind' and 'event'")
-    kind = _KINDS.get(plain["kind"])
+    kind = _KINDS.get(plain["kind"]) if isinstance(plain["kind"], str) else None
     if kind is None:
-        raise InputError("event", f"of unknown kind {plain['kind']!r}")
-    known = {f.name for f in fields(kind)}
-    if not set(plain["event"]) <= known:
-        raise InputError("event", f"{plain['kind']} has no field {sorted(set(plain['event']) - known)[0]!r}")
+        raise InputError("event", f"of unknown kind {str(plain['kind'])[:40]!r}")
+    known = {f.name: f.default is MISSING for f in fields(kind)}
+    for name in plain["event"]:
+        if name not in known:
+            raise InputError("event", f"{plain['kind']} has no field {name[:40]!r}")
+    for name, required in known.items():
+        if required and name not in plain["event"]:
+            raise InputError("event", f"{plain['kind']} needs the field {name!r}")
     return kind(**{name: _field_from_plain(name, value) for name, value in plain["event"].items()})
 
 
@@ -324,6 +328,8 @@ def _field_from_plain(name: str, value: Any) -> Any:
     if name == "event":
         return _from_plain(value)
     if name == "events":
+        if not isinstance(value, list):
+            raise InputError("events", "must be a list of events")
         return tuple(_from_plain(item) for item in value)
     if isinstance(value, str) and name not in ("relation", "mechanism"):
         return exact(value, name)

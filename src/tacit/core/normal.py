@@ -1,51 +1,59 @@
 """The normal law, enclosed: every function returns rationals that the true value provably lies between.
 
-``mpmath`` evaluates the error function at a precision far beyond what is returned; each result is then widened by
-more than any rounding that happened on the way. The enclosures are what makes a computed delta a bound instead of
-an estimate.
+``mpmath`` evaluates the error function at a precision far beyond what is claimed, and each result is widened by more
+than any rounding that happened on the way. Where two nearly equal tails are subtracted, each is enclosed by itself, so
+what the subtraction loses shows as a wider enclosure and is mended by more digits, never hidden. The enclosures are
+what makes a computed delta a bound instead of an estimate.
 """
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
-from tacit.core.numbers import float_nearest
+from tacit.core.numbers import exp_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["gaussian_delta_bounds", "gaussian_epsilon_up", "normal_cdf_bounds", "normal_quantile_bounds"]
 
-_DIGITS = 60
-_SLACK_DIGITS = 45
+#: Digits of mpmath's arithmetic beyond those that are claimed.
+_SPARE: Final = 15
+#: Smaller than this is not told apart from zero; written out it would fill memory.
+_TINY_EXPONENT: Final = -(10**5)
+_TINY: Final = Fraction(1, 2**-_TINY_EXPONENT)
+#: Enclosures of a difference are refined until this close, relative to the result, or until they are tiny.
+_CLOSE: Final = Fraction(1, 10**30)
 
 
-def normal_cdf_bounds(value: Fraction) -> tuple[Fraction, Fraction]:
+def normal_cdf_bounds(value: Fraction, digits: int = 45) -> tuple[Fraction, Fraction]:
     """Enclosure of Φ(value), the probability that a standard normal is at most ``value``."""
-    return _enclose(lambda mp: mp.ncdf(_mpf(mp, value)))
+    return _enclose(lambda mp: mp.ncdf(_mpf(mp, value)), digits)
 
 
 def normal_quantile_bounds(probability: Fraction) -> tuple[Fraction, Fraction]:
     """Enclosure of Φ⁻¹(probability), for a probability strictly between 0 and 1."""
+    digits = 45
 
     def solve(mp: Any) -> Any:
         target = _mpf(mp, probability)
         tail, sign = (target, -1) if probability < Fraction(1, 2) else (1 - target, 1)
-        # Newton from the float answer on ln of the upper tail, which is smooth and nearly quadratic.
+        # Newton on ln of the upper tail, which is smooth and nearly quadratic.
         guess = mp.sqrt(max(-2 * mp.log(2 * tail), mp.mpf(0)))
         for _ in range(200):
             upper = mp.erfc(guess / mp.sqrt(2)) / 2
             step = upper * (mp.log(upper) - mp.log(tail)) / mp.npdf(guess)
             guess += step
-            if abs(step) < mp.mpf(10) ** (-_DIGITS + 8):
+            if abs(step) < mp.mpf(10) ** (-digits - _SPARE // 2):
                 break
         return sign * guess
 
-    return _enclose(solve)
+    return _enclose(solve, digits)
 
 
+@lru_cache(maxsize=4096)
 def gaussian_delta_bounds(epsilon: Fraction, mu: Fraction) -> tuple[Fraction, Fraction]:
     """Enclosure of the delta of a Gaussian mechanism with ``mu`` = sensitivity / sigma at ``epsilon``.
 
@@ -53,14 +61,18 @@ def gaussian_delta_bounds(epsilon: Fraction, mu: Fraction) -> tuple[Fraction, Fr
     """
     if mu == 0:
         return Fraction(0), Fraction(0)
-
-    def evaluate(mp: Any) -> Any:
-        e, m = _mpf(mp, epsilon), _mpf(mp, mu)
-        return mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
-
-    # The two terms may agree in many digits; the extra precision covers what their difference loses.
-    low, high = _enclose(evaluate, extra=_lost_digits(epsilon, mu))
-    return max(low, Fraction(0)), min(high, Fraction(1))
+    digits = 45
+    while True:
+        first = normal_cdf_bounds(mu / 2 - epsilon / mu, digits)
+        second = normal_cdf_bounds(-mu / 2 - epsilon / mu, digits)
+        if second[1] <= _TINY:
+            # Its product with e^ε is below the first term; nothing of interest is left to subtract.
+            return max(first[0] - _TINY, Fraction(0)) if epsilon == 0 else Fraction(0), first[1]
+        growth = exp_bounds(epsilon, digits)
+        low, high = first[0] - growth[1] * second[1], first[1] - growth[0] * second[0]
+        if high - low <= high * _CLOSE or high <= _TINY:
+            return max(low, Fraction(0)), min(high, Fraction(1))
+        digits *= 2
 
 
 def gaussian_epsilon_up(mu: Fraction, delta: Fraction) -> Fraction:
@@ -81,24 +93,25 @@ def gaussian_epsilon_up(mu: Fraction, delta: Fraction) -> Fraction:
     return Fraction(high)
 
 
-def _lost_digits(epsilon: Fraction, mu: Fraction) -> int:
-    """Decimal digits that the subtraction in δ(ε) can lose, generously: the larger term over the difference."""
-    e, m = float_nearest(epsilon), float_nearest(mu)
-    tail = (e / m - m / 2) if e > m * m / 2 else 0.0
-    return 20 + 4 * math.ceil(abs(math.log10(m))) + math.ceil(math.log10(2 + tail) * 4)
-
-
 def _mpf(mp: Any, value: Fraction) -> Any:
     return mp.mpf(value.numerator) / mp.mpf(value.denominator)
 
 
-def _enclose(evaluate: Callable[[Any], Any], extra: int = 0) -> tuple[Fraction, Fraction]:
+def _enclose(evaluate: Callable[[Any], Any], digits: int) -> tuple[Fraction, Fraction]:
+    """What ``evaluate`` returns at ``digits`` and some, give or take one part in 10^``digits``."""
+    value = evaluate(_context(digits + _SPARE))
+    sign, mantissa, exponent, bits = value._mpf_
+    if exponent + bits < _TINY_EXPONENT:
+        return (-_TINY, Fraction(0)) if sign else (Fraction(0), _TINY)
+    size = Fraction(mantissa) * Fraction(2) ** exponent
+    slack = size / 10**digits
+    return (-size - slack, slack - size) if sign else (size - slack, size + slack)
+
+
+def _context(digits: int) -> Any:
+    """A context of its own for each call: mpmath's precision is a setting that threads would share."""
     import mpmath
 
     context = mpmath.mp.clone()
-    context.dps = _DIGITS + extra
-    value = evaluate(context)
-    sign, mantissa, exponent, _ = value._mpf_
-    exactly = Fraction(-mantissa if sign else mantissa) * Fraction(2) ** exponent
-    slack = abs(exactly) / 10**_SLACK_DIGITS
-    return exactly - slack, exactly + slack
+    context.dps = digits
+    return context

@@ -65,13 +65,14 @@ def exact(value: Number, parameter: str) -> Fraction:
     elif isinstance(value, float):
         # float() first: a numpy float64 is a float whose repr is not a number.
         result = _from_decimal(Decimal(repr(float(value))), parameter)
-    elif isinstance(value, SupportsIndex):
-        result = Fraction(operator.index(value))
     else:
-        raise InputError(
-            parameter,
-            f"must be a number (text such as '0.1', int, float, Fraction or Decimal), not {type(value).__name__}",
-        )
+        try:
+            result = Fraction(operator.index(value))
+        except TypeError:
+            raise InputError(
+                parameter,
+                f"must be a number (text such as '0.1', int, float, Fraction or Decimal), not {type(value).__name__}",
+            ) from None
     if max(result.numerator.bit_length(), result.denominator.bit_length()) > MAX_BITS:
         raise InputError(parameter, f"has more than {MAX_BITS} bits; round it to a size that means something")
     return result
