@@ -1,0 +1,188 @@
+"""What is known about one release: a dominating pair of laws, seen through its privacy loss.
+
+A pair (P, Q) *dominates* a mechanism when E_γ(M(D)‖M(D')) <= E_γ(P‖Q) for all γ >= 0 and all neighbours, where E_γ is
+the hockey-stick divergence. Dominating pairs compose (Zhu, Dong and Wang 2022), and of a pair only the law of its loss
+L = ln(dP/dQ) under P and under Q matters. So a pair here is four functions: P(L > l), P(L <= l), Q(L > l), Q(L <= l),
+both sides of each because differences are taken on the side where the numbers are small.
+
+Every function is accurate to ``ACCURACY`` relative; ``discretise`` rounds outward by that much. That each pair
+dominates the release it stands for is shown in ``pld.proof.md``, section 2.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "ACCURACY",
+    "Atoms",
+    "BoundedRangePair",
+    "GaussianPair",
+    "LaplacePair",
+    "LossPair",
+    "Sides",
+    "TwoPoint",
+    "response_pair",
+]
+
+Floats = NDArray[np.float64]
+
+#: Relative accuracy of every tail function here; z² times the rounding of z is 3e-13 at 38 deviations.
+ACCURACY: Final = 2.0**-40
+
+
+class Sides(NamedTuple):
+    """Masses of a loss above and at-or-below given values, under P and under Q."""
+
+    p_above: Floats
+    p_below: Floats
+    q_above: Floats
+    q_below: Floats
+
+
+class LossPair(ABC):
+    """Two laws through the law of their loss."""
+
+    #: A loss that should lie on the grid: the largest atom, if there is one.
+    anchor: float = 0.0
+    #: Distance of the atoms of the loss, where they lie on a lattice together with the anchor.
+    spacing: Fraction | float | None = None
+    #: The distance to follow instead where the lattice is much finer than the grid.
+    span: Fraction | None = None
+    #: The share of P's mass that no choice of grid can put on it.
+    smooth_share: float = 1.0
+
+    @abstractmethod
+    def sides(self, losses: Floats) -> Sides:
+        """The four functions at ``losses``."""
+
+    @abstractmethod
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """``(low, high)`` such that P and Q put at most e^log_tail below low, and P as much above high."""
+
+
+@dataclass(frozen=True)
+class GaussianPair(LossPair):
+    """N(0, 1) against N(μ, 1): the loss is normal with mean ±μ²/2 and standard deviation μ."""
+
+    mu: float
+
+    def sides(self, losses: Floats) -> Sides:
+        """Normal tails."""
+        scaled = losses / self.mu
+        return Sides(*_normal_sides(scaled - self.mu / 2), *_normal_sides(scaled + self.mu / 2))
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """By Φ(-z) <= exp(-z²/2)."""
+        z = math.sqrt(max(-2 * log_tail, 1.0))
+        return -self.mu * (self.mu / 2 + z), self.mu * (self.mu / 2 + z)
+
+
+class LaplacePair(LossPair):
+    """Laplace noise of scale b on a number that moves by Δ; ``epsilon`` = Δ/b.
+
+    Atoms at ±ε hold the outputs beyond either end; in between P(L <= l) = e^{-(ε-l)/2}/2 and Q(L > l) = e^{-(ε+l)/2}/2.
+    """
+
+    def __init__(self, epsilon: float, spacing: Fraction | float | None = None) -> None:
+        self.epsilon = self.anchor = epsilon
+        self.spacing = epsilon if spacing is None else spacing
+        self.smooth_share = -math.expm1(-epsilon) / 2
+
+    def sides(self, losses: Floats) -> Sides:
+        """Closed forms."""
+        inside = np.clip(losses, -self.epsilon, self.epsilon)
+        p_below, q_above = np.exp((inside - self.epsilon) / 2) / 2, np.exp(-(inside + self.epsilon) / 2) / 2
+        top, under = losses >= self.epsilon, losses < -self.epsilon
+        p_below = np.where(top, 1.0, np.where(under, 0.0, p_below))
+        q_above = np.where(top, 0.0, np.where(under, 1.0, q_above))
+        return Sides(1 - p_below, p_below, q_above, 1 - q_above)
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """All of it."""
+        del log_tail
+        return -self.epsilon, self.epsilon
+
+
+class BoundedRangePair(LossPair):
+    """The worst of all releases whose loss has range ε, point by point: δ(x) = (e^{ε/2} - e^{x/2})²/(e^ε - 1)."""
+
+    def __init__(self, epsilon: float) -> None:
+        self.epsilon = self.anchor = epsilon
+
+    def sides(self, losses: Floats) -> Sides:
+        """P(L > l) = (1 - e^{(l-ε)/2})/(1 - e^{-ε}) and Q(L > l) = e^{-ε}(e^{(ε-l)/2} - 1)/(1 - e^{-ε})."""
+        inside = np.clip(losses, -self.epsilon, self.epsilon)
+        scale = -math.expm1(-self.epsilon)
+        p_above = -np.expm1((inside - self.epsilon) / 2) / scale
+        p_below = np.exp(-self.epsilon) * np.expm1((inside + self.epsilon) / 2) / scale
+        q_above = np.exp(-self.epsilon) * np.expm1((self.epsilon - inside) / 2) / scale
+        q_below = -np.expm1(-(inside + self.epsilon) / 2) / scale
+        return Sides(p_above, p_below, q_above, q_below)
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """All of it."""
+        del log_tail
+        return -self.epsilon, self.epsilon
+
+
+class Atoms(LossPair):
+    """Finitely many outputs: losses with their probabilities under P and under Q, in increasing order of loss."""
+
+    def __init__(self, losses: Floats, p: Floats, q: Floats, *, spacing: Fraction | float | None = None) -> None:
+        self.losses, self.spacing = losses, spacing
+        self.anchor = float(losses[-1])
+        self.smooth_share = 0.0 if spacing is not None else 1.0
+        self._sides = [_cumulate(p[::-1])[::-1], _cumulate(p), _cumulate(q[::-1])[::-1], _cumulate(q)]
+
+    def sides(self, losses: Floats) -> Sides:
+        """Sums from either end."""
+        at = np.searchsorted(self.losses, losses, side="right")
+        p_above, p_below, q_above, q_below = self._sides
+        return Sides(p_above[at], p_below[at], q_above[at], q_below[at])
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """All of it."""
+        del log_tail
+        return float(self.losses[0]), float(self.losses[-1])
+
+
+class TwoPoint(Atoms):
+    """Loss ``high`` > 0 or -``low`` < 0: the only pair of laws with these two losses."""
+
+    def __init__(self, high: float, low: float, *, spacing: Fraction | float | None = None) -> None:
+        self.high, self.low = high, low
+        # P(high) = p and Q(high) = p e^{-high}; both laws sum to 1, which leaves one solution.
+        top = math.expm1(-low) / math.expm1(-high - low)
+        bottom = math.expm1(-high) / math.expm1(-high - low)
+        p, q = np.array([bottom * math.exp(-low), top]), np.array([bottom, top * math.exp(-high)])
+        super().__init__(np.array([-low, high]), p, q, spacing=high + low if spacing is None else spacing)
+
+
+def response_pair(epsilon: float, neutral: float) -> Atoms:
+    """Randomized response of odds e^ε whose output says nothing with probability ``neutral``."""
+    odds = 1 / (1 + math.exp(-epsilon)) * (1 - neutral)
+    rest = odds * math.exp(-epsilon)
+    p = np.array([rest, neutral, odds])
+    return Atoms(np.array([-epsilon, 0.0, epsilon]), p, p[::-1].copy(), spacing=epsilon)
+
+
+def _normal_sides(z: Floats) -> tuple[Floats, Floats]:
+    """1 - Φ(z) and Φ(z), the smaller one computed and the larger its complement."""
+    from scipy.special import ndtr
+
+    small = ndtr(-np.abs(z))
+    positive = z > 0
+    return np.where(positive, small, 1 - small), np.where(positive, 1 - small, small)
+
+
+def _cumulate(masses: Floats) -> Floats:
+    result: Floats = np.concatenate(([0.0], np.cumsum(masses)))
+    return result

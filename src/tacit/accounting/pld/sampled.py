@@ -1,0 +1,98 @@
+"""Pairs of releases that run on a secret Poisson sample.
+
+Let (P, Q) dominate a release on data with the unit against data without it. On a sample of rate q the unit is there
+with probability q, so with it the output has law (1-q)Q + qP and without it Q. Its loss ln(1 - q + q e^L) is
+increasing in L, hence the tails follow from those of (P, Q). The other direction, without the unit against with it, has
+loss -ln(1 - q + q e^{-L}) for the pair (P, Q) read from the other side. Both must be composed, and the larger ε holds
+(Zhu, Dong and Wang 2022, Theorem 11).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.pld.pairs import LossPair, Sides
+
+__all__ = ["AddedPair", "RemovedPair", "ThinnedPair"]
+
+Floats = NDArray[np.float64]
+
+
+class RemovedPair(LossPair):
+    """The mixture (1-q)Q + qP against Q: the unit is in the data of the first law."""
+
+    def __init__(self, base: LossPair, rate: float) -> None:
+        self._base, self._rate = base, rate
+        self.anchor = self._image(base.anchor)
+
+    def _image(self, loss: float) -> float:
+        if loss > 600:
+            return loss + math.log(self._rate + (1 - self._rate) * math.exp(-loss))
+        return math.log1p(self._rate * math.expm1(loss))
+
+    def sides(self, losses: Floats) -> Sides:
+        """Tails of (P, Q) at the loss ln(1 + (e^l - 1)/q) that is mapped to l."""
+        rate = self._rate
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            lifted = np.expm1(np.minimum(losses, 600.0)) / rate
+            inner = np.where(losses > 600, losses - math.log(rate), np.log1p(np.maximum(lifted, -1.0)))
+        # An atom at the anchor must not slip past its own edge by a rounding of this map.
+        inner = np.where(losses == self.anchor, self._base.anchor, inner)
+        p_above, p_below, q_above, q_below = self._base.sides(inner)
+        return Sides((1 - rate) * q_above + rate * p_above, (1 - rate) * q_below + rate * p_below, q_above, q_below)
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """The image of the reach of (P, Q)."""
+        low, high = self._base.reach(log_tail)
+        return self._image(low), self._image(high)
+
+
+class AddedPair(LossPair):
+    """P against the mixture (1-q)P + qQ: the unit is in the data of the second law only."""
+
+    def __init__(self, base: LossPair, rate: float) -> None:
+        self._base, self._rate = base, rate
+        self.anchor = self._image(base.anchor)
+
+    def _image(self, loss: float) -> float:
+        if loss < -600:
+            return loss - math.log(self._rate + (1 - self._rate) * math.exp(loss))
+        return -math.log1p(self._rate * math.expm1(-loss))
+
+    def sides(self, losses: Floats) -> Sides:
+        """Tails of (P, Q) at the loss -ln(1 + (e^{-l} - 1)/q) that is mapped to l."""
+        rate = self._rate
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            lifted = np.expm1(np.minimum(-losses, 600.0)) / rate
+            inner = -np.where(losses < -600, -losses - math.log(rate), np.log1p(np.maximum(lifted, -1.0)))
+        # An atom at the anchor must not slip past its own edge by a rounding of this map.
+        inner = np.where(losses == self.anchor, self._base.anchor, inner)
+        p_above, p_below, q_above, q_below = self._base.sides(inner)
+        return Sides(p_above, p_below, (1 - rate) * p_above + rate * q_above, (1 - rate) * p_below + rate * q_below)
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """The image of the reach of (P, Q)."""
+        low, high = self._base.reach(log_tail)
+        return self._image(low), self._image(high)
+
+
+class ThinnedPair(LossPair):
+    """(P, Q) with probability q, and otherwise an output that says nothing: sampling when a unit is *replaced*."""
+
+    def __init__(self, base: LossPair, rate: float) -> None:
+        self._base, self._rate = base, rate
+
+    def sides(self, losses: Floats) -> Sides:
+        """Tails of (P, Q) times q, and an atom of 1-q at loss zero."""
+        atom = np.where(losses < 0, 1 - self._rate, 0.0)
+        inner = self._base.sides(losses)
+        above = [atom, 1 - self._rate - atom] * 2
+        return Sides(*(self._rate * side + rest for side, rest in zip(inner, above, strict=True)))
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """That of (P, Q), and zero."""
+        low, high = self._base.reach(log_tail)
+        return min(low, 0.0), max(high, 0.0)
