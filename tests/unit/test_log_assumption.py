@@ -74,5 +74,7 @@ def test_error_budget_of_the_proof() -> None:
     log = Fraction(LOG_ERROR) * ln_max
     offset_and_subtraction = half_ulp + 12 * half_ulp
     scaling = 12 * 2 * half_ulp
-    assert uniform + log + offset_and_subtraction + scaling < Fraction(inversion.GUARD) / 2
+    comparison = half_ulp
+    assert uniform + log + offset_and_subtraction + scaling + comparison < Fraction(inversion.GUARD)
+    assert uniform + log + Fraction(inversion.RATE_ERROR) + comparison < Fraction(inversion.GUARD)
     assert float_nearest(ln_max) > -math.log(2.0**-16)

@@ -87,7 +87,7 @@ def test_whole_numbers(value: object, meant: int) -> None:
         {},
         b"1",
         1j,
-        object(),
+        ...,
         np.array([1.0]),
         "1\x002",
     ],

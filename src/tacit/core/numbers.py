@@ -23,6 +23,7 @@ from tacit.core.errors import AccountingError, InputError
 __all__ = [
     "Number",
     "check_count",
+    "decimal_context",
     "exact",
     "exact_nonnegative",
     "exact_positive",
@@ -168,7 +169,7 @@ def exp_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
     if value > _MAX_EXP_ARGUMENT:
         raise AccountingError(f"exp({float_nearest(value):g}) is too large to write down")
     quotient, error = _quotient(value, digits)
-    center = Fraction(_context(digits).exp(quotient))
+    center = Fraction(decimal_context(digits).exp(quotient))
     # |e^(x±d) - e^x| <= 2d·e^x for d <= 1, and rounding adds half a unit in the last place.
     slack = center * (2 * error + _last_place(digits))
     return center - slack, center + slack
@@ -179,7 +180,7 @@ def log_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
     if value == 1:
         return Fraction(0), Fraction(0)
     quotient, error = _quotient(value, digits)
-    center = Fraction(_context(digits).ln(quotient))
+    center = Fraction(decimal_context(digits).ln(quotient))
     # |ln(x±d) - ln x| <= 2d/x for d <= x/2, and rounding adds half a unit in the last place.
     slack = 2 * error / value + abs(center) * _last_place(digits)
     return center - slack, center + slack
@@ -191,7 +192,7 @@ def sqrt_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
     if root * root == value:
         return root, root
     quotient, error = _quotient(value, digits)
-    center = Fraction(_context(digits).sqrt(quotient))
+    center = Fraction(decimal_context(digits).sqrt(quotient))
     # |√(x±d) - √x| <= d/√x for d <= x/2, and rounding adds half a unit in the last place.
     slack = center * (2 * error / value + _last_place(digits))
     return center - slack, center + slack
@@ -199,7 +200,7 @@ def sqrt_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
 
 def _quotient(value: Fraction, digits: int) -> tuple[Decimal, Fraction]:
     """A decimal near ``value`` and a bound on how far it is off."""
-    quotient = _context(digits + 4).divide(Decimal(value.numerator), Decimal(value.denominator))
+    quotient = decimal_context(digits + 4).divide(Decimal(value.numerator), Decimal(value.denominator))
     return quotient, abs(value) * _last_place(digits + 3)
 
 
@@ -210,7 +211,8 @@ def _last_place(digits: int) -> Fraction:
 
 
 @cache
-def _context(digits: int) -> Context:
+def decimal_context(digits: int) -> Context:
+    """Decimal arithmetic of so many digits, rounded to nearest, with no exponent in reach that overflows."""
     return Context(
         prec=digits,
         rounding=ROUND_HALF_EVEN,

@@ -14,6 +14,7 @@ what it assumes of ``log``, is in ``inversion.proof.md``.
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
-from tacit.core.numbers import exp_bounds, float_nearest, float_up, log_bounds
+from tacit.core.numbers import decimal_context, exp_bounds, float_nearest, float_up, log_bounds
 from tacit.noise.entropy import BitSource
 from tacit.noise.uniform import LazyUniform
 
@@ -36,7 +37,9 @@ DIGITS: Final = 63
 #: Words below this have too few leading digits for the float bound and are always settled: one in 2¹⁶.
 SMALLEST_DECIDABLE: Final = 1 << (DIGITS - 16)
 #: Bound on the error of (c - ln U) in floating point, per unit of scale; see the proof.
-GUARD: Final = 2.0**-44
+GUARD: Final = 2.0**-45
+#: What callers of the coins may be off in a rate below 12; the rest of the guard is taken.
+RATE_ERROR: Final = 96 * 2.0**-53
 #: Relative error that the proof allows ``log``: 4 units in the last place, where 1 is usual.
 LOG_ERROR: Final = 2.0**-50
 #: Scales above this leave too much undecided; see :mod:`tacit.noise.laplace` for how they are split.
@@ -44,6 +47,8 @@ LARGEST_FAST_SCALE: Final = 1 << 34
 LARGEST_FLOAT_SCALE: Final = 1 << 44
 
 _UNIT: Final = 2.0**-DIGITS
+_ONE: Final = np.uint64(1)
+_SMALLEST_WORD: Final = np.uint64(2 * SMALLEST_DECIDABLE)
 
 
 class LogInversion:
@@ -53,13 +58,13 @@ class LogInversion:
     P(X >= k) = 2·exp(-k/scale) / (1 + exp(-1/scale)) for k >= 1.
     """
 
-    __slots__ = ("_offset", "_offset_bounds_at", "_scale", "folded", "guard", "scale")
+    __slots__ = ("_decimals_at", "_offset", "_scale", "folded", "guard", "scale")
 
     def __init__(self, scale: Fraction, *, folded: bool) -> None:
         check_log()
         self.scale = scale
         self.folded = folded
-        self._offset_bounds_at: dict[int, tuple[Fraction, Fraction]] = {}
+        self._decimals_at: dict[int, tuple[Decimal, Decimal]] = {}
         low, high = self._offset_bounds(25)
         self._offset = float_nearest((low + high) / 2)
         # A scale so large that its guard exceeds 1/2 decides nothing in floats; 0 keeps the products finite.
@@ -78,7 +83,7 @@ class LogInversion:
 
     def many(self, words: NDArray[np.uint64], source: BitSource) -> NDArray[np.float64]:
         """The values of many words, sign bits ignored, as whole floats below 2⁵³."""
-        values = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
+        values = (words >> _ONE).view(np.int64).astype(np.float64)
         values *= _UNIT
         # A word of zeros gives ln 0 and then nonsense; like every small word it is settled whatever that is.
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -89,39 +94,55 @@ class LogInversion:
             values -= whole
             values -= 0.5
             undecided = np.abs(values, out=values) >= 0.5 - self.guard
-        undecided |= words < np.uint64(2 * SMALLEST_DECIDABLE)
+        undecided |= words < _SMALLEST_WORD
         for index in np.flatnonzero(undecided):
             whole[index] = self.settle(LazyUniform(source, int(words[index]) >> 1, DIGITS))
         return whole
 
     def settle(self, uniform: LazyUniform) -> int:
-        """The value for ``uniform`` in exact arithmetic, revealing digits until it is certain."""
+        """The value for ``uniform`` in decimals of enough digits, revealing digits of U until it is certain."""
         while True:
             if uniform.low > 0:
                 precision = _digits_for(uniform) + len(str(math.ceil(self.scale)))
-                offset_low, offset_high = self._offset_bounds(precision)
-                log_low, log_high = log_bounds(uniform.low, precision)
-                # ln(high) <= ln(low) + (high - low)/low, so one logarithm encloses both ends; ln 1 = 0 caps it.
-                log_high = min(log_high + (uniform.high - uniform.low) / uniform.low, Fraction(0))
-                value = math.floor(self.scale * (offset_low - log_high))
-                if value == math.floor(self.scale * (offset_high - log_low)):
-                    return value
+                scale, offset = self._decimals(precision)
+                context = decimal_context(precision)
+                width, digits = uniform.width, uniform.digits
+                log = context.ln(context.divide(Decimal(digits), 1 << width))
+                value = context.multiply(scale, context.subtract(offset, log))
+                # Each of these operations is correctly rounded: all together are off by less than ten units in the
+                # last place of the largest number in sight. The digits of U not yet seen take away at most 1/digits.
+                reach = context.multiply(scale, context.subtract(2, log))
+                rounding = context.multiply(reach, context.power(10, 2 - precision))
+                unseen = context.divide(scale, digits)
+                # c - ln U is never negative, however close to 1 the unseen digits may bring U.
+                low = max(math.floor(context.subtract(value, context.add(unseen, rounding))), 0)
+                if low == math.floor(context.add(value, rounding)):
+                    return low
             uniform.reveal()
+
+    def _decimals(self, precision: int) -> tuple[Decimal, Decimal]:
+        """Scale and offset, correctly rounded and right to a few units in the last place, respectively."""
+        if precision not in self._decimals_at:
+            context = decimal_context(precision)
+            low, high = self._offset_bounds(precision)
+            offset = (low + high) / 2
+            self._decimals_at[precision] = (
+                context.divide(Decimal(self.scale.numerator), Decimal(self.scale.denominator)),
+                context.divide(Decimal(offset.numerator), Decimal(offset.denominator)),
+            )
+        return self._decimals_at[precision]
 
     def _offset_bounds(self, precision: int) -> tuple[Fraction, Fraction]:
         if not self.folded:
             return Fraction(0), Fraction(0)
-        if precision not in self._offset_bounds_at:
-            low, high = exp_bounds(-1 / self.scale, precision)
-            bounds = log_bounds(2 / (1 + high), precision)[0], log_bounds(2 / (1 + low), precision)[1]
-            self._offset_bounds_at[precision] = bounds
-        return self._offset_bounds_at[precision]
+        low, high = exp_bounds(-1 / self.scale, precision)
+        return log_bounds(2 / (1 + high), precision)[0], log_bounds(2 / (1 + low), precision)[1]
 
 
 def accept_exp(exact_rate: Callable[[], Fraction], approximate_rate: float, source: BitSource) -> bool:
     """True with probability exactly exp(-rate): is -ln U above the rate?
 
-    ``approximate_rate`` is the rate in floating point, right to within ``GUARD``/2 wherever it is below 12;
+    ``approximate_rate`` is the rate in floating point, right to within ``RATE_ERROR`` wherever it is below 12;
     ``exact_rate`` is asked only where that cannot decide.
     """
     digits = source.word() >> 1
@@ -137,7 +158,7 @@ def accept_exp_many(
 ) -> NDArray[np.bool_]:
     """One :func:`accept_exp` per element; ``exact_rate(i)`` is asked only for the few that floats cannot decide."""
     words = source.words(len(approximate_rates))
-    margins = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
+    margins = (words >> _ONE).view(np.int64).astype(np.float64)
     margins *= _UNIT
     with np.errstate(divide="ignore"):
         np.log(margins, out=margins)
@@ -145,7 +166,7 @@ def accept_exp_many(
     accepted: NDArray[np.bool_] = margins < 0
     np.abs(margins, out=margins)
     undecided = margins <= GUARD
-    undecided |= words < np.uint64(2 * SMALLEST_DECIDABLE)
+    undecided |= words < _SMALLEST_WORD
     for index in np.flatnonzero(undecided):
         uniform = LazyUniform(source, int(words[index]) >> 1, DIGITS)
         accepted[index] = _settle_exp(exact_rate(int(index)), uniform)

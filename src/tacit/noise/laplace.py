@@ -19,8 +19,11 @@ __all__ = ["LARGEST_SCALE", "DiscreteLaplace", "with_signs"]
 #: Largest scale for arrays. Sizes pass through floats, which are whole up to 2⁵³: 8192 scales away at least.
 LARGEST_SCALE: Final = 1 << 40
 
+_ONE: Final = np.uint64(1)
 #: Words handled at a time, so that every intermediate array stays in the processor's cache.
 _CHUNK: Final = 1 << 14
+#: Up to this many draws one at a time are faster than arrays.
+_FEW: Final = 24
 
 
 class DiscreteLaplace:
@@ -49,6 +52,8 @@ class DiscreteLaplace:
         if self.scale > LARGEST_SCALE:
             raise InputError("scale", f"must be at most 2**40 for arrays of noise, got {float_nearest(self.scale):g}")
         source = source or entropy.current()
+        if count <= _FEW:
+            return np.array([self.sample(source) for _ in range(count)], dtype=np.int64)
         result = np.empty(count, dtype=np.int64)
         for start in range(0, count, _CHUNK):
             part = result[start : start + _CHUNK]
@@ -71,7 +76,7 @@ class DiscreteLaplace:
 def with_signs(sizes: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The signed integers that :meth:`DiscreteLaplace.sizes_and_signs` described."""
     result = sizes.astype(np.int64)
-    negative = np.negative((words & np.uint64(1)).view(np.int64))
+    negative = np.negative((words & _ONE).view(np.int64))
     # Two's complement: (x ^ -1) + 1 is -x, (x ^ 0) + 0 is x.
     result ^= negative
     result -= negative
@@ -108,5 +113,5 @@ class _Blocks:
         rates = rests / float_nearest(self._scale)
         keep = accept_exp_many(lambda i: int(rests[i]) / self._scale, rates, source)
         sizes += rests
-        keep &= (sizes != 0) | (words & np.uint64(1) == 0)
+        keep &= (sizes != 0) | (words & _ONE == 0)
         return sizes[keep], words[keep]

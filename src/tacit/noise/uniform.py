@@ -60,6 +60,11 @@ class LazyUniform:
         return Fraction(self._digits + 1, 1 << self._width)
 
     @property
+    def digits(self) -> int:
+        """The binary digits known so far, as an integer of ``width`` bits."""
+        return self._digits
+
+    @property
     def width(self) -> int:
         """How many binary digits are known."""
         return self._width
