@@ -77,7 +77,7 @@ def table(quick: bool) -> None:
     """Every contender at every scale, for each size."""
     sizes = SIZES[-1:] if quick else SIZES
     for count in sizes:
-        print(f"\n### {count:,} draws at once, ns per draw\n")
+        print(f"\n### {count:,} draw{'s at once' if count > 1 else ''}, ns per draw\n")
         rows: dict[str, list[float]] = {}
         for scale in SCALES:
             for name, (draw, measured) in contenders(scale, count).items():
@@ -96,13 +96,17 @@ def ratios(rows: dict[str, list[float]]) -> None:
 
     def span(over: str, under: str) -> str:
         values = [a / b for a, b in zip(rows[over], rows[under], strict=True)]
-        return f"{min(values):.2f} to {max(values):.2f}" if max(values) < 20 else f"{min(values):.0f} to {max(values):.0f}"
+        return (
+            f"{min(values):.2f} to {max(values):.2f}" if max(values) < 20 else f"{min(values):.0f} to {max(values):.0f}"
+        )
 
     print("\n| ratio, over the scales | measured | reach |\n|---|---|---|")
     print(f"| tacit Laplace / numpy's | {span('tacit discrete Laplace', 'numpy Laplace (insecure)')} | at most 2 |")
     print(f"| opendp Laplace / tacit's | {span('opendp discrete Laplace', 'tacit discrete Laplace')} | at least 200 |")
     print(f"| tacit Gaussian / numpy's | {span('tacit discrete Gaussian', 'numpy normal (insecure)')} | at most 6 |")
-    print(f"| opendp Gaussian / tacit's | {span('opendp discrete Gaussian', 'tacit discrete Gaussian')} | at least 150 |")
+    print(
+        f"| opendp Gaussian / tacit's | {span('opendp discrete Gaussian', 'tacit discrete Gaussian')} | at least 150 |"
+    )
 
 
 def scalar_release() -> None:

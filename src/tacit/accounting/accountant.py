@@ -27,8 +27,8 @@ from tacit.accounting.renyi import renyi_curve, spent_delta
 from tacit.accounting.result import Composed
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.guarantees import renyi_epsilon_up
-from tacit.core.numbers import Number, exact_probability, float_nearest, format_up
-from tacit.core.relations import Relation
+from tacit.core.numbers import Number, exact_probability, float_nearest, format_up, round_up
+from tacit.core.relations import ADD_REMOVE, Relation
 
 __all__ = ["Accountant"]
 
@@ -55,6 +55,7 @@ class Accountant:
         self._counts: dict[Leaf, int] = {}
         self._curves: dict[Leaf, NDArray[np.float64]] = {}
         self._renyi = np.zeros(len(_ORDERS))
+        self._additions = 0
         self._spent = Fraction(0)
         self._basic: tuple[Fraction, Fraction] | None = (Fraction(0), Fraction(0))
 
@@ -73,6 +74,7 @@ class Accountant:
         # From here on nothing can fail.
         for item, curve in curves:
             self._renyi = self._renyi + item.count * curve
+            self._additions += 1
             self._counts[item.release] = self._counts.get(item.release, 0) + item.count
         self._relation, self._spent, self._basic = plan.relation, spent, basic
 
@@ -82,7 +84,7 @@ class Accountant:
 
     def guarantee(self) -> Composed:
         """The (ε, δ) of everything so far, and by which theorem."""
-        relation = self._plan().relation
+        relation = self._relation or ADD_REMOVE
         if not self._counts:
             return Composed(0, self.delta, relation=relation, method="basic")
         room = self.delta - self._spent
@@ -95,8 +97,8 @@ class Accountant:
             return Composed(basic[0], self.delta, relation=relation, method="basic")
         if not math.isfinite(epsilons[at]):
             raise AccountingError("no Renyi order gives a finite epsilon for these charges")
-        # A few units in the last place of a running sum of floats, per charge.
-        total = float(self._renyi[at]) * (1 + 1e-15 * (len(self._counts) + 2))
+        # A product and a sum of positive floats per addition, each off by half a unit in the last place.
+        total = float(self._renyi[at]) * (1 + 1e-15 * (self._additions + 2))
         epsilon = renyi_epsilon_up(Fraction(float(_ORDERS[at])), Fraction(total), room)
         return Composed(epsilon, self.delta, relation=relation, method="rdp")
 
@@ -105,8 +107,6 @@ class Accountant:
         return compose_plan(self._plan(), self.delta, method)
 
     def _plan(self) -> Plan:
-        from tacit.core.relations import ADD_REMOVE
-
         items = tuple(Planned(leaf, count) for leaf, count in self._counts.items())
         return Plan(items, self._relation or ADD_REMOVE)
 
@@ -123,7 +123,5 @@ def _plus(basic: tuple[Fraction, Fraction] | None, item: Planned) -> tuple[Fract
     epsilon = basic[0] + item.count * pair[0]
     # Sums of many different fractions grow without bound; beyond need they are rounded up.
     if epsilon.denominator.bit_length() > 512:
-        from tacit.core.numbers import round_up
-
         epsilon = round_up(epsilon, 30)
     return epsilon, basic[1] + item.count * pair[1]

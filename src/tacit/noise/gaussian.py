@@ -24,6 +24,8 @@ LARGEST_SIGMA: Final = 1 << 40
 
 #: Proposals handled at a time, so that every intermediate array stays in the processor's cache.
 _CHUNK: Final = 1 << 14
+#: Up to this many draws one at a time are faster than arrays.
+_FEW: Final = 24
 
 
 class DiscreteGaussian:
@@ -59,6 +61,8 @@ class DiscreteGaussian:
                 "sigma", f"must be at most 2**40 for arrays of noise, got about {float_nearest(self._scale):g}"
             )
         source = source or entropy.current()
+        if count <= _FEW:
+            return np.array([self.sample(source) for _ in range(count)], dtype=np.int64)
         result = np.empty(count, dtype=np.int64)
         filled = 0
         while filled < count:

@@ -31,6 +31,7 @@ from tacit.accounting.releases import Plan
 from tacit.accounting.renyi import compose_renyi
 from tacit.accounting.result import Composed
 from tacit.core.errors import AccountingError
+from tacit.core.normal import gaussian_delta_bounds
 from tacit.core.numbers import float_down, float_nearest, float_up, sqrt_bounds
 
 __all__ = ["REPORTED", "TOLERANCE", "compose_pld"]
@@ -98,7 +99,7 @@ def compose_pld(plan: Plan, delta: Fraction, *, bracket: bool = True) -> Compose
             note = "Renyi accounting is smaller here"
             return Composed(renyi.epsilon, delta, relation=plan.relation, method="rdp", lower=low, note=note)
     if mu2[0] != mu2[1]:
-        found = _Bracket(found.low, found.high + 2 * float_up(SLACK * plan.count))
+        found = _Bracket(found.low - 2 * float_up(SLACK * plan.count), found.high + 2 * float_up(SLACK * plan.count))
     known = bracket and directions[0].lower is not None
     note = f"bracket {found.low:.6g} … {found.high:.6g}" if known and found.width > REPORTED else ""
     return _answer(plan, delta, found, note, known=known)
@@ -115,18 +116,15 @@ def _answer(plan: Plan, delta: Fraction, found: _Bracket, note: str, *, known: b
 
 def _gaussian(plan: Plan, delta: Fraction, mu2: tuple[Fraction, Fraction]) -> Composed:
     """Gaussians alone: exact, without a grid."""
-    low = gaussian_epsilon_bounds(sqrt_bounds(mu2[0])[0], delta)[0]
-    high = gaussian_epsilon_bounds(sqrt_bounds(mu2[1])[1], delta)[1]
-    if mu2[0] != mu2[1]:
-        # Discrete noise may differ from the continuous one by SLACK per release, in ε and in relative δ.
-        slack = 2 * SLACK * plan.count
-        shaved = (
-            gaussian_epsilon_bounds(sqrt_bounds(mu2[1])[1], delta * (1 - slack) - slack)[1] if slack < delta else None
-        )
-        high = compose_renyi(plan, delta).epsilon
-        if shaved is not None:
-            # δ(0) <= δ(slack) + (e^slack - 1), so zero needs no ε of its own.
-            high = min(high, shaved + slack if shaved else Fraction(0))
+    # Discrete noise may differ from the continuous one by SLACK per release, in ε and in relative δ.
+    slack = 2 * SLACK * plan.count if mu2[0] != mu2[1] else Fraction(0)
+    low = max(gaussian_epsilon_bounds(sqrt_bounds(mu2[0])[0], delta * (1 + slack))[0] - slack, Fraction(0))
+    mu = sqrt_bounds(mu2[1])[1]
+    high = gaussian_epsilon_bounds(mu, delta * (1 - slack))[1]
+    if slack:
+        # δ(0) <= δ(slack) + (e^slack - 1), so a zero needs no ε of its own.
+        zero = gaussian_delta_bounds(Fraction(0), mu)[1] <= delta * (1 - slack) - 2 * slack
+        high = min(Fraction(0) if zero else high + slack, compose_renyi(plan, delta).epsilon)
     return Composed(high, delta, relation=plan.relation, method="pld", lower=low)
 
 

@@ -72,7 +72,9 @@ def mu_squared(release: Leaf) -> tuple[Fraction, Fraction] | None:
             shift = Fraction(math.isqrt(int(release.l2_squared)) ** 2)
             moved = shift if release.dimension == 1 else release.l2_squared
             low = shift if release.dimension < release.l2_squared else moved
-            return low / (release.sigma2 + smoothing), moved / (release.sigma2 - smoothing)
+            # Adding noise of τ² smooths with σ²τ²/(σ²+τ²) only; this much more makes it τ².
+            added = smoothing * release.sigma2 / (release.sigma2 - smoothing)
+            return low / (release.sigma2 + added), moved / (release.sigma2 - smoothing)
         case _:
             return None
 
