@@ -122,6 +122,7 @@ def scalar_release() -> None:
 
 
 def main() -> None:
+    """Run it all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only the largest size, few repeats")
     quick = parser.parse_args().quick
