@@ -9,7 +9,7 @@ BIN     = $(VENV)/bin
 RUN     = $(VENV)/.installed
 TEST    = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 comma  := ,
-PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types layers bench docs clean

@@ -50,12 +50,12 @@ class ListedBits:
         return np.array([self.word() for _ in range(count)], dtype=np.uint64)
 
 
-class OutOfBits(Exception):
+class OutOfBitsError(Exception):
     """The string of bits being tried is too short for the sampler to finish."""
 
 
 class StringOfBits:
-    """A finite string of bits, read from the left; raises :class:`OutOfBits` at its end."""
+    """A finite string of bits, read from the left; raises :class:`OutOfBitsError` at its end."""
 
     def __init__(self, string: tuple[int, ...]) -> None:
         self._string = string
@@ -63,7 +63,7 @@ class StringOfBits:
 
     def bits(self, count: int) -> int:
         if self.used + count > len(self._string):
-            raise OutOfBits
+            raise OutOfBitsError
         taken = self._string[self.used : self.used + count]
         self.used += count
         return int("".join(map(str, taken)) or "0", 2)
@@ -97,7 +97,7 @@ def _undecided_prefixes(
         string = stack.pop()
         try:
             output = sampler(StringOfBits(string))
-        except OutOfBits:
+        except OutOfBitsError:
             if len(string) == depth:
                 yield string
             else:

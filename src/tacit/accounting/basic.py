@@ -14,7 +14,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tacit.accounting.amplification import amplified_epsilon
-from tacit.accounting.gaussian import gaussian_epsilon_bounds
+from tacit.accounting.gaussian import gaussian_epsilon_high
 from tacit.accounting.prices import guarantees_of
 from tacit.accounting.releases import Leaf, Plan, Planned, read_plan
 from tacit.accounting.result import Composed
@@ -97,7 +97,7 @@ def _pair_at(release: Leaf, delta: Fraction) -> Pair:
         case RDP():
             return release.to_approx(delta).epsilon, delta
         case GaussianEvent():
-            return gaussian_epsilon_bounds(release.l2_sensitivity / release.sigma, delta)[1], delta
+            return gaussian_epsilon_high(release.l2_sensitivity / release.sigma, delta), delta
         case PoissonSampledEvent():
             inner = Plan(read_plan([release.event]).items, release.relation)
             inside = compose_basic(inner, min(delta / release.rate, Fraction(1)))

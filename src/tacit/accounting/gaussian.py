@@ -13,26 +13,40 @@ from fractions import Fraction
 from tacit.core.normal import gaussian_delta_bounds
 from tacit.core.numbers import float_nearest
 
-__all__ = ["gaussian_epsilon_bounds", "log_gaussian_delta"]
+__all__ = ["gaussian_epsilon_bounds", "gaussian_epsilon_high", "gaussian_epsilon_low", "log_gaussian_delta"]
 
 _WIDENINGS = 60
 
 
 def gaussian_epsilon_bounds(mu: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
     """Rationals ``(low, high)`` around the smallest ε with δ(ε) <= ``delta``, usually twelve digits apart."""
-    if mu == 0 or gaussian_delta_bounds(Fraction(0), mu)[1] <= delta:
-        return Fraction(0), Fraction(0)
-    guess = _solve(float_nearest(mu), math.log(delta.numerator) - math.log(delta.denominator))
-    high = low = Fraction(guess)
+    return gaussian_epsilon_low(mu, delta), gaussian_epsilon_high(mu, delta)
+
+
+def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
+    """An ε with δ(ε) <= ``delta``, evaluated and found to hold."""
+    guess = _solve(mu, delta)
+    if guess is None:
+        return Fraction(0)
+    high = Fraction(guess)
     for widening in range(_WIDENINGS):
         high = Fraction(guess * (1 + 1e-13 * 4**widening))
         if gaussian_delta_bounds(high, mu)[1] <= delta:
             break
+    return high
+
+
+def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
+    """An ε with δ(ε) >= ``delta``, evaluated and found so; or zero."""
+    guess = _solve(mu, delta)
+    if guess is None:
+        return Fraction(0)
+    low = Fraction(guess)
     for widening in range(_WIDENINGS):
         low = Fraction(max(guess * (1 - 1e-13 * 4**widening), 0.0))
         if low == 0 or gaussian_delta_bounds(low, mu)[0] >= delta:
             break
-    return low, high
+    return low
 
 
 def log_gaussian_delta(epsilon: float, mu: float) -> float:
@@ -56,13 +70,20 @@ def log_gaussian_delta(epsilon: float, mu: float) -> float:
     return -a * a / 2 - math.log(math.sqrt(2 * math.pi)) + math.log(max(gap, 1e-300))
 
 
-def _solve(mu: float, log_delta: float) -> float:
-    low, high = 0.0, mu * mu / 2 + mu * math.sqrt(max(-2 * log_delta, 1.0)) + mu
+def _solve(mu: Fraction, delta: Fraction) -> float | None:
+    """A float near the solution; ``None`` where zero is proven to be it."""
+    if mu == 0:
+        return None
+    m, log_delta = float_nearest(mu), math.log(delta.numerator) - math.log(delta.denominator)
+    # Where the estimate is not plainly above δ at zero, zero itself is tried, in earnest.
+    if log_gaussian_delta(0.0, m) < log_delta + 1e-3 and gaussian_delta_bounds(Fraction(0), mu)[1] <= delta:
+        return None
+    low, high = 0.0, m * m / 2 + m * math.sqrt(max(-2 * log_delta, 1.0)) + m
     for _ in range(200):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        if log_gaussian_delta(middle, mu) > log_delta:
+        if log_gaussian_delta(middle, m) > log_delta:
             low = middle
         else:
             high = middle

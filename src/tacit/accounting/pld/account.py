@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Final
 
 from tacit.accounting.basic import stated_pair
-from tacit.accounting.gaussian import gaussian_epsilon_bounds
+from tacit.accounting.gaussian import gaussian_epsilon_high, gaussian_epsilon_low
 from tacit.accounting.pld.convolve import Sum, TiltedSum
 from tacit.accounting.pld.discretise import TooFineError, lower_lattice, upper_lattice
 from tacit.accounting.pld.pairs import GaussianPair, LossPair
@@ -118,9 +118,9 @@ def _gaussian(plan: Plan, delta: Fraction, mu2: tuple[Fraction, Fraction]) -> Co
     """Gaussians alone: exact, without a grid."""
     # Discrete noise may differ from the continuous one by SLACK per release, in ε and in relative δ.
     slack = 2 * SLACK * plan.count if mu2[0] != mu2[1] else Fraction(0)
-    low = max(gaussian_epsilon_bounds(sqrt_bounds(mu2[0])[0], delta * (1 + slack))[0] - slack, Fraction(0))
+    low = max(gaussian_epsilon_low(sqrt_bounds(mu2[0])[0], delta * (1 + slack)) - slack, Fraction(0))
     mu = sqrt_bounds(mu2[1])[1]
-    high = gaussian_epsilon_bounds(mu, delta * (1 - slack))[1]
+    high = gaussian_epsilon_high(mu, delta * (1 - slack))
     if slack:
         # δ(0) <= δ(slack) + (e^slack - 1), so a zero needs no ε of its own.
         zero = gaussian_delta_bounds(Fraction(0), mu)[1] <= delta * (1 - slack) - 2 * slack
