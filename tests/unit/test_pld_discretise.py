@@ -38,6 +38,9 @@ PAIRS: dict[str, LossPair] = {
     "sampled gaussian, other way": AddedPair(GaussianPair(1.0), 0.05),
     "sampled laplace": RemovedPair(LaplacePair(1.0), 0.3),
     "sampled laplace, other way": AddedPair(LaplacePair(1.0), 0.3),
+    "sampled discrete gaussian": RemovedPair(DiscreteGaussianPair(Fraction(5), 2), 0.2),
+    "sampled discrete gaussian, other way": AddedPair(DiscreteGaussianPair(Fraction(5), 2), 0.2),
+    "sampled discrete laplace": RemovedPair(DiscreteLaplacePair(Fraction(3), 5), 0.2),
     "thinned": ThinnedPair(GaussianPair(1.0), 0.2),
 }
 

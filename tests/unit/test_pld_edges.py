@@ -33,6 +33,8 @@ EVENTS: dict[str, Event] = {
     "sampled, sigma 1": PoissonSampledEvent(Fraction("0.01"), GaussianEvent(Fraction(1), Fraction(1))),
     "sampled, sigma 1e6": PoissonSampledEvent(Fraction("1e-6"), GaussianEvent(Fraction(10**6), Fraction(1))),
     "sampled laplace": PoissonSampledEvent(Fraction("0.1"), LaplaceEvent(Fraction(1), Fraction(1))),
+    "sampled discrete laplace": PoissonSampledEvent(Fraction("0.1"), DiscreteLaplaceEvent(Fraction(5), Fraction(3))),
+    "sampled discrete gaussian": PoissonSampledEvent(Fraction("0.1"), DiscreteGaussianEvent(Fraction(5), Fraction(1))),
 }
 
 

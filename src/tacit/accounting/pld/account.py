@@ -217,7 +217,7 @@ def _lower_refined(direction: _Direction, grid: _Grid, delta: float, high: float
         except TooFineError:
             break
         width = _Bracket(best, high).width
-        excess = min(max(1.5 * width / REPORTED, 2.0), max(4 * budget / spent, 1.0))
+        excess = min(max(1.5 * width / REPORTED, 2.0), max(4 * budget / spent, 1.0), 16.0)
         finer = grid.finer(excess)
         if width <= REPORTED or finer is grid or not direction.closes:
             break

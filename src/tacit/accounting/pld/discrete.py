@@ -53,6 +53,8 @@ def _last_below(middle: float, moved: Floats) -> Floats:
     Without the allowance an atom could slip past an edge that was put on it. The loss is changed by a few units in the
     last place of the largest, which the accountant's last digits cover.
     """
+    # A sampled release asks for losses that are infinite; any finite number beyond all atoms says the same.
+    moved = np.clip(moved, -1e15, 1e15)
     allowance = 2.0**-51 * (middle + np.abs(moved))
     result: Floats = np.ceil(middle - moved - allowance) - 1
     return result
