@@ -37,8 +37,8 @@ bench: ## the benchmarks of benchmarks/README.md, beside the rivals
 	@$(MAKE) --no-print-directory EXTRAS=dev,bench $(VENV)/.installed-dev-bench
 	@for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
-docs: $(TEST) ## the documentation site, in site/
-	@$(PIP) install -e '.[docs]' && $(BIN)/mkdocs build --quiet --strict
+docs: $(RUN) ## the documentation site, in site/
+	@$(PIP) install -e '.[docs]' && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean: ## forget the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site

@@ -50,11 +50,16 @@ _HOMES = {
     "Mean": "tacit.mechanisms.mean:Mean",
     # accounting
     "compose": "tacit.accounting.compose:compose",
+    "calibrate": "tacit.accounting.calibrate:calibrate",
+    "calibrate_gaussian": "tacit.accounting.calibrate:calibrate_gaussian",
+    "calibrate_laplace": "tacit.accounting.calibrate:calibrate_laplace",
+    "Accountant": "tacit.accounting.accountant:Accountant",
     # rooms with a shorter name
     "sensitivity": "tacit.core.sensitivity",
     "divergences": "tacit.core.divergences",
     "events": "tacit.core.events",
     "planning": "tacit.mechanisms.planning",
+    "filters": "tacit.accounting.filters",
     "lab": "tacit.accounting.lab",
     # errors
     "TacitError": "tacit.core.errors:TacitError",
@@ -68,7 +73,12 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from tacit.accounting import filters as filters
     from tacit.accounting import lab as lab
+    from tacit.accounting.accountant import Accountant as Accountant
+    from tacit.accounting.calibrate import calibrate as calibrate
+    from tacit.accounting.calibrate import calibrate_gaussian as calibrate_gaussian
+    from tacit.accounting.calibrate import calibrate_laplace as calibrate_laplace
     from tacit.accounting.compose import compose as compose
     from tacit.core import divergences as divergences
     from tacit.core import events as events
