@@ -59,7 +59,7 @@ def compose(
     >>> compose([(PureDP("0.1"), 100)], delta="1e-6", method="optimal")
     Composed(4.77457, 1e-06, method='optimal')
     """
-    if method not in METHODS:
+    if str(method) not in METHODS:
         raise InputError("method", f"must be one of {', '.join(METHODS)}, got {method!r}")
     wanted = None if delta is None else exact_probability(delta, "delta", zero=True)
     return compose_plan(read_plan(releases), wanted, method)

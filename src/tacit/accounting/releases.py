@@ -85,7 +85,10 @@ def read_plan(releases: Release | Iterable[Release | tuple[Release, int]]) -> Pl
 def _listed(releases: object) -> list[object]:
     if not isinstance(releases, Iterable) or isinstance(releases, str | bytes):
         raise InputError("releases", f"must be a list of mechanisms, events or guarantees, not {_name(releases)}")
-    return list(releases)
+    try:
+        return list(releases)
+    except TypeError:
+        raise InputError("releases", "must be a list of mechanisms, events or guarantees") from None
 
 
 def _counted(entry: object) -> tuple[object, int]:

@@ -38,8 +38,8 @@ def normal_quantile_bounds(probability: Fraction) -> tuple[Fraction, Fraction]:
     digits = 45
 
     def solve(mp: Any) -> Any:
-        target = _mpf(mp, probability)
-        tail, sign = (target, -1) if probability < Fraction(1, 2) else (1 - target, 1)
+        # The smaller tail, subtracted while it is still exact.
+        tail, sign = _mpf(mp, min(probability, 1 - probability)), -1 if probability < Fraction(1, 2) else 1
         # Newton on ln of the upper tail, which is smooth and nearly quadratic.
         guess = mp.sqrt(max(-2 * mp.log(2 * tail), mp.mpf(0)))
         for _ in range(200):

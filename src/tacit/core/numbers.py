@@ -108,9 +108,13 @@ def exact_probability(value: Number, parameter: str, *, zero: bool = False, one:
 
 def check_count(value: SupportsIndex, parameter: str, *, minimum: int = 1, maximum: int = 10**12) -> int:
     """A whole number of things, such as repetitions, bins or people."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise InputError(parameter, f"must be a whole number, not {type(value).__name__}")
-    result = operator.index(value)
+    try:
+        # An array has an __index__ that raises unless it holds one integer.
+        result = operator.index(value)
+    except TypeError:
+        raise InputError(parameter, f"must be a whole number, not {type(value).__name__}") from None
+    if isinstance(value, bool):
+        raise InputError(parameter, "must be a whole number, not a truth value")
     if not minimum <= result <= maximum:
         raise InputError(parameter, f"must be a whole number from {minimum} to {maximum}, got {result}")
     return result

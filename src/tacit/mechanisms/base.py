@@ -8,10 +8,10 @@ as floats is decided by their *type*, which the programmer chose, and never by t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,14 @@ __all__ = [
     "LARGEST_VALUE",
     "Mechanism",
     "Readings",
+    "check_iterable",
     "per_output_beta",
     "read_integers",
     "read_numbers",
     "smallest_that",
 ]
+
+T = TypeVar("T")
 
 #: Whole numbers in arrays must stay this small, so that noise can be added without leaving int64.
 LARGEST_VALUE: Final = 1 << 62
@@ -123,6 +126,17 @@ def read_integers(value: object, parameter: str = "value") -> Readings:
     if not readings.whole:
         raise InputError(parameter, "must be integers, not floats; round them to a public step first")
     return readings
+
+
+def check_iterable(values: Iterable[T], parameter: str, wanted: str) -> Iterable[T]:
+    """``values`` if one can go through them; a text is refused, because its letters are not what was meant."""
+    try:
+        iter(values)
+    except TypeError:
+        raise InputError(parameter, f"must be {wanted}, not {_kind(values)}") from None
+    if isinstance(values, str | bytes):
+        raise InputError(parameter, f"must be {wanted}, not one text")
+    return values
 
 
 def smallest_that(

@@ -9,7 +9,8 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.sensitivity import counting_queries
-from tacit.mechanisms.counts import CountRelease, NoisyCounts, check_records
+from tacit.mechanisms.base import check_iterable
+from tacit.mechanisms.counts import CountRelease, NoisyCounts
 from tacit.mechanisms.laplace import Laplace
 
 __all__ = ["CountingQueries"]
@@ -81,7 +82,7 @@ class CountingQueries(CountRelease):
 
     def _count(self, records: Iterable[Any], predicates: Sequence[Callable[[Any], object]]) -> list[int]:
         raw_counts = [0] * self._k
-        for record in check_records(records):
+        for record in check_iterable(records, "records", "a list with one record per person"):
             for index, predicate in enumerate(predicates):
                 raw_counts[index] += _is_true(predicate, record)
         return raw_counts

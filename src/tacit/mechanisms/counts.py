@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import SupportsIndex
@@ -13,11 +13,11 @@ from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_probability
 from tacit.core.sensitivity import Sensitivity
-from tacit.mechanisms.base import Mechanism
+from tacit.mechanisms.base import Mechanism, check_iterable
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["CountRelease", "NoisyCounts", "check_records"]
+__all__ = ["CountRelease", "NoisyCounts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,19 +101,13 @@ class CountRelease(Mechanism):
             if set(counts) != set(self._labels):
                 raise InputError("counts", "must have exactly the public labels as keys; write 0 where nobody is")
             counts = [counts[label] for label in self._labels]
-        if len(counts) != len(self._labels):
-            raise InputError("counts", f"must hold {len(self._labels)} counts, got {len(counts)}")
-        return self._add_noise([_whole(count) for count in counts])
+        listed = list(check_iterable(counts, "counts", "a list of whole numbers"))
+        if len(listed) != len(self._labels):
+            raise InputError("counts", f"must hold {len(self._labels)} counts, got {len(listed)}")
+        return self._add_noise([_whole(count) for count in listed])
 
     def _add_noise(self, raw_counts: list[int]) -> NoisyCounts:
         return NoisyCounts(self._labels, tuple(self._noise.release(raw_counts)), self)
-
-
-def check_records(records: Iterable[object]) -> Iterable[object]:
-    """The records as they come; one text is refused, because its letters are not people."""
-    if isinstance(records, str | bytes) or not isinstance(records, Iterable):
-        raise InputError("records", "must be a list with one record per person")
-    return records
 
 
 def _noise_for(epsilon: Number, delta: Number | None, sensitivity: Sensitivity, outputs: int) -> Laplace | Gaussian:
@@ -132,6 +126,10 @@ def _noise_for(epsilon: Number, delta: Number | None, sensitivity: Sensitivity, 
 
 
 def _whole(count: SupportsIndex) -> int:
-    if isinstance(count, bool) or not isinstance(count, SupportsIndex):
-        raise InputError("counts", "must be whole numbers")
-    return operator.index(count)
+    try:
+        whole = operator.index(count)
+    except TypeError:
+        raise InputError("counts", "must be whole numbers") from None
+    if isinstance(count, bool):
+        raise InputError("counts", "must be whole numbers, not truth values")
+    return whole

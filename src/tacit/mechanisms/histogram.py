@@ -8,7 +8,8 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.sensitivity import histogram
-from tacit.mechanisms.counts import CountRelease, NoisyCounts, check_records
+from tacit.mechanisms.base import check_iterable
+from tacit.mechanisms.counts import CountRelease, NoisyCounts
 from tacit.mechanisms.laplace import Laplace
 
 __all__ = ["Histogram"]
@@ -79,7 +80,7 @@ class Histogram(CountRelease):
 
     def _count(self, records: Iterable[object]) -> list[int]:
         raw_counts: dict[object, int] = dict.fromkeys(self._labels, 0)
-        for record in check_records(records):
+        for record in check_iterable(records, "records", "a list with one record per person"):
             try:
                 known = record in raw_counts
             except TypeError:  # cannot be hashed, so it equals no bin
@@ -93,9 +94,7 @@ class Histogram(CountRelease):
 
 
 def _check_bins(bins: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    if isinstance(bins, str | bytes) or not isinstance(bins, Iterable):
-        raise InputError("bins", "must be a list of categories")
-    listed = tuple(bins)
+    listed = tuple(check_iterable(bins, "bins", "a list of categories"))
     try:
         distinct = len(set(listed))
     except TypeError:

@@ -26,7 +26,7 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation
 from tacit.core.sensitivity import check_bounds
-from tacit.mechanisms.base import LARGEST_VALUE, Mechanism, smallest_that
+from tacit.mechanisms.base import LARGEST_VALUE, Mechanism, check_iterable, smallest_that
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import LARGEST_SCALE
 
@@ -235,8 +235,7 @@ class Mean(Mechanism):
         return float_down(low), float_up(high)
 
     def _quantise(self, values: Iterable[object]) -> list[int]:
-        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-            raise InputError("values", "must be a list of numbers, one per person")
+        check_iterable(values, "values", "a list of numbers, one per person")
         if isinstance(values, np.ndarray):
             if values.ndim != 1:
                 raise InputError("values", f"must have one dimension, not {values.ndim}")

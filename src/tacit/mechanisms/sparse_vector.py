@@ -26,7 +26,7 @@ from tacit.core.numbers import (
     log_bounds,
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
-from tacit.mechanisms.base import Mechanism, per_output_beta, read_numbers
+from tacit.mechanisms.base import Mechanism, check_iterable, per_output_beta, read_numbers
 from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.scores import calibrate_epsilon, check_monotone
 from tacit.noise.laplace import DiscreteLaplace
@@ -175,10 +175,8 @@ class SparseVector(Mechanism):
 
     def release(self, values: Iterable[int | float]) -> list[bool]:
         """Ask about one value after the other; the answers end with the last yes that the stream has to give."""
-        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-            raise InputError("values", "must be a list of numbers")
         answers: list[bool] = []
-        for value in values:
+        for value in check_iterable(values, "values", "a list of numbers"):
             answers.append(self.ask(value))
             if not self._left:
                 break

@@ -36,6 +36,8 @@ __all__ = ["Staircase", "StaircaseNoise"]
 Minimise = Literal["variance", "absolute"]
 _MINIMISE: Final = ("variance", "absolute")
 _DIGITS: Final = 60
+#: Wider sensitivities take the continuous optimum as it is.
+_WIDEST_SEARCHED: Final = 1 << 32
 
 
 class StaircaseNoise:
@@ -271,6 +273,9 @@ def best_tread(epsilon: Fraction, width: int, minimise: Minimise) -> int:
         return moment(b, width, tread) / (2 * (tread + (width - tread) * b) / (1 - b) - 1)
 
     tread = min(max(round(_best_share(epsilon, minimise) * width), 1), width)
+    if width > _WIDEST_SEARCHED:
+        # The continuous optimum is as good as any tread near it, and exact moments of such widths take long.
+        return tread
     for direction in (-1, 1):
         while 1 <= tread + direction <= width and objective(tread + direction) < objective(tread):
             tread += direction
