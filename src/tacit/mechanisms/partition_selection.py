@@ -1,0 +1,234 @@
+"""Which groups may be named at all: private selection of partitions by their number of units.
+
+See ``partition_selection.proof.md`` for the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.core.errors import InputError
+from tacit.core.events import ApproxEvent, Event, ZCDPEvent
+from tacit.core.guarantees import ZCDP, ApproxDP
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact_positive,
+    exact_probability,
+    log_bounds,
+    round_down,
+    sqrt_bounds,
+)
+from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+from tacit.mechanisms.base import Mechanism, per_output_beta, read_integers, smallest_that
+from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
+from tacit.mechanisms.keep_rules import KeepRule, Threshold, TruncatedGeometric, gaussian_threshold, laplace_threshold
+
+__all__ = ["RULES", "PartitionSelection"]
+
+#: How a group may be judged; ``best`` is the one that keeps the smallest groups.
+RULES: Final = ("best", "truncated_geometric", "laplace", "gaussian")
+#: Rules are compared by the number of units that a group needs to be kept with this chance of failure.
+_JUDGED_AT: Final = Fraction(1, 20)
+
+
+class PartitionSelection(Mechanism):
+    """Releases which groups have enough units to be named; a group of nobody is never named.
+
+    >>> keys = PartitionSelection(epsilon=1, delta="1e-5")
+    >>> keys.guarantee, keys.rule, keys.error(beta="0.05")
+    (ApproxDP(1, 1e-05), 'truncated_geometric', 14)
+
+    Args:
+        epsilon: of the guarantee, for all groups together.
+        delta: likewise.
+        max_groups: κ, the most groups that one unit counts in.
+        rule: ``"truncated_geometric"`` keeps a group of n units with the largest probability that privacy of one group
+            allows; ``"laplace"`` and ``"gaussian"`` keep it when n plus noise reaches a threshold; ``"best"`` takes the
+            one that needs the fewest units.
+        relation: which databases are neighbours.
+
+    Privacy:
+        (ε, δ)-DP under ``relation``, or δ-approximate ρ-zCDP from :meth:`from_rho`, for the whole set of groups, where
+
+        * K = κ groups change by one unit under add/remove, and K = 2κ under replace-one;
+        * each group is judged alone, at ε/K (or √(2ρ/K)) and δ′ = 1 - (1-δ)^(1/K);
+        * the optimal rule is π(0) = 0, π(n) = min{e^ε π(n-1) + δ, 1 - e^(-ε)(1 - π(n-1) - δ), 1} at those values;
+        * Gaussian noise shares one σ among all groups, since it is priced by the l2 norm √K, and half of δ is for
+          the threshold where the guarantee is (ε, δ).
+
+    Sensitivity:
+        the number of units of one group moves by 1, the vector of all groups by K in l1 and √K in l2.
+
+    Error:
+        :meth:`error` is the number of units from which on a group is kept with probability at least 1 - β.
+
+    Assumes:
+        each unit was counted once per group and in at most κ groups, chosen by looking at that unit's data alone.
+
+    References:
+        Desfontaines, Voss, Gipson and Mandayam (2022) for the optimal rule; Korolova, Kenthapadi, Mishra and Ntoulas
+        (2009) for thresholds. Proof: ``partition_selection.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number,
+        max_groups: int = 1,
+        rule: str = "best",
+        relation: Relation | str = ADD_REMOVE,
+    ) -> None:
+        promise = ApproxDP(
+            exact_positive(epsilon, "epsilon"), exact_probability(delta, "delta"), relation=as_relation(relation)
+        )
+        self._set_up(promise, max_groups, rule)
+
+    @classmethod
+    def from_rho(
+        cls,
+        *,
+        rho: Number,
+        delta: Number,
+        max_groups: int = 1,
+        rule: str = "best",
+        relation: Relation | str = ADD_REMOVE,
+    ) -> PartitionSelection:
+        """The selection whose guarantee is δ-approximate ρ-zCDP."""
+        self = cls.__new__(cls)
+        promise = ZCDP(
+            exact_positive(rho, "rho"), delta=exact_probability(delta, "delta"), relation=as_relation(relation)
+        )
+        self._set_up(promise, max_groups, rule)
+        return self
+
+    @classmethod
+    def for_error(
+        cls,
+        *,
+        within: Number,
+        beta: Number,
+        delta: Number,
+        max_groups: int = 1,
+        rule: str = "best",
+        relation: Relation | str = ADD_REMOVE,
+    ) -> PartitionSelection:
+        """The most private one that keeps groups of ``within`` units but with probability ``beta``; ε to six digits."""
+        bound = exact_positive(within, "within")
+        if bound < 2:
+            raise InputError("within", "must be at least 2: a group of one unit must hardly ever be named")
+        groups = check_count(max_groups, "max_groups")
+        log_high = log_bounds(1 / exact_probability(delta, "delta"))[1]
+
+        def make(epsilon: Fraction) -> PartitionSelection:
+            return cls(epsilon=epsilon, delta=delta, max_groups=groups, rule=rule, relation=relation)
+
+        return make(
+            smallest_that(lambda epsilon: make(epsilon).error(beta) <= bound, groups * log_high / bound, digits=6)
+        )
+
+    def _set_up(self, promise: ApproxDP | ZCDP, max_groups: int, rule: str) -> None:
+        if rule not in RULES:
+            raise InputError("rule", f"must be one of {', '.join(map(repr, RULES))}, got {rule!r}")
+        self._guarantee = promise
+        self.max_groups = check_count(max_groups, "max_groups", maximum=10**9)
+        self._touched = self.max_groups * (1 if promise.relation is ADD_REMOVE else 2)
+        if rule == "best":
+            self.rule, self._rule = self._best()
+        else:
+            self.rule, self._rule = rule, self._make(rule)
+
+    def _best(self) -> tuple[str, KeepRule]:
+        # At (ε, δ) the truncated geometric rule is optimal for one group; several, and zCDP, may be served better by
+        # Gaussian noise. Laplace is never better than the first: it is for epsilons too small for its table.
+        names = ["truncated_geometric"] if TruncatedGeometric.is_short(*self._per_group()) else ["laplace"]
+        names += ["gaussian"] if self._touched > 1 or isinstance(self._guarantee, ZCDP) else []
+        made = [(name, self._make(name)) for name in names]
+        return min(made, key=lambda pair: pair[1].needed(_JUDGED_AT))
+
+    def _make(self, rule: str) -> KeepRule:
+        epsilon, delta = self._per_group()
+        if rule == "truncated_geometric":
+            return TruncatedGeometric(epsilon, delta)
+        if rule == "laplace":
+            return laplace_threshold(epsilon, delta)
+        return self._gaussian()
+
+    def _per_group(self) -> tuple[Fraction, Fraction]:
+        """The ε and δ at which each group is judged."""
+        promise = self._guarantee
+        delta = per_output_beta(promise.delta, self._touched)
+        if isinstance(promise, ApproxDP):
+            return promise.epsilon / self._touched, delta
+        return round_down(sqrt_bounds(2 * promise.rho / self._touched)[0]), delta
+
+    def _gaussian(self) -> Threshold:
+        promise = self._guarantee
+        if isinstance(promise, ZCDP):
+            return gaussian_threshold(self._touched / (2 * promise.rho), per_output_beta(promise.delta, self._touched))
+        # Half of δ for the noise and half for a group of one unit that passes the threshold. Only coordinates that a
+        # unit touches can differ, so noise that is calibrated for so many numbers serves any number of groups.
+        half = promise.delta / 2
+        noise = Gaussian(
+            epsilon=promise.epsilon,
+            delta=half,
+            l2_squared=self._touched,
+            dimension=self._touched,
+            relation=self.relation,
+        ).noise
+        if not isinstance(noise, GaussianNoise):  # pragma: no cover - a whole sensitivity has integer noise
+            raise TypeError
+        return gaussian_threshold(noise.sigma2, per_output_beta(half, self._touched))
+
+    @property
+    def guarantee(self) -> ApproxDP | ZCDP:
+        """(ε, δ)-DP, or δ-approximate ρ-zCDP from :meth:`from_rho`."""
+        return self._guarantee
+
+    @property
+    def event(self) -> Event:
+        """What one selection is, for accountants."""
+        promise = self._guarantee
+        if isinstance(promise, ApproxDP):
+            return ApproxEvent(promise.epsilon, promise.delta, "partition_selection", relation=self.relation)
+        return ZCDPEvent(promise.rho, promise.delta, "partition_selection", relation=self.relation)
+
+    @property
+    def threshold(self) -> int | None:
+        """What a noisy number of units has to reach; ``None`` for the truncated geometric rule."""
+        return self._rule.threshold if isinstance(self._rule, Threshold) else None
+
+    def release(self, units: Any) -> Any:
+        """Which groups are kept.
+
+        Args:
+            units: the number of units in each group: an integer, a list or an array of them, and the answer is a truth
+                value, a list or an array; or a mapping from group to number, and the answer is the list of groups kept.
+        """
+        if isinstance(units, Mapping):
+            return self._release_mapping(units)
+        readings = read_integers(units, "units")
+        kept = self._rule.keep(np.asarray(readings.array, dtype=np.int64).ravel())
+        return readings.like(kept)
+
+    def _release_mapping(self, units: Mapping[Hashable, int]) -> list[Hashable]:
+        if not units:
+            return []
+        kept = self.release(list(units.values()))
+        return [key for key, keep in zip(units, kept, strict=True) if keep]
+
+    def error(self, beta: Number, k: int = 1) -> int:
+        """The number of units from which on ``k`` groups are all kept but with probability ``beta``."""
+        return self._rule.needed(per_output_beta(beta, k))
+
+    def probability_bounds(self, units: int) -> tuple[Fraction, Fraction]:
+        """Rationals that enclose the chance that a group of so many units is kept."""
+        return self._rule.probability_bounds(check_count(units, "units", minimum=0))
+
+    def __repr__(self) -> str:
+        return f"PartitionSelection({self._guarantee!r}, max_groups={self.max_groups}, rule={self.rule!r})"

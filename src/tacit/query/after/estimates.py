@@ -1,0 +1,145 @@
+"""From released integers to cells: which estimate each aggregate is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InternalError
+from tacit.query.after.categories import Common, CommonEvent
+from tacit.query.after.cells import Cell, Draw, Exact
+from tacit.query.after.direct import Direct
+from tacit.query.after.joint import JointMean
+from tacit.query.after.moments import Mean, Spread
+from tacit.query.after.ranks import Grid, Rank, Ranks
+from tacit.query.domains import Range
+from tacit.query.final import Aggregate, AggregateKind, FinalAggregation
+from tacit.query.measures import Measure, MeasureKind
+from tacit.query.noising import Released
+from tacit.query.quantile_tree import NoisyTree
+
+__all__ = ["released_rows"]
+
+_SAMPLE = (AggregateKind.VAR_SAMP, AggregateKind.STDDEV_SAMP)
+_ROOT = (AggregateKind.STDDEV_SAMP, AggregateKind.STDDEV_POP)
+_ZERO = Fraction(0)
+
+
+def released_rows(final: FinalAggregation, released: Released) -> list[tuple[Cell, ...]]:
+    """One row of cells per key: the key's values, then one estimate per aggregate."""
+    columns = [_column(aggregate, final.measures, released) for aggregate in final.aggregates]
+    return [
+        (
+            *(Exact(value, key.expression.type) for value, key in zip(values, final.keys, strict=True)),
+            *(column(group) for column in columns),
+        )
+        for group, values in enumerate(released.keys)
+    ]
+
+
+def _column(aggregate: Aggregate, measures: tuple[Measure, ...], released: Released) -> Callable[[int], Cell]:
+    """What makes the cell of each group, for one aggregate."""
+    last = measures[aggregate.measures[-1]]
+    if aggregate.kind is AggregateKind.AVG:
+        return partial(_mean, aggregate, last, released)
+    if last.kind is MeasureKind.CENTRED_SQUARES:
+        return partial(_spread, aggregate, last, released)
+    if last.kind is MeasureKind.LEAVES:
+        return partial(_rank, aggregate, _ranks(aggregate, last, released))
+    if last.kind is MeasureKind.CATEGORIES:
+        return partial(_common, aggregate, last, released)
+    return partial(_direct, aggregate, last, _possible(aggregate, last), released)
+
+
+def _steps(released: Released, measure: int, group: int) -> Fraction:
+    """A released number in steps of its measurement."""
+    return int(_array(released, measure)[group]) * released.laws[measure].unit
+
+
+def _array(released: Released, measure: int) -> NDArray[Any]:
+    noisy = released.noisy[measure]
+    if isinstance(noisy, NoisyTree):
+        raise InternalError("a tree where numbers were planned")
+    return noisy
+
+
+def _possible(aggregate: Aggregate, measure: Measure) -> Range:
+    """Where a count or sum lies whatever the noise: a sum of contributions that are not negative is not negative."""
+    low, high = measure.clamp
+    possible = Range(_ZERO if low >= 0 else None, _ZERO if high <= 0 else None)
+    return possible if aggregate.bounds is None else possible.clamped(*aggregate.bounds)
+
+
+def _direct(aggregate: Aggregate, measure: Measure, possible: Range, released: Released, group: int) -> Cell:
+    index = aggregate.measures[0]
+    return Direct(_steps(released, index, group), Draw(index, group), measure.step, possible, aggregate.type)
+
+
+def _mean(aggregate: Aggregate, measure: Measure, released: Released, group: int) -> Cell:
+    count, total = aggregate.measures
+    plain = Mean(
+        noisy_count=_steps(released, count, group),
+        noisy_sum=_steps(released, total, group),
+        count_draw=Draw(count, group),
+        sum_draw=Draw(total, group),
+        step=measure.step,
+        type=aggregate.type,
+        centre=measure.centre,
+        bounds=(measure.low, measure.high),
+    )
+    if not _two_totals(released, count, total):
+        return plain
+    half = max(measure.high - measure.centre, measure.centre - measure.low)
+    parts = {part.name: getattr(plain, part.name) for part in fields(plain)}
+    return JointMean(**parts, half=half, scale=released.laws[total].scale)
+
+
+def _two_totals(released: Released, count: int, total: int) -> bool:
+    """Whether a count and a sum were released as two totals, with Laplace noise or none."""
+    block = released.plan.priced.release_of(count).block
+    return (
+        total in block.measures and len(block.forms) == len((count, total)) and released.laws[total].kind != "gaussian"
+    )
+
+
+def _spread(aggregate: Aggregate, measure: Measure, released: Released, group: int) -> Cell:
+    count, total, squares = aggregate.measures
+    return Spread(
+        noisy_count=_steps(released, count, group),
+        noisy_sum=_steps(released, total, group),
+        count_draw=Draw(count, group),
+        sum_draw=Draw(total, group),
+        step=measure.step,
+        type=aggregate.type,
+        noisy_squares=_steps(released, squares, group),
+        squares_draw=Draw(squares, group),
+        most=Fraction((measure.high - measure.low) ** 2, 4),
+        sample=aggregate.kind in _SAMPLE,
+        root=aggregate.kind in _ROOT,
+    )
+
+
+def _ranks(aggregate: Aggregate, measure: Measure, released: Released) -> Ranks:
+    kind = {AggregateKind.MIN: "min", AggregateKind.MAX: "max"}.get(aggregate.kind, "quantile")
+    grid = Grid(measure.low, measure.high, measure.leaf, measure.step)
+    tree = released.noisy[aggregate.measures[0]]
+    if not isinstance(tree, NoisyTree):
+        raise InternalError("numbers where a tree was planned")
+    return Ranks(tree, grid, kind, Fraction(aggregate.parameter or 0))
+
+
+def _rank(aggregate: Aggregate, ranks: Ranks, group: int) -> Cell:
+    return Rank(ranks, aggregate.measures[0], group, aggregate.type)
+
+
+def _common(aggregate: Aggregate, measure: Measure, released: Released, group: int) -> Cell:
+    index = aggregate.measures[0]
+    noisy = _array(released, index)[group].astype(np.int64)
+    rank = int(aggregate.parameter or 1)
+    return Common(noisy, measure.categories, rank, CommonEvent(index, group), aggregate.type)

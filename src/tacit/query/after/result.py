@@ -1,0 +1,107 @@
+"""From released integers to the rows of an answer, with an interval for every number at any confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number, exact_probability
+from tacit.query.after.cells import Cell, Level
+from tacit.query.after.derived import Row
+from tacit.query.after.estimates import released_rows
+from tacit.query.after.places import value_at
+from tacit.query.after.steps import Rows, apply_step
+from tacit.query.final import OutputColumn, Question
+from tacit.query.noise_law import NoiseLaw
+from tacit.query.noising import Released
+from tacit.query.types import Value, ordinal
+
+__all__ = ["MOST_CONFIDENT", "Finished", "Intervals", "finish"]
+
+Ends = tuple[Value | None, Value | None]
+#: Confidence is at most this, so that quantiles stay cheap; beyond, noise has no practical meaning.
+MOST_CONFIDENT = 1 - Fraction(1, 10**12)
+
+
+class Intervals:
+    """The intervals of cells at one confidence; each cell has it on its own, not all of them together."""
+
+    def __init__(self, laws: Sequence[NoiseLaw], confidence: Number) -> None:
+        self.confidence = exact_probability(confidence, "confidence")
+        if self.confidence > MOST_CONFIDENT:
+            raise InputError("confidence", "must be at most 1 - 1e-12; noise has no bound that holds for certain")
+        self._laws = tuple(laws)
+        self._levels: dict[int, Level] = {}
+
+    def level(self, count: int) -> Level:
+        """The level at which ``count`` events all hold with the confidence: β/count each."""
+        if count not in self._levels:
+            self._levels[count] = Level(self._laws, (1 - self.confidence) / count)
+        return self._levels[count]
+
+    def of(self, cell: Cell) -> Ends:
+        """Low and high end, rounded outwards in the cell's own type; the value itself where there is no noise.
+
+        The interval contains the value. Without an order (TEXT) there is none.
+        """
+        if not cell.type.is_ordered:
+            return None, None
+        if not cell.events:
+            return cell.value, cell.value
+        span = cell.enclose(self.level(len(cell.events))).range
+        low, high = span.low, span.high
+        if cell.value is not None:
+            place = ordinal(cell.value, cell.type)
+            low, high = None if low is None else min(low, place), None if high is None else max(high, place)
+        return value_at(low, cell.type, "down"), value_at(high, cell.type, "up")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The rows of an answer; holds released integers and nothing else of the data."""
+
+    columns: tuple[OutputColumn, ...]
+    rows: tuple[Row, ...]
+    laws: tuple[NoiseLaw, ...]
+    confidence: Fraction
+
+    @cached_property
+    def values(self) -> tuple[tuple[Value | None, ...], ...]:
+        """The released values, row by row."""
+        return tuple(tuple(cell.value for cell in row) for row in self.rows)
+
+    def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
+        """For each cell (of the first ``rows``) its interval, at the confidence of the question or at another."""
+        at = Intervals(self.laws, self.confidence if confidence is None else confidence)
+        return tuple(tuple(at.of(cell) for cell in row) for row in self.rows[:rows])
+
+    @cached_property
+    def has_interval(self) -> tuple[bool, ...]:
+        """Which columns carry noise and have an order, and so an interval."""
+        return tuple(
+            (column.type.is_numeric or column.type.is_temporal)
+            and (any(row[i].events for row in self.rows) if self.rows else column.noisy)
+            for i, column in enumerate(self.columns)
+        )
+
+
+def finish(question: Question, released: Released, *, confidence: Number) -> Finished:
+    """The answer to a question, from what was released for it.
+
+    Args:
+        question: what was asked.
+        released: keys and noisy integers, by :func:`tacit.query.noising.release`.
+        confidence: of intervals, and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH in the text.
+    """
+    intervals = Intervals(released.laws, confidence)
+    rows: Rows = list(released_rows(question.final, released))
+
+    def ends(cell: Cell, high: bool) -> Value | None:
+        return intervals.of(cell)[high]
+
+    for step in question.steps:
+        rows = apply_step(step, rows, ends)
+    return Finished(question.columns, tuple(tuple(row) for row in rows), tuple(released.laws), intervals.confidence)

@@ -1,0 +1,261 @@
+"""Public metadata: which tables there are, who is protected in them, and what is known about their columns.
+
+A catalog holds no data and no paths. Everything the planner decides follows from the SQL text and from this.
+
+* A table is **public**, or it belongs to a **population** of units (persons). Its ``unit`` is a column, or ``"row"``
+(every
+  row is its own unit), or left out where a foreign key leads to the table that knows the unit.
+* A :class:`ForeignKey` says that a column holds values of a *unique* column of another table. That uniqueness is part
+of the
+  owner's declaration, as the unit column itself is.
+* ``bounds``, ``step`` and ``categories`` are promises about values that Tacit enforces rather than believes: values are
+clamped to
+  bounds inside aggregates, rounded to steps there, and rows outside declared categories are left out of a grouping by
+  them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import check_count
+from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+from tacit.query.domains import MAX_VALUES, Domain, Range, finite
+from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
+
+__all__ = ["ROW", "Catalog", "Column", "ForeignKey", "Population", "Table"]
+
+#: The unit of a table in which every row is its own unit.
+ROW = "row"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column and what is publicly known about it.
+
+    Args:
+        name: letters, digits and underscores; names are compared without regard to case.
+        type: its type.
+        bounds: (lowest, highest) value that aggregates will count, in the column's own type.
+        step: the grid to which aggregates round, in units of the value; None for the type's own grid (1 for integers,
+        the
+            last digit for decimals, and for DOUBLE a power of two chosen from the bounds).
+        categories: every value it can have, if that is public; include None to make NULL a category.
+        nullable: whether NULL occurs.
+        unique: whether no value occurs twice; only then may foreign keys point here.
+    """
+
+    name: str
+    type: SqlType
+    bounds: tuple[Value, Value] | None = None
+    step: Fraction | None = None
+    categories: tuple[Value | None, ...] | None = None
+    nullable: bool = True
+    unique: bool = False
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "column")
+        if self.type.kind is Kind.NULL:
+            raise InputError(self.name, "a column needs a type")
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", self._checked_bounds(self.bounds))
+        if self.step is not None and (self.step <= 0 or not self.type.is_numeric):
+            raise InputError(self.name, "step must be a positive Fraction, on a numeric column")
+        if self.categories is not None:
+            object.__setattr__(self, "categories", self._checked_categories(tuple(self.categories)))
+
+    def _checked_bounds(self, bounds: tuple[Value, Value]) -> tuple[Value, Value]:
+        if not self.type.is_numeric and not self.type.is_temporal:
+            raise InputError(self.name, f"bounds make no sense for {self.type}; declare categories instead")
+        low, high = (self._checked(end, "bounds") for end in bounds)
+        if ordinal(low, self.type) > ordinal(high, self.type):
+            raise InputError(self.name, f"the lower bound {low} exceeds the upper bound {high}")
+        return low, high
+
+    def _checked_categories(self, categories: tuple[Value | None, ...]) -> tuple[Value | None, ...]:
+        if not categories or len(categories) > MAX_VALUES:
+            raise InputError(self.name, f"categories must list between 1 and {MAX_VALUES} values")
+        if self.type.kind is Kind.DOUBLE:
+            raise InputError(
+                self.name, "categories of DOUBLE cannot be compared exactly; declare the column as decimal"
+            )
+        checked = tuple(None if item is None else self._checked(item, "categories") for item in categories)
+        if len(set(checked)) != len(checked):
+            raise InputError(self.name, "categories must not list a value twice")
+        return checked
+
+    def _checked(self, value: object, what: str) -> Value:
+        fits = as_value(value, self.type)
+        if fits is None:
+            raise InputError(self.name, f"{what}: {value!r} is not a value of {self.type}")
+        return fits
+
+    @property
+    def domain(self) -> Domain:
+        """What expressions over this column may presume."""
+        if self.categories is not None:
+            nullable = self.nullable or None in self.categories
+            return finite(self.categories, self.type, nullable=nullable)
+        if self.type == BOOLEAN:
+            return finite((False, True), BOOLEAN, nullable=self.nullable)
+        step = self.step if self.step is not None else self.type.step
+        if self.bounds is None:
+            return Domain(nullable=self.nullable, step=step)
+        low, high = self.bounds
+        return Domain(Range(ordinal(low, self.type), ordinal(high, self.type)), self.nullable, None, step)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """``column`` of this table holds values of the unique column ``references`` of ``table``."""
+
+    column: str
+    table: str
+    references: str
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The persons that some tables are about, and what it means for two databases to differ in one of them."""
+
+    name: str
+    relation: Relation = ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "population")
+        object.__setattr__(self, "relation", as_relation(self.relation))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: its columns, and whose it is.
+
+    Args:
+        name: how queries call it.
+        columns: at least one.
+        public: whether anyone may know its contents; then it has no population and no unit.
+        population: the name of the protected population.
+        unit: the column that names the person, or ``"row"``; None to find the unit through a foreign key.
+        foreign_keys: columns that point to unique columns of other tables.
+        max_groups: the most groups one unit may count in, unless a query says less.
+        max_rows: the most rows of one unit that count per group.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    public: bool = False
+    population: str | None = None
+    unit: str | None = None
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    max_groups: int = 1
+    max_rows: int = 1
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "table")
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "foreign_keys", tuple(self.foreign_keys))
+        names = [column.name.lower() for column in self.columns]
+        if not names or len(set(names)) != len(names):
+            raise InputError(self.name, "a table needs columns, each name once")
+        for limit in ("max_groups", "max_rows"):
+            object.__setattr__(self, limit, check_count(getattr(self, limit), f"{self.name}.{limit}", maximum=10**9))
+        if self.public and (self.population is not None or self.unit is not None):
+            raise InputError(self.name, "a public table has no population and no unit")
+        if not self.public and self.population is None:
+            raise InputError(self.name, "a table is public, or names its population")
+        if self.unit is not None and self.unit != ROW and self.find(self.unit) is None:
+            raise InputError(self.name, f"the unit {self.unit!r} is not one of its columns")
+        for key in self.foreign_keys:
+            if self.find(key.column) is None:
+                raise InputError(self.name, f"the foreign key column {key.column!r} is not one of its columns")
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name, if there is one."""
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All tables and populations a question may refer to.
+
+    Raises:
+        InputError: naming the table and column, where a declaration does not hold together.
+    """
+
+    tables: tuple[Table, ...]
+    populations: tuple[Population, ...] = ()
+    _by_name: Mapping[str, Table] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(self.tables))
+        object.__setattr__(self, "populations", tuple(self.populations))
+        by_name = {table.name.lower(): table for table in self.tables}
+        if len(by_name) != len(self.tables):
+            raise InputError("tables", "two tables have one name")
+        if len({p.name for p in self.populations}) != len(self.populations):
+            raise InputError("populations", "two populations have one name")
+        object.__setattr__(self, "_by_name", MappingProxyType(by_name))
+        for table in self.tables:
+            self._check(table)
+
+    def table(self, name: str) -> Table | None:
+        """The table of that name, whatever its case."""
+        return self._by_name.get(name.lower())
+
+    def population(self, name: str) -> Population:
+        """The population of that name."""
+        for population in self.populations:
+            if population.name == name:
+                return population
+        raise InputError("population", f"there is no population {name!r}")
+
+    def path_to_unit(self, table: Table) -> tuple[ForeignKey, ...]:
+        """The foreign keys that lead from a protected table to the one that has its unit column; empty if it has it."""
+        path: list[ForeignKey] = []
+        here = table
+        while here.unit is None:
+            keys = [key for key in here.foreign_keys if self._leads_to_unit(key, table.population)]
+            if len(keys) != 1 or len(path) >= len(self.tables):
+                raise InputError(table.name, "needs a unit column, or exactly one foreign key that leads to one")
+            path.append(keys[0])
+            here = self._by_name[keys[0].table.lower()]
+        return tuple(path)
+
+    @property
+    def digest(self) -> str:
+        """A digest of everything declared, so that a plan can name the metadata it was made from."""
+        return hashlib.sha256(repr((self.tables, self.populations)).encode()).hexdigest()
+
+    def _leads_to_unit(self, key: ForeignKey, population: str | None) -> bool:
+        target = self._by_name.get(key.table.lower())
+        # A row-level unit has no name, so nothing can point to it.
+        return target is not None and target.population == population and not target.public and target.unit != ROW
+
+    def _check(self, table: Table) -> None:
+        for key in table.foreign_keys:
+            target = self.table(key.table)
+            column = target.find(key.references) if target is not None else None
+            if column is None:
+                raise InputError(
+                    f"{table.name}.{key.column}", f"points to {key.table}.{key.references}, which does not exist"
+                )
+            if not column.unique:
+                raise InputError(f"{key.table}.{key.references}", "must be declared unique: a foreign key points to it")
+            own = table.find(key.column)
+            if own is not None and own.type != column.type:
+                raise InputError(f"{table.name}.{key.column}", f"has another type than {key.table}.{key.references}")
+        if table.population is not None:
+            self.population(table.population)
+            self.path_to_unit(table)
+
+
+def _check_name(name: object, what: str) -> None:
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise InputError(what, f"a name has letters, digits and underscores, at most 63 in all; got {name!r}")

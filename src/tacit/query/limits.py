@@ -1,0 +1,72 @@
+"""Stated limits on what a query may look like, checked before anything expensive happens.
+
+All are properties of the text, so refusing by them says nothing about data. They are generous for people and small
+enough that no text can make planning slow or deep: the parser is recursive, and every tree below it is walked
+recursively.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tacit.query.refusal import Refusal
+
+__all__ = [
+    "MAX_CHARACTERS",
+    "MAX_COLUMNS",
+    "MAX_DEPTH",
+    "MAX_EXPRESSION",
+    "MAX_IDENTIFIER",
+    "MAX_KEYS",
+    "MAX_LITERAL",
+    "MAX_NESTING",
+    "MAX_NODES",
+    "MAX_RELATIONS",
+    "MAX_TOKENS",
+    "check_size",
+    "check_text",
+]
+
+#: Characters of the whole text.
+MAX_CHARACTERS: Final = 50_000
+#: Tokens of the whole text.
+MAX_TOKENS: Final = 6_000
+#: Parentheses, brackets and CASEs that are open at once.
+MAX_NESTING: Final = 32
+#: Characters of one name.
+MAX_IDENTIFIER: Final = 63
+#: Characters of one constant.
+MAX_LITERAL: Final = 2_000
+#: Levels of the parsed tree, chains of AND and OR counted once.
+MAX_DEPTH: Final = 80
+#: Nodes of the parsed tree.
+MAX_NODES: Final = 12_000
+#: Columns of one SELECT list or GROUP BY.
+MAX_COLUMNS: Final = 256
+#: Relational operators of the resolved question, shared parts counted each time they are used.
+MAX_RELATIONS: Final = 200
+#: Nodes of one resolved expression.
+MAX_EXPRESSION: Final = 4_000
+#: Public keys of one question.
+MAX_KEYS: Final = 20_000
+
+_SPACES = "\t\n\r"
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def check_text(sql: str) -> None:
+    """Refuse text that is too long or holds characters that no statement needs."""
+    if not sql.strip():
+        raise Refusal("empty", "There is no statement; write a SELECT.")
+    if len(sql) > MAX_CHARACTERS:
+        raise Refusal("too_long", f"The text has more than {MAX_CHARACTERS} characters; ask a shorter question.")
+    for char in sql:
+        code = ord(char)
+        if (code < 32 and char not in _SPACES) or code in range(0x7F, 0xA0) or code in _SURROGATES:
+            raise Refusal("encoding", f"The text holds the character U+{code:04X}; remove it.")
+
+
+def check_size(count: int, limit: int, what: str) -> None:
+    """Refuse more than ``limit`` of something."""
+    if count > limit:
+        raise Refusal("too_large", f"The query has more than {limit} {what}; split it into smaller questions.")

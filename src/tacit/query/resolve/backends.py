@@ -1,0 +1,190 @@
+"""What the clauses of a SELECT work on: rows inside units, persons, or released cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from sqlglot import exp
+
+from tacit.query import limits, ownership
+from tacit.query.algebra import Relation, UnitCall
+from tacit.query.domains import UNKNOWN, Domain
+from tacit.query.expressions import Expression, Reference, references
+from tacit.query.final import AggregateKind, OutputColumn
+from tacit.query.options import Options
+from tacit.query.refusal import Refusal
+from tacit.query.resolve.aggregates import AggregateCall, unit_call
+from tacit.query.resolve.finals import FinalBuilder
+from tacit.query.resolve.released import Released
+from tacit.query.resolve.scope import Scope
+from tacit.query.resolve.subqueries import Body
+from tacit.query.types import SqlType
+
+__all__ = ["Backend", "Column", "InUnits", "OverPersons", "OverReleased"]
+
+#: The type of a column, and what is known about its values.
+Column = tuple[SqlType, Domain]
+
+
+class Backend(Protocol):
+    """What a SELECT works on."""
+
+    scope: Scope
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """Subqueries, where they are allowed."""
+
+    def set_keys(self, keys: list[tuple[str, Expression]]) -> int:
+        """Take the keys; returns the slot of the first aggregate."""
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, Column]:
+        """Take an aggregate; returns its index among aggregates, and what it is."""
+
+    def width(self) -> int:
+        """Columns without grouping."""
+
+    def shape(self) -> Relation:
+        """A relation that says how many rows a unit presumably has, for windows."""
+
+    def is_noisy(self, expression: Expression, grouped: bool, first: int) -> bool:
+        """Whether an output depends on noise."""
+
+
+class InUnits:
+    """Rows below the final aggregation: aggregates are exact, inside units or over public data."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.scope = body.scope
+        self.hook = body.hook
+        self.keys: list[tuple[str, Expression]] = []
+        self.calls: list[tuple[UnitCall, Domain]] = []
+
+    def set_keys(self, keys: list[tuple[str, Expression]]) -> int:
+        """The unit is always a key, hidden where the query does not list it."""
+        self.keys = keys
+        return len(ownership.complete_keys(self.body.relation, keys))
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, Column]:
+        """An exact aggregate; equal ones are one."""
+        made = unit_call(asked, self.body.relation)
+        if made not in self.calls:
+            limits.check_size(len(self.calls) + 1, limits.MAX_COLUMNS, "aggregates")
+            self.calls.append(made)
+        return self.calls.index(made), (made[0].type, made[1])
+
+    def width(self) -> int:
+        """All columns of the source, hidden ones too."""
+        return len(self.body.relation.fields)
+
+    def shape(self) -> Relation:
+        """The source itself."""
+        return self.body.relation
+
+    def is_noisy(self, expression: Expression, grouped: bool, first: int) -> bool:
+        """Nothing below the aggregation is noisy."""
+        del expression, grouped, first
+        return False
+
+
+class OverPersons:
+    """Owned rows grouped without the unit: the final aggregation."""
+
+    def __init__(self, body: Body, options: Options) -> None:
+        self.body = body
+        self.options = options
+        self.scope = body.scope
+        self.hook = body.hook
+        self.builder: FinalBuilder | None = None
+
+    def set_keys(self, keys: list[tuple[str, Expression]]) -> int:
+        """Keys must be comparable exactly; whether they are public is decided here."""
+        for name, expression in keys:
+            if isinstance(expression, Reference) and self.body.relation.fields[expression.slot].identifies is not None:
+                raise Refusal(
+                    "unit_exposed",
+                    f"The key {name!r} tells persons apart; group by it below the aggregation, on a side of the "
+                    "join where it is never missing.",
+                )
+        self.builder = FinalBuilder(self.body.relation, keys, self.options)
+        return len(keys)
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, Column]:
+        """A released column."""
+        if self.builder is None:
+            raise AssertionError("keys come first")
+        index = self.builder.add(asked, self.body.relation)
+        made = self.builder.aggregates[index]
+        counted = made.kind in (AggregateKind.COUNT_ROWS, AggregateKind.COUNT_VALUES, AggregateKind.COUNT_UNITS)
+        return index, (made.type, Domain(nullable=not counted))
+
+    def width(self) -> int:
+        """Without keys there is one group."""
+        return 0
+
+    def shape(self) -> Relation:
+        """Windows over released cells have no person to count."""
+        return ownership.constants([], ())
+
+    def is_noisy(self, expression: Expression, grouped: bool, first: int) -> bool:
+        """Everything but keys carries noise."""
+        del grouped
+        return any(part.slot >= first for part in references(expression))
+
+    @staticmethod
+    def released(builder: FinalBuilder, source: Relation, names: Sequence[str]) -> Released:
+        """The bare result: keys, then aggregates."""
+        final = builder.build(source)
+        keys = [
+            OutputColumn(name, key.expression.type, False, key.expression.domain)
+            for name, key in zip(names, final.keys, strict=False)
+        ]
+        cells = [OutputColumn(a.label, a.type, True, Domain()) for a in final.aggregates]
+        return Released(final, (), (*keys, *cells))
+
+
+class OverReleased:
+    """Cells that are already released: everything is free and cannot look back."""
+
+    def __init__(self, source: Released, scope: Scope) -> None:
+        self.source = source
+        self.scope = scope
+        self.keys: list[tuple[str, Expression]] = []
+        self.calls: list[UnitCall] = []
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """No subqueries above the aggregation."""
+        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+            raise Refusal("subquery", "A subquery cannot be used on released results; filter before the aggregation.")
+        return None
+
+    def set_keys(self, keys: list[tuple[str, Expression]]) -> int:
+        """Any expression of released cells may be a key."""
+        self.keys = keys
+        return len(keys)
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, Column]:
+        """An exact aggregate of noisy cells."""
+        made, domain = unit_call(asked, self.shape())
+        if made not in self.calls:
+            self.calls.append(made)
+        return self.calls.index(made), (made.type, replace(domain, range=UNKNOWN))
+
+    def width(self) -> int:
+        """The released columns."""
+        return len(self.source.columns)
+
+    def shape(self) -> Relation:
+        """Released cells belong to nobody."""
+        return ownership.constants([], ())
+
+    def is_noisy(self, expression: Expression, grouped: bool, first: int) -> bool:
+        """Aggregates and windows of cells count as noisy, keys and plain columns as what they read."""
+        parts = references(expression)
+        if not grouped:
+            columns = self.source.columns
+            return any(part.slot >= len(columns) or columns[part.slot].noisy for part in parts)
+        keys = [self.source.is_noisy(key) for _, key in self.keys]
+        return any(part.slot >= first or keys[part.slot] for part in parts)

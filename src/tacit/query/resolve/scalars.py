@@ -1,0 +1,406 @@
+"""From syntax to typed scalar expressions, over the names of one scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from sqlglot import exp
+
+from tacit.query.expressions import FALSE, NULL_LITERAL, TRUE, Expression, Literal, literal
+from tacit.query.functions import call, case, cast, in_list
+from tacit.query.functions.casts import cast_value
+from tacit.query.refusal import Refusal
+from tacit.query.resolve.names import AGGREGATES, RAW_AGGREGATES, WINDOW_ONLY, part_of, scalar_call
+from tacit.query.resolve.scope import Scope
+from tacit.query.types import (
+    BOOLEAN,
+    DATE,
+    DECIMAL_DIGITS,
+    DOUBLE,
+    INTEGER,
+    MAX_SCALE,
+    TEXT,
+    TIMESTAMP,
+    Kind,
+    SqlType,
+    as_value,
+    decimal,
+)
+
+__all__ = ["Hook", "Remembering", "Scalars", "conjuncts_of", "function_name", "has_aggregate", "is_aggregate", "number"]
+
+#: Tried first on every node: returns the expression, or None to go on as usual.
+Hook = Callable[[exp.Expr], Expression | None]
+
+_OPERATORS: Final[dict[type[exp.Expr], str]] = {
+    exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge", exp.NullSafeEQ: "same",
+    exp.Mul: "mul", exp.Div: "div", exp.IntDiv: "int_div", exp.Mod: "mod", exp.Pow: "power",
+}  # fmt: skip
+_TYPES: Final[dict[str, SqlType]] = {
+    **dict.fromkeys(("BOOLEAN",), BOOLEAN),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "UTINYINT", "USMALLINT", "UINT", "MEDIUMINT"), INTEGER),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
+    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR", "NCHAR", "NVARCHAR"), TEXT),
+    **dict.fromkeys(("DATE",), DATE),
+    **dict.fromkeys(("TIMESTAMP", "DATETIME", "TIMESTAMPNTZ"), TIMESTAMP),
+}
+_SHIFTS: Final[dict[str, tuple[str, int]]] = {
+    "day": ("add_days", 1), "week": ("add_days", 7), "month": ("add_months", 1), "quarter": ("add_months", 3),
+    "year": ("add_months", 12), "hour": ("add_seconds", 3600), "minute": ("add_seconds", 60),
+    "second": ("add_seconds", 1),
+}  # fmt: skip
+_PLAIN_NUMBER = re.compile(r"(\d+)(?:\.(\d*))?\Z|\.(\d+)\Z")
+_SCIENTIFIC = re.compile(r"\d*\.?\d*[eE][+-]?\d{1,3}\Z")
+
+
+class Scalars:
+    """Resolves expressions of one clause.
+
+    Args:
+        scope: what names mean.
+        clause: how messages call the place, such as ``WHERE``.
+        hook: tried first on every node; aggregates, windows, keys and subqueries come in here.
+    """
+
+    def __init__(self, scope: Scope, clause: str, hook: Hook | None = None) -> None:
+        self.scope = scope
+        self.clause = clause
+        self.hook = hook
+
+    def condition(self, node: exp.Expr) -> Expression:
+        """An expression that must be true or false."""
+        found = self(node)
+        if found.type != BOOLEAN and found.type.kind is not Kind.NULL:
+            place = self.clause[0].upper() + self.clause[1:]
+            raise Refusal("type", f"{place} needs a condition, not {found.type}; compare the value with something.")
+        return found
+
+    def __call__(self, node: exp.Expr) -> Expression:
+        """The typed expression for a node.
+
+        Raises:
+            Refusal: for anything that is not on the allow-list here.
+        """
+        if self.hook is not None:
+            found = self.hook(node)
+            if found is not None:
+                return found
+        if type(node) in _OPERATORS:
+            return call(_OPERATORS[type(node)], self(node.this), self(node.expression))
+        method = self._METHODS.get(type(node))
+        if method is None:
+            raise Refusal("unsupported", f"{type(node).__name__} cannot be used in {self.clause}.")
+        return method(self, node)
+
+    def _column(self, node: exp.Column) -> Expression:
+        if isinstance(node.this, exp.Star):
+            raise Refusal("unsupported", f"* cannot be used in {self.clause}.")
+        return self.scope.find(node.name, node.table or None)
+
+    def _literal(self, node: exp.Literal) -> Expression:
+        return literal(str(node.this), TEXT) if node.is_string else number(str(node.this))
+
+    def _null(self, node: exp.Null) -> Expression:
+        del node
+        return NULL_LITERAL
+
+    def _boolean(self, node: exp.Boolean) -> Expression:
+        return TRUE if node.this else FALSE
+
+    def _negative(self, node: exp.Neg) -> Expression:
+        return call("neg", self(node.this))
+
+    def _not(self, node: exp.Not) -> Expression:
+        return call("not", self(node.this))
+
+    def _chain(self, node: exp.Expr) -> Expression:
+        return call(
+            "and" if isinstance(node, exp.And) else "or", *(self(part) for part in conjuncts_of(node, type(node)))
+        )
+
+    def _differs(self, node: exp.NullSafeNEQ) -> Expression:
+        return call("not", call("same", self(node.this), self(node.expression)))
+
+    def _is(self, node: exp.Is) -> Expression:
+        value, what = self(node.this), node.expression
+        if isinstance(what, exp.Null):
+            return call("is_null", value)
+        if isinstance(what, exp.Boolean):
+            return call("is_true", value if what.this else call("not", value))
+        raise Refusal("unsupported", "IS takes NULL, TRUE or FALSE; use = or IS NOT DISTINCT FROM.")
+
+    def _between(self, node: exp.Between) -> Expression:
+        value = self(node.this)
+        inside = call("and", call("ge", value, self(node.args["low"])), call("le", value, self(node.args["high"])))
+        return call("not", inside) if node.args.get("negate") else inside
+
+    def _in(self, node: exp.In) -> Expression:
+        if node.args.get("query") is not None:
+            raise Refusal("subquery", f"A subquery cannot be used in {self.clause}.")
+        found = in_list(self(node.this), [self(item) for item in node.expressions])
+        return call("not", found) if node.args.get("negate") else found
+
+    def _like(self, node: exp.Expr) -> Expression:
+        found = call("ilike" if isinstance(node, exp.ILike) else "like", self(node.this), self(node.expression))
+        return call("not", found) if node.args.get("negate") else found
+
+    def _add(self, node: exp.Expr) -> Expression:
+        sign = 1 if isinstance(node, exp.Add) else -1
+        for moved, by in ((node.this, node.expression), (node.expression, node.this)):
+            if isinstance(by, exp.Interval) and (sign == 1 or by is node.expression):
+                return self._shift(self(moved), by, sign)
+        left, right = self(node.this), self(node.expression)
+        if left.type.is_temporal and right.type.is_temporal and sign == -1:
+            return self._days_between(left, right)
+        if left.type == DATE and right.type == INTEGER:
+            return call("add_days", left, right if sign == 1 else call("neg", right))
+        if right.type == DATE and left.type == INTEGER and sign == 1:
+            return call("add_days", right, left)
+        return call("add" if sign == 1 else "sub", left, right)
+
+    def _days_between(self, left: Expression, right: Expression) -> Expression:
+        if left.type != DATE or right.type != DATE:
+            raise Refusal("type", "The difference of timestamps is no number; use DATE_DIFF('second', a, b).")
+        return call("date_diff", literal("day", TEXT), right, left)
+
+    def _shift(self, value: Expression, node: exp.Interval, sign: int) -> Expression:
+        unit = str(node.args["unit"].name).lower().rstrip("s") if node.args.get("unit") is not None else ""
+        amount = node.this.name if isinstance(node.this, exp.Literal) else ""
+        if unit not in _SHIFTS or not re.fullmatch(r"[+-]?\d{1,7}", amount):
+            raise Refusal("literal", f"Write an interval as INTERVAL n unit, the unit one of {', '.join(_SHIFTS)}.")
+        function, factor = _SHIFTS[unit]
+        return call(function, value, literal(sign * int(amount) * factor, INTEGER))
+
+    def _interval(self, node: exp.Interval) -> Expression:
+        del node
+        raise Refusal("type", "An interval can only be added to or subtracted from a date.")
+
+    def _case(self, node: exp.Case) -> Expression:
+        subject = self(node.this) if node.this is not None else None
+        branches: list[tuple[Expression, Expression]] = []
+        for arm in node.args.get("ifs") or []:
+            when = self(arm.this)
+            branches.append((call("eq", subject, when) if subject is not None else when, self(arm.args["true"])))
+        default = node.args.get("default")
+        return case(branches, self(default) if default is not None else NULL_LITERAL)
+
+    def _cast(self, node: exp.Expr) -> Expression:
+        value, kind = self(node.this), _type(node.args["to"])
+        written = isinstance(value, Literal) and value.type == TEXT and value.value is not None
+        if written and kind != TEXT and isinstance(value, Literal) and cast_value(value.value, TEXT, kind) is None:
+            raise Refusal("literal", f"A text constant cannot be read as {kind}; write it as its cast would print it.")
+        return cast(value, kind)
+
+    def _extract(self, node: exp.Extract) -> Expression:
+        return part_of(node.this.name, self(node.expression))
+
+    def _substring(self, node: exp.Substring) -> Expression:
+        parts = [node.this, node.args.get("start"), node.args.get("length")]
+        return call("substring", *(self(part) for part in parts if part is not None))
+
+    def _position(self, node: exp.StrPosition) -> Expression:
+        return call("strpos", self(node.this), self(node.args["substr"]))
+
+    def _trim(self, node: exp.Trim) -> Expression:
+        if node.args.get("expression") is not None:
+            raise Refusal("arguments", "TRIM removes spaces only; use REPLACE for other characters.")
+        side = str(node.args.get("position") or "BOTH").upper()
+        return call({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), self(node.this))
+
+    def _concat(self, node: exp.DPipe) -> Expression:
+        return call("join_text", self(node.this), self(node.expression))
+
+    def _function(self, node: exp.Anonymous) -> Expression:
+        name = function_name(node)
+        if name in AGGREGATES or name in RAW_AGGREGATES:
+            self._misplaced(name)
+        if name in WINDOW_ONLY:
+            raise Refusal("window", f"{name.upper()} needs OVER (PARTITION BY the unit …).")
+        if any(isinstance(arg, (exp.Star, exp.Distinct, exp.Kwarg, exp.Alias)) for arg in node.expressions):
+            raise Refusal("arguments", f"{name.upper()} takes plain arguments.")
+        return scalar_call(name, [self(arg) for arg in node.expressions])
+
+    def _misplaced(self, name: str) -> None:
+        if name in RAW_AGGREGATES:
+            raise Refusal(
+                "raw_aggregate",
+                f"{name.upper()} would return somebody's own value; use COUNT, SUM, AVG, MEDIAN or QUANTILE.",
+            )
+        reason = "nested_aggregate" if self.clause == "an aggregate" else "aggregate"
+        raise Refusal(
+            reason, f"{name.upper()} cannot be used in {self.clause}; aggregate in a subquery, or use HAVING."
+        )
+
+    def _volatile(self, node: exp.Expr) -> Expression:
+        raise Refusal(
+            "volatile", f"{type(node).__name__} does not depend on the data alone; write the value as a constant."
+        )
+
+    def _subquery(self, node: exp.Expr) -> Expression:
+        del node
+        raise Refusal(
+            "subquery",
+            "A subquery cannot stand for a value: it would carry exact data into the answer. "
+            "Join it in FROM (grouped by the unit), or use IN or EXISTS.",
+        )
+
+    def _window(self, node: exp.Expr) -> Expression:
+        del node
+        raise Refusal("window", f"A window cannot be used in {self.clause}; compute it in a subquery.")
+
+    def _aggregate(self, node: exp.Expr) -> Expression:
+        inner = node.this
+        self._misplaced(function_name(inner) if isinstance(inner, exp.Anonymous) else "count")
+        raise AssertionError("refused above")
+
+    _METHODS: Final[dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expression]]] = {}
+
+
+class Remembering(Scalars):
+    """Resolves each node once, and refuses it once: for trying the same parts of a tree again and again."""
+
+    def __init__(self, scope: Scope, clause: str, hook: Hook | None = None) -> None:
+        super().__init__(scope, clause, hook)
+        self.known: dict[int, Expression | Refusal] = {}
+
+    def __call__(self, node: exp.Expr) -> Expression:
+        """The typed expression for a node, from memory where it was resolved before."""
+        found = self.known.get(id(node))
+        if found is None:
+            try:
+                found = super().__call__(node)
+            except Refusal as refusal:
+                found = refusal
+            self.known[id(node)] = found
+        if isinstance(found, Refusal):
+            raise found
+        return found
+
+
+def _enter_methods() -> None:
+    table: dict[type[exp.Expr], object] = {
+        exp.Column: Scalars._column, exp.Literal: Scalars._literal, exp.Boolean: Scalars._boolean,
+        exp.Null: Scalars._null, exp.Paren: lambda self, node: self(node.this),
+        exp.Neg: Scalars._negative, exp.Not: Scalars._not, exp.And: Scalars._chain, exp.Or: Scalars._chain,
+        exp.NullSafeNEQ: Scalars._differs, exp.Is: Scalars._is, exp.Between: Scalars._between, exp.In: Scalars._in,
+        exp.Like: Scalars._like, exp.ILike: Scalars._like, exp.Add: Scalars._add, exp.Sub: Scalars._add,
+        exp.Interval: Scalars._interval, exp.Case: Scalars._case, exp.Cast: Scalars._cast, exp.TryCast: Scalars._cast,
+        exp.Extract: Scalars._extract, exp.Substring: Scalars._substring, exp.StrPosition: Scalars._position,
+        exp.Trim: Scalars._trim, exp.DPipe: Scalars._concat, exp.Anonymous: Scalars._function,
+        exp.CurrentDate: Scalars._volatile, exp.CurrentTime: Scalars._volatile, exp.CurrentTimestamp: Scalars._volatile,
+        exp.CurrentUser: Scalars._volatile, exp.Subquery: Scalars._subquery, exp.Select: Scalars._subquery,
+        exp.Exists: Scalars._subquery, exp.Window: Scalars._window, exp.Filter: Scalars._aggregate,
+        exp.WithinGroup: Scalars._aggregate,
+    }  # fmt: skip
+    Scalars._METHODS.update(table)  # type: ignore[arg-type]
+
+
+_enter_methods()
+
+
+def conjuncts_of(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of a chain of AND (or OR) in order, parentheses around the same connective opened."""
+    parts: list[exp.Expr] = []
+    stack = [node]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, kind):
+            stack.extend((here.expression, here.this))
+        elif isinstance(here, exp.Paren) and isinstance(here.this, kind):
+            stack.append(here.this)
+        else:
+            parts.append(here)
+    return parts
+
+
+def function_name(node: exp.Anonymous) -> str:
+    """The lower-case name of a called function."""
+    this = node.this
+    return (this if isinstance(this, str) else this.name).lower()
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is a call of an aggregate (without OVER)."""
+    if isinstance(node, (exp.Filter, exp.WithinGroup)):
+        return True
+    return isinstance(node, exp.Anonymous) and function_name(node) in AGGREGATES
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate (without OVER) occurs in a node, outside subqueries."""
+    stack = [node]
+    while stack:
+        here = stack.pop()
+        if is_aggregate(here):
+            return True
+        if isinstance(here, exp.Query):
+            continue
+        # The function of a window is not an aggregate of the SELECT, but its arguments may hold some.
+        window = here.this if isinstance(here, exp.Window) and is_aggregate(here.this) else None
+        for value in here.args.values():
+            for child in value if isinstance(value, list) else (value,):
+                if child is window and window is not None:
+                    stack.extend(part for part in _arguments(window))
+                elif isinstance(child, exp.Expr):
+                    stack.append(child)
+    return False
+
+
+def _arguments(node: exp.Expr) -> list[exp.Expr]:
+    inner = node
+    while isinstance(inner, (exp.Filter, exp.WithinGroup)):
+        inner = inner.this
+    return [part for part in inner.args.get("expressions") or [] if isinstance(part, exp.Expr)]
+
+
+def number(text: str) -> Literal:
+    """A numeric constant: whole numbers are INTEGER, short decimals DECIMAL, the rest DOUBLE."""
+    plain = _PLAIN_NUMBER.match(text) if text.isascii() else None
+    if plain is not None:
+        digits = plain.group(2) or plain.group(3) or ""
+        if "." not in text:
+            whole = as_value(int(text), INTEGER)
+            return literal(whole, INTEGER) if whole is not None else _double(text)
+        value = as_value(Fraction(text if text[-1] != "." else text + "0"), decimal(min(len(digits), MAX_SCALE)))
+        if value is not None and len(digits) <= MAX_SCALE and len(text) <= DECIMAL_DIGITS:
+            return literal(value, decimal(len(digits)))
+        return _double(text)
+    if text.isascii() and _SCIENTIFIC.match(text):
+        return _double(text)
+    raise Refusal("literal", f"{text[:40]!r} is not a number that can be used here.")
+
+
+def _double(text: str) -> Literal:
+    try:
+        value = as_value(float(text), DOUBLE)
+    except ValueError:
+        value = None
+    if value is None:
+        raise Refusal("literal", "A number is too large; use one below 1e308.")
+    return literal(value, DOUBLE)
+
+
+def _type(node: exp.Expr) -> SqlType:
+    kind = getattr(node, "this", None)
+    name = str(getattr(kind, "name", kind))
+    if name == "DECIMAL":
+        return _decimal_type([part.name for part in node.expressions])
+    if name not in _TYPES:
+        raise Refusal(
+            "type",
+            f"The type {name[:40]} is not supported; use INTEGER, DECIMAL, DOUBLE, TEXT, BOOLEAN, DATE or TIMESTAMP.",
+        )
+    return _TYPES[name]
+
+
+def _decimal_type(parameters: list[str]) -> SqlType:
+    if not all(part.isascii() and part.isdigit() and len(part) <= 3 for part in parameters):
+        raise Refusal("type", "Write DECIMAL(precision, scale) with whole numbers.")
+    sizes = [int(part) for part in parameters]
+    precision, scale = [*sizes, 0][:2] if len(sizes) == 1 else (sizes or [DECIMAL_DIGITS, 3])[:2]
+    if precision > DECIMAL_DIGITS or scale > min(MAX_SCALE, precision):
+        raise Refusal("type", f"DECIMAL has at most {DECIMAL_DIGITS} digits, {MAX_SCALE} of them after the point.")
+    return decimal(scale)

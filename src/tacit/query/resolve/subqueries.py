@@ -1,0 +1,115 @@
+"""IN and EXISTS over subqueries: a mark on each row, by rows of the same person or by public ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tacit.query import ownership
+from tacit.query.algebra import Relation, reference
+from tacit.query.expressions import FALSE, TRUE, Expression, literal, shift
+from tacit.query.functions import call, case
+from tacit.query.refusal import Refusal
+from tacit.query.resolve.released import Released
+from tacit.query.resolve.scalars import Scalars
+from tacit.query.resolve.scope import Correlated, Scope
+from tacit.query.resolve.tables import from_clause
+from tacit.query.types import BOOLEAN
+
+if TYPE_CHECKING:
+    from tacit.query.resolve.queries import Names, Queries
+
+__all__ = ["Body"]
+
+_SIMPLE = ("expressions", "from_", "joins", "where", "distinct")
+
+
+class Body:
+    """The relation of one SELECT while its clauses are resolved; marks for subqueries append columns to it."""
+
+    def __init__(self, queries: Queries, relation: Relation, scope: Scope, ctes: Names) -> None:
+        self.queries = queries
+        self.relation = relation
+        self.scope = scope
+        self.ctes = ctes
+
+    def scalars(self, clause: str) -> Scalars:
+        """A resolver for a clause that may hold IN and EXISTS."""
+        return Scalars(self.scope, clause, self.hook)
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """Resolve IN (SELECT …) and EXISTS (SELECT …); nothing else."""
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            found = self._in(self.scalars("IN")(node.this), _query_of(node.args["query"]))
+            return call("not", found) if node.args.get("negate") else found
+        if isinstance(node, exp.Exists):
+            return self._mark(*self._inner(_query_of(node.this), columns=False)[:2])
+        return None
+
+    def _in(self, value: Expression, query: exp.Query) -> Expression:
+        other, condition, column = self._inner(query, columns=True)
+        if column is None:
+            raise Refusal("subquery", "The subquery of IN must have exactly one column.")
+        equal = call("eq", value, column)
+        matched = self._mark(other, _both(condition, equal))
+        if not equal.nullable:
+            return matched
+        unknown = self._mark(other, _both(condition, call("is_null", equal)))
+        return case([(matched, TRUE), (unknown, literal(None, BOOLEAN))], FALSE)
+
+    def _mark(self, other: Relation, condition: Expression) -> Expression:
+        self.relation = ownership.mark(self.relation, other, condition)
+        return reference(self.relation, len(self.relation.fields) - 1)
+
+    def _inner(self, query: exp.Query, *, columns: bool) -> tuple[Relation, Expression, Expression | None]:
+        """The subquery's relation, the condition that ties it to a row, and its one column (over both)."""
+        try:
+            return self._independent(query, columns=columns)
+        except Refusal as refusal:
+            if refusal.reason not in ("unknown_column", "unknown_table") or not _is_simple(query):
+                raise
+        return self._correlated(query, columns=columns)
+
+    def _independent(self, query: exp.Query, *, columns: bool) -> tuple[Relation, Expression, Expression | None]:
+        other = self.queries.query(query, self.ctes)
+        if isinstance(other, Released):
+            raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
+        visible = [slot for slot, column in enumerate(other.fields) if column.name is not None]
+        column = reference(other, visible[0]) if columns and len(visible) == 1 else None
+        return other, TRUE, None if column is None else shift(column, len(self.relation.fields))
+
+    def _correlated(self, query: exp.Query, *, columns: bool) -> tuple[Relation, Expression, Expression | None]:
+        if not isinstance(query, exp.Select):
+            raise Refusal("subquery", "A correlated subquery must be a plain SELECT … FROM … WHERE.")
+        other, names = from_clause(self.queries, query, self.ctes)
+        if isinstance(other, Released):
+            raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
+        moved = names.shifted(len(self.relation.fields))
+        both = Correlated(moved.sources, moved.merged, self.scope)
+        where = query.args.get("where")
+        condition = TRUE if where is None else Scalars(both, "WHERE of a subquery").condition(where.this)
+        items = query.expressions
+        if not columns:
+            return other, condition, None
+        if len(items) != 1 or isinstance(items[0], exp.Star):
+            return other, condition, None
+        item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
+        return other, condition, Scalars(both, "SELECT of a subquery")(item)
+
+
+def _both(condition: Expression, also: Expression) -> Expression:
+    return also if condition == TRUE else call("and", *ownership.conjuncts(condition), also)
+
+
+def _query_of(node: exp.Expr) -> exp.Query:
+    inner = node.this if isinstance(node, exp.Subquery) else node
+    while isinstance(inner, exp.Subquery):
+        inner = inner.this
+    if not isinstance(inner, exp.Query):
+        raise Refusal("subquery", "IN and EXISTS take a SELECT in parentheses.")
+    return inner
+
+
+def _is_simple(query: exp.Query) -> bool:
+    return isinstance(query, exp.Select) and all(not value for name, value in query.args.items() if name not in _SIMPLE)

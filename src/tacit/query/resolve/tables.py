@@ -1,0 +1,171 @@
+"""FROM: tables, subqueries, constants and joins, with the names they make visible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tacit.query import ownership
+from tacit.query.algebra import Field, JoinKind, Relation
+from tacit.query.domains import union
+from tacit.query.expressions import TRUE, Expression, Literal, Reference, references
+from tacit.query.functions import call
+from tacit.query.functions.signatures import coerce_all
+from tacit.query.refusal import Refusal
+from tacit.query.resolve.released import Released
+from tacit.query.resolve.scalars import Scalars, conjuncts_of
+from tacit.query.resolve.scope import Scope, from_relation
+from tacit.query.types import INTEGER, NULL
+
+if TYPE_CHECKING:
+    from tacit.query.resolve.queries import Names, Queries
+
+__all__ = ["from_clause"]
+
+_KINDS = {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL, "": JoinKind.INNER}
+
+
+def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[Relation | Released, Scope]:
+    """What FROM stands for: a relation, or one released result on its own."""
+    start = select.args.get("from_")
+    if start is None:
+        if select.args.get("joins"):
+            raise Refusal("syntax", "A join needs a table before it.")
+        return ownership.constants([()], ()), Scope()
+    left, scope = _source(queries, start.this, ctes)
+    for node in select.args.get("joins") or []:
+        right, names = _source(queries, node.this, ctes)
+        if isinstance(left, Released) or isinstance(right, Released):
+            raise Refusal(
+                "several_aggregations",
+                "An aggregated result cannot be joined; join first and aggregate last, in one question.",
+            )
+        left, scope = _join(left, scope, right, names, node, select)
+    return left, scope
+
+
+def _source(queries: Queries, node: exp.Expr, ctes: Names) -> tuple[Relation | Released, Scope]:
+    alias = node.args.get("alias")
+    name = alias.name if alias is not None else ""
+    columns = [column.name for column in alias.args.get("columns") or []] if alias is not None else None
+    if isinstance(node, exp.Table):
+        found = _table(queries, node, ctes)
+        return found, _names_of(found, name or node.name, columns or None)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+        inner = queries.query(node.this, ctes)
+        return inner, _names_of(inner, name, columns or None)
+    if isinstance(node, exp.Values):
+        values = _values(node)
+        return values, _names_of(values, name, columns or None)
+    raise Refusal("unsupported", "FROM takes tables, subqueries and VALUES.")
+
+
+def _names_of(found: Relation | Released, alias: str, columns: list[str] | None) -> Scope:
+    return found.scope(alias, columns) if isinstance(found, Released) else from_relation(found, alias, columns)
+
+
+def _table(queries: Queries, node: exp.Table, ctes: Names) -> Relation | Released:
+    if not isinstance(node.this, exp.Identifier):
+        raise Refusal("unknown_table", "Functions cannot stand in FROM; only tables of the catalog can be read.")
+    known = ctes.get(node.name.lower())
+    if known is not None:
+        return known
+    table = queries.catalog.table(node.name)
+    if table is None:
+        raise Refusal("unknown_table", f"There is no table {node.name[:63]!r} that you can ask about.")
+    return ownership.scan(queries.catalog, table)
+
+
+def _values(node: exp.Values) -> Relation:
+    scalars = Scalars(Scope(), "VALUES")
+    rows = [[scalars(cell) for cell in getattr(row, "expressions", [])] for row in node.expressions]
+    width = len(rows[0]) if rows else 0
+    if not width or any(len(row) != width for row in rows):
+        raise Refusal("syntax", "Every row of VALUES needs the same number of constants.")
+    if not all(isinstance(cell, Literal) for row in rows for cell in row):
+        raise Refusal("unsupported", "VALUES takes constants only.")
+    columns: list[list[Literal]] = []
+    fields: list[Field] = []
+    for index in range(width):
+        cells, kind = coerce_all([row[index] for row in rows], "A column of VALUES")
+        if kind == NULL:
+            cells, kind = coerce_all([*cells, Literal(INTEGER, cells[0].domain, None)], "VALUES")[0][:-1], INTEGER
+        columns.append([cell for cell in cells if isinstance(cell, Literal)])
+        fields.append(Field(f"col{index}", kind, union((cell.domain for cell in cells), kind)))
+    return ownership.constants(list(zip(*columns, strict=True)), tuple(fields))
+
+
+def _join(
+    left: Relation, scope: Scope, right: Relation, names: Scope, node: exp.Join, select: exp.Select
+) -> tuple[Relation, Scope]:
+    kind = _kind(node)
+    width = len(left.fields)
+    moved = names.shifted(width)
+    both = scope.beside(moved)
+    using = [column.name for column in node.args.get("using") or []]
+    if using:
+        condition = _using_condition(scope, moved, using)
+    elif node.args.get("on") is not None:
+        condition = Scalars(both, "a join condition").condition(node.args["on"])
+    elif kind is not JoinKind.INNER:
+        raise Refusal("join", "An outer join needs a condition: write ON or USING.")
+    else:
+        condition = _implied(both, select, left, right)
+    joined = ownership.join(left, right, kind, condition)
+    visible = both.over(joined)
+    return joined, _merged(visible, scope, moved, using, kind) if using else visible
+
+
+def _kind(node: exp.Join) -> JoinKind:
+    word = str(node.args.get("kind") or "").upper()
+    side = str(node.args.get("side") or "").upper()
+    if node.args.get("method") or word not in ("", "INNER", "OUTER", "CROSS") or side not in _KINDS:
+        raise Refusal("join_kind", "Supported are INNER, LEFT, RIGHT, FULL and CROSS joins with ON or USING.")
+    if word == "OUTER" and not side:
+        raise Refusal("join_kind", "Say which outer join: LEFT, RIGHT or FULL.")
+    return _KINDS[side]
+
+
+def _using_condition(left: Scope, right: Scope, names: list[str]) -> Expression:
+    parts = [call("eq", left.find(name, None), right.find(name, None)) for name in names]
+    return parts[0] if len(parts) == 1 else call("and", *parts)
+
+
+def _merged(visible: Scope, left: Scope, right: Scope, names: list[str], kind: JoinKind) -> Scope:
+    """Names in USING mean one column: the side that is never missing, or for FULL joins whichever is there."""
+    merged = dict(visible.merged)
+    for name in names:
+        sides = [_fresh(visible, side.find(name, None)) for side in (left, right)]
+        if kind is JoinKind.FULL:
+            merged[name.lower()] = call("coalesce", *sides)
+        else:
+            merged[name.lower()] = sides[1] if kind is JoinKind.RIGHT else sides[0]
+    return Scope(visible.sources, merged)
+
+
+def _fresh(visible: Scope, expression: Expression) -> Expression:
+    known = {e.slot: e for s in visible.sources for _, e in s.columns if isinstance(e, Reference)}
+    return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
+
+
+def _implied(both: Scope, select: exp.Select, left: Relation, right: Relation) -> Expression:
+    """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides, if both are protected."""
+    where = select.args.get("where")
+    if where is None or left.is_public or right.is_public:
+        return TRUE
+    width = len(left.fields)
+    found: list[Expression] = []
+    for part in conjuncts_of(where.this, exp.And):
+        if not isinstance(part, exp.EQ):
+            continue
+        try:
+            condition = Scalars(both, "WHERE").condition(part)
+        except Refusal:
+            continue
+        slots = [reference.slot for reference in references(condition)]
+        if any(slot < width for slot in slots) and any(slot >= width for slot in slots):
+            found.append(condition)
+    if not found:
+        return TRUE
+    return found[0] if len(found) == 1 else call("and", *found)

@@ -1,0 +1,29 @@
+"""Rewrite rules: one per file, in this order, each from a question to a question that asks the same.
+
+Rules bring questions that mean the same to the same form, so that a repeated one is recognised, and make the engine's
+work smaller. None may change an answer, a sensitivity or a price upwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tacit.query.final import Question
+from tacit.query.rules.count_rows import count_rows
+from tacit.query.rules.inline_projections import inline_projections
+from tacit.query.rules.merge_filters import merge_filters
+from tacit.query.rules.prune_columns import prune_columns
+
+__all__ = ["RULES", "apply_rules"]
+
+Rule = Callable[[Question], Question]
+#: In the order of application: first what removes layers, then what the removal makes superfluous.
+RULES: Final[tuple[Rule, ...]] = (inline_projections, prune_columns, merge_filters, count_rows)
+
+
+def apply_rules(question: Question) -> Question:
+    """The question after all rules."""
+    for rule in RULES:
+        question = rule(question)
+    return question

@@ -1,0 +1,41 @@
+"""Filters over filters become one, its conditions each once and in a canonical order.
+
+``WHERE a AND b`` and ``WHERE b AND a`` ask the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tacit.query.algebra import Filter, Relation
+from tacit.query.expressions import TRUE, Expression, text_of
+from tacit.query.final import Question
+from tacit.query.functions import call
+from tacit.query.ownership import conjuncts
+from tacit.query.rules.rewriting import bottom_up
+
+__all__ = ["merge_filters"]
+
+
+def merge_filters(question: Question) -> Question:
+    """One filter where there were several in a row."""
+    final = question.final
+    return replace(question, final=replace(final, source=bottom_up(final.source, _merged)))
+
+
+def _merged(node: Relation) -> Relation:
+    if not isinstance(node, Filter):
+        return node
+    parts = list(conjuncts(node.condition))
+    below = node.source
+    if isinstance(below, Filter):
+        parts.extend(conjuncts(below.condition))
+        below = below.source
+    ordered = [part for part in sorted(set(parts), key=text_of) if part != TRUE]
+    if not ordered:
+        return below
+    return replace(node, source=below, condition=_all_of(ordered))
+
+
+def _all_of(parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else call("and", *parts)

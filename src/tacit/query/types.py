@@ -1,0 +1,266 @@
+"""The seven types of the query language and the Python values that stand for theirs.
+
+=========== =================================================== =================================================
+type        values                                              in Python
+=========== =================================================== =================================================
+BOOLEAN     true, false                                         ``bool``
+INTEGER     whole numbers of 64 bits, signed                    ``int``
+DECIMAL(s)  multiples of 10^-s below 10^(18-s) in size          ``Fraction``
+DOUBLE      finite binary64 numbers; -0.0 is 0.0                ``float``
+TEXT        Unicode, compared by code point                     ``str``
+DATE        years 1 to 9999                                     ``datetime.date``
+TIMESTAMP   years 1 to 9999, microseconds, no time zone         ``datetime.datetime`` (naive)
+=========== =================================================== =================================================
+
+NULL is ``None`` in every type. A value that a type cannot hold (overflow, NaN, a date in the year 10000) is NULL: that
+is what makes every function total. ``NULL`` is also the type of a bare ``NULL``, which becomes any other type.
+
+Ordered values have an **ordinal**, an exact rational that grows with them (days or microseconds since 1970 for dates),
+so that one kind of interval serves them all.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from tacit.core.errors import InputError
+
+__all__ = [
+    "BOOLEAN",
+    "DATE",
+    "DOUBLE",
+    "INTEGER",
+    "INTEGER_RANGE",
+    "NULL",
+    "TEXT",
+    "TIMESTAMP",
+    "Kind",
+    "SqlType",
+    "Value",
+    "as_value",
+    "common_type",
+    "decimal",
+    "from_ordinal",
+    "ordinal",
+    "parse_type",
+    "sort_key",
+]
+
+#: What a non-NULL value is in Python.
+Value = bool | int | Fraction | float | str | dt.date | dt.datetime
+
+#: Digits of a DECIMAL, before and after the point together: it fits a signed 64-bit integer on every engine.
+DECIMAL_DIGITS = 18
+MAX_SCALE = 9
+INTEGER_RANGE = (-(2**63), 2**63 - 1)
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+class Kind(Enum):
+    """What a value is, apart from the scale of a decimal."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    DOUBLE = "double"
+    TEXT = "text"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    NULL = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A type; ``scale`` is the number of digits after the point of a DECIMAL and 0 otherwise."""
+
+    kind: Kind
+    scale: int = 0
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether arithmetic applies: INTEGER, DECIMAL or DOUBLE."""
+        return self.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
+
+    @property
+    def is_temporal(self) -> bool:
+        """Whether it is a DATE or a TIMESTAMP."""
+        return self.kind in (Kind.DATE, Kind.TIMESTAMP)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether values have an ordinal (everything but TEXT and NULL)."""
+        return self.kind not in (Kind.TEXT, Kind.NULL)
+
+    @property
+    def step(self) -> Fraction | None:
+        """The grid that all values of the type lie on, in ordinals; None when there is none."""
+        if self.kind is Kind.DECIMAL:
+            return Fraction(1, 10**self.scale)
+        return None if self.kind in (Kind.DOUBLE, Kind.TEXT, Kind.NULL) else Fraction(1)
+
+    def __str__(self) -> str:
+        return f"DECIMAL({DECIMAL_DIGITS},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.name
+
+
+BOOLEAN = SqlType(Kind.BOOLEAN)
+INTEGER = SqlType(Kind.INTEGER)
+DOUBLE = SqlType(Kind.DOUBLE)
+TEXT = SqlType(Kind.TEXT)
+DATE = SqlType(Kind.DATE)
+TIMESTAMP = SqlType(Kind.TIMESTAMP)
+NULL = SqlType(Kind.NULL)
+
+
+def decimal(scale: int) -> SqlType:
+    """DECIMAL with ``scale`` digits after the point, at most :data:`MAX_SCALE`."""
+    if not 0 <= scale <= MAX_SCALE:
+        raise InputError("scale", f"must be between 0 and {MAX_SCALE}, got {scale}")
+    return SqlType(Kind.DECIMAL, scale)
+
+
+_NAMES = {
+    "boolean": BOOLEAN, "bool": BOOLEAN,
+    "integer": INTEGER, "int": INTEGER, "bigint": INTEGER, "smallint": INTEGER,
+    "double": DOUBLE, "float": DOUBLE, "real": DOUBLE,
+    "text": TEXT, "string": TEXT, "varchar": TEXT,
+    "date": DATE, "timestamp": TIMESTAMP, "datetime": TIMESTAMP,
+}  # fmt: skip
+
+
+def parse_type(name: str, step: Fraction | None = None, parameter: str = "type") -> SqlType:
+    """The type that a project file names: ``text``, ``integer``, ``decimal`` (its scale from ``step``) and so on."""
+    word = name.strip().lower()
+    if word in ("decimal", "numeric"):
+        return decimal(_scale_of(step, parameter))
+    if word not in _NAMES:
+        raise InputError(parameter, f"must be one of {', '.join(sorted({*_NAMES, 'decimal'}))}; got {name!r}")
+    return _NAMES[word]
+
+
+def _scale_of(step: Fraction | None, parameter: str) -> int:
+    if step is None:
+        return 2
+    for scale in range(MAX_SCALE + 1):
+        if (step * 10**scale).denominator == 1:
+            return scale
+    raise InputError(parameter, f"a decimal needs a step with at most {MAX_SCALE} digits after the point")
+
+
+def common_type(left: SqlType, right: SqlType) -> SqlType | None:
+    """The type both sides become when compared, stacked by UNION ALL or returned by CASE; None if there is none."""
+    if left == right or right is NULL or right.kind is Kind.NULL:
+        return left
+    if left.kind is Kind.NULL:
+        return right
+    if left.is_numeric and right.is_numeric:
+        return _common_number(left, right)
+    if left.is_temporal and right.is_temporal:
+        return TIMESTAMP
+    return None
+
+
+def _common_number(left: SqlType, right: SqlType) -> SqlType:
+    if Kind.DOUBLE in (left.kind, right.kind):
+        return DOUBLE
+    if left.kind is Kind.INTEGER:
+        # 64-bit integers do not fit a decimal of 18 digits; what does not fit would become NULL, so compare as DOUBLE
+        # only where the scale leaves no room is no option either. Scale 0 to 9 leaves nine digits before the point.
+        return right
+    if right.kind is Kind.INTEGER:
+        return left
+    return decimal(max(left.scale, right.scale))
+
+
+def as_value(value: object, kind: SqlType) -> Value | None:
+    """``value`` as the canonical Python value of a type; None (NULL) when the type cannot hold it."""
+    if value is None:
+        return None
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return value if isinstance(value, bool) else None
+        case Kind.INTEGER:
+            return _integer(value)
+        case Kind.DECIMAL:
+            return _decimal(value, kind.scale)
+        case Kind.DOUBLE:
+            return _double(value)
+        case Kind.TEXT:
+            return value if isinstance(value, str) else None
+        case Kind.DATE:
+            return value if isinstance(value, dt.date) and not isinstance(value, dt.datetime) else None
+        case Kind.TIMESTAMP:
+            return value if isinstance(value, dt.datetime) and value.tzinfo is None else None
+        case _:
+            return None
+
+
+def _integer(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if INTEGER_RANGE[0] <= value <= INTEGER_RANGE[1] else None
+
+
+def _decimal(value: object, scale: int) -> Fraction | None:
+    if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+        return None
+    exact = Fraction(value)
+    fits = (exact * 10**scale).denominator == 1 and abs(exact) < 10 ** (DECIMAL_DIGITS - scale)
+    return exact if fits else None
+
+
+def _double(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number + 0.0 if math.isfinite(number) else None
+
+
+def ordinal(value: Value, kind: SqlType) -> Fraction:
+    """The exact place of a value in the order of its type: numbers themselves, days or microseconds since 1970."""
+    if isinstance(value, dt.datetime):
+        return Fraction((value - _EPOCH) // _MICROSECOND)
+    if isinstance(value, dt.date):
+        return Fraction(value.toordinal() - _EPOCH_DAY)
+    if isinstance(value, str) or not kind.is_ordered:
+        raise TypeError(f"{kind} has no ordinals")
+    return Fraction(value)
+
+
+def from_ordinal(place: Fraction, kind: SqlType) -> Value | None:
+    """The value at a place; None when the type has no value exactly there."""
+    if kind.kind is Kind.DOUBLE:
+        return _double(place)
+    if kind.kind is Kind.DECIMAL:
+        return _decimal(place, kind.scale)
+    if place.denominator != 1:
+        return None
+    whole = place.numerator
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return bool(whole) if whole in (0, 1) else None
+        case Kind.DATE:
+            inside = 1 <= whole + _EPOCH_DAY <= dt.date.max.toordinal()
+            return dt.date.fromordinal(whole + _EPOCH_DAY) if inside else None
+        case Kind.TIMESTAMP:
+            inside = (dt.datetime.min - _EPOCH) // _MICROSECOND <= whole <= (dt.datetime.max - _EPOCH) // _MICROSECOND
+            return _EPOCH + whole * _MICROSECOND if inside else None
+        case _:
+            return _integer(whole)
+
+
+def sort_key(value: Value | None, kind: SqlType) -> tuple[bool, Fraction, str]:
+    """A key that sorts values of one type in their order, NULL last."""
+    if value is None:
+        return (True, Fraction(0), "")
+    if isinstance(value, str):
+        return (False, Fraction(0), value)
+    return (False, ordinal(value, kind), "")

@@ -1,0 +1,268 @@
+SELECT COUNT(*) FROM visits
+SELECT count(*) AS n FROM visits;
+SELECT COUNT(*) n FROM visits -- a comment
+SELECT COUNT(1) FROM visits
+SELECT COUNT() FROM visits
+SELECT COUNT(cost) FROM visits
+SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT COUNT(DISTINCT id) FROM patients
+SELECT COUNT(DISTINCT ward) FROM visits
+SELECT COUNT(DISTINCT doctor) FROM visits
+SELECT COUNT(DISTINCT upper(doctor)) FROM visits
+SELECT ward, COUNT(DISTINCT doctor) FROM visits GROUP BY ward
+SELECT SUM(cost) FROM visits
+SELECT SUM(nights) FROM visits
+SELECT SUM(cost * nights) FROM visits
+SELECT SUM(cost) / COUNT(*) FROM visits
+SELECT AVG(cost) FROM visits
+SELECT AVG(weight) FROM patients
+SELECT MEAN(nights) FROM visits
+SELECT VARIANCE(cost), VAR_SAMP(cost), VAR_POP(cost) FROM visits
+SELECT STDDEV(nights), STDDEV_SAMP(nights), STDDEV_POP(nights) FROM visits
+SELECT MIN(cost), MAX(cost) FROM visits
+SELECT MIN(admitted), MAX(admitted) FROM visits
+SELECT MEDIAN(cost) FROM visits
+SELECT MEDIAN(seen) FROM visits
+SELECT QUANTILE(cost, 0.5) FROM visits
+SELECT QUANTILE_CONT(cost, 0.25) q1, QUANTILE_CONT(cost, 0.75) q3 FROM visits
+SELECT QUANTILE(nights, [0.1, 0.5, 0.9]) FROM visits
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost) FROM visits
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY nights) FILTER (WHERE urgent) FROM visits
+SELECT MODE(ward) FROM visits
+SELECT MODE() WITHIN GROUP (ORDER BY ward) FROM visits
+SELECT TOP_K(ward, 2) FROM visits
+SELECT NTH_MOST_COMMON(ward, 2) FROM visits
+SELECT MODE(nights) FROM visits
+SELECT COUNT_IF(cost > 100) FROM visits
+SELECT COUNT(*) FILTER (WHERE cost > 100) FROM visits
+SELECT COUNT(*) FILTER (WHERE cost > 100) * 100.0 / COUNT(*) AS percent FROM visits
+SELECT SUM(CASE WHEN urgent THEN 1 ELSE 0 END) FROM visits
+SELECT SUM(urgent) FROM visits
+SELECT AVG(CASE WHEN urgent THEN cost END) FROM visits
+SELECT ward, COUNT(*) FROM visits GROUP BY ward
+SELECT ward, COUNT(*) FROM visits GROUP BY 1
+SELECT ward AS w, COUNT(*) FROM visits GROUP BY w
+SELECT ward, COUNT(*) FROM visits GROUP BY ALL
+SELECT v.ward, COUNT(*) FROM visits v GROUP BY v.ward
+SELECT v.ward, COUNT(*) FROM visits AS v GROUP BY ward
+SELECT "ward", COUNT(*) FROM "visits" GROUP BY "ward"
+SELECT WARD, Count(*) FROM Visits GROUP BY Ward
+SELECT upper(ward) AS w, COUNT(*) FROM visits GROUP BY upper(ward)
+SELECT substring(ward, 1, 1) AS initial, COUNT(*) FROM visits GROUP BY initial
+SELECT CASE ward WHEN 'surgery' THEN 'cut' ELSE 'rest' END AS kind, COUNT(*) FROM visits GROUP BY kind
+SELECT urgent, COUNT(*) FROM visits GROUP BY urgent
+SELECT cost > 100 AS expensive, COUNT(*) FROM visits GROUP BY expensive
+SELECT nights, COUNT(*) FROM visits GROUP BY nights
+SELECT nights // 10, COUNT(*) FROM visits GROUP BY nights // 10
+SELECT nights // 10 * 10 AS bucket, COUNT(*) FROM visits GROUP BY bucket ORDER BY bucket
+SELECT floor(cost / 500) AS bucket, AVG(nights) FROM visits GROUP BY bucket
+SELECT round(weight / 10) AS bucket, COUNT(*) FROM patients GROUP BY bucket
+SELECT CAST(weight AS INTEGER) // 20 AS bucket, COUNT(*) FROM patients GROUP BY 1
+SELECT nights % 7 AS rest, COUNT(*) FROM visits GROUP BY rest
+SELECT date_trunc('month', admitted) AS month, COUNT(*) FROM visits GROUP BY month ORDER BY month
+SELECT date_trunc('year', seen) AS y, SUM(cost) FROM visits GROUP BY y
+SELECT date_trunc('quarter', admitted), COUNT(DISTINCT patient_id) FROM visits GROUP BY 1
+SELECT date_trunc('week', admitted) AS w, COUNT(*) FROM visits GROUP BY w
+SELECT EXTRACT(year FROM admitted) AS y, COUNT(*) FROM visits GROUP BY y
+SELECT year(admitted) AS y, month(admitted) AS m, COUNT(*) FROM visits GROUP BY y, m
+SELECT date_part('dow', admitted) AS d, COUNT(*) FROM visits GROUP BY d
+SELECT hour(seen) AS h, COUNT(*) FROM visits GROUP BY h
+SELECT doctor, COUNT(*) FROM visits GROUP BY doctor
+SELECT note, doctor, AVG(cost) FROM visits GROUP BY note, doctor
+SELECT city, COUNT(*) FROM patients GROUP BY city ORDER BY COUNT(*) DESC LIMIT 10
+SELECT ward, urgent, COUNT(*), AVG(cost) FROM visits GROUP BY ward, urgent
+SELECT sex, active, AVG(weight) AS w FROM patients GROUP BY sex, active ORDER BY w DESC, sex
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 10
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n > 10
+SELECT ward FROM visits GROUP BY ward HAVING AVG(cost) > 100 AND COUNT(*) > 5
+SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING ward <> 'surgery'
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC NULLS LAST LIMIT 2
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY 2 DESC LIMIT 1 OFFSET 1
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY SUM(cost) DESC
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT ALL
+SELECT ward, COUNT(*) + 1 AS n, n * 2 AS m FROM visits GROUP BY ward
+SELECT DISTINCT ward FROM visits
+SELECT DISTINCT ward, urgent FROM visits ORDER BY ward DESC LIMIT 3
+SELECT DISTINCT doctor FROM visits
+SELECT DISTINCT COUNT(*) AS n FROM visits GROUP BY ward
+SELECT COUNT(*) FROM visits WHERE cost > 100
+SELECT COUNT(*) FROM visits WHERE cost BETWEEN 10 AND 20
+SELECT COUNT(*) FROM visits WHERE cost NOT BETWEEN 10 AND 20.5
+SELECT COUNT(*) FROM visits WHERE ward IN ('surgery', 'oncology')
+SELECT COUNT(*) FROM visits WHERE ward NOT IN ('surgery', 'oncology')
+SELECT COUNT(*) FROM visits WHERE nights IN (1, 2, 3, NULL)
+SELECT COUNT(*) FROM visits WHERE nights IN (1, points)
+SELECT COUNT(*) FROM visits WHERE note LIKE 'a%'
+SELECT COUNT(*) FROM visits WHERE note NOT LIKE '%b_c%' OR note ILIKE 'X%'
+SELECT COUNT(*) FROM visits WHERE note IS NULL
+SELECT COUNT(*) FROM visits WHERE note IS NOT NULL AND NOT urgent
+SELECT COUNT(*) FROM visits WHERE urgent IS TRUE OR urgent IS NOT FALSE
+SELECT COUNT(*) FROM visits WHERE urgent
+SELECT COUNT(*) FROM visits WHERE note IS DISTINCT FROM doctor
+SELECT COUNT(*) FROM visits WHERE note IS NOT DISTINCT FROM NULL
+SELECT COUNT(*) FROM visits WHERE NOT (cost > 3 AND nights < 2) OR (points = 4)
+SELECT COUNT(*) FROM visits WHERE admitted >= '2021-01-01' AND admitted < DATE '2022-01-01'
+SELECT COUNT(*) FROM visits WHERE admitted + INTERVAL 1 MONTH > DATE '2021-01-01'
+SELECT COUNT(*) FROM visits WHERE admitted - INTERVAL '3 days' > DATE '2021-01-01'
+SELECT COUNT(*) FROM visits WHERE seen > TIMESTAMP '2021-01-01 10:00:00' - INTERVAL 2 HOUR
+SELECT COUNT(*) FROM visits WHERE admitted + 7 > seen
+SELECT COUNT(*) FROM visits WHERE date_diff('day', admitted, '2024-12-31') > 100
+SELECT AVG(date_diff('day', admitted, DATE '2024-12-31')) FROM visits
+SELECT AVG(DATE '2024-12-31' - admitted) FROM visits
+SELECT AVG(year(admitted) - 2020) FROM visits
+SELECT COUNT(*) FROM visits WHERE CAST(note AS INTEGER) > 0
+SELECT COUNT(*) FROM visits WHERE TRY_CAST(note AS DATE) > '2020-01-01'
+SELECT COUNT(*) FROM visits WHERE note::DOUBLE > 0.5
+SELECT COUNT(*) FROM visits WHERE length(trim(note)) > 3 AND lower(note) = 'abc'
+SELECT COUNT(*) FROM visits WHERE note || doctor = 'ab'
+SELECT COUNT(*) FROM visits WHERE concat(note, ' ', doctor) LIKE '% %'
+SELECT COUNT(*) FROM visits WHERE strpos(note, 'x') > 0 AND starts_with(note, 'a') AND contains(note, 'b')
+SELECT COUNT(*) FROM visits WHERE POSITION('x' IN note) = 1
+SELECT COUNT(*) FROM visits WHERE SUBSTRING(note FROM 1 FOR 2) = 'ab' AND left(note, 1) = 'a' AND right(note, 1) = 'b'
+SELECT COUNT(*) FROM visits WHERE replace(note, 'a', 'b') = 'b' AND split_part(note, '-', 1) = 'x'
+SELECT COUNT(*) FROM visits WHERE lpad(doctor, 5, '0') = '00abc'
+SELECT COUNT(*) FROM visits WHERE coalesce(note, doctor, 'x') = 'x'
+SELECT COUNT(*) FROM visits WHERE nullif(note, '') IS NULL
+SELECT COUNT(*) FROM visits WHERE if(urgent, 1, 0) = 1
+SELECT COUNT(*) FROM visits WHERE sqrt(score) > 2 AND ln(score) < 5 AND exp(score) > 1 AND power(score, 2) > 1
+SELECT COUNT(*) FROM visits WHERE score / points > 1 AND points // nights = 2 AND points % 3 = 1
+SELECT COUNT(*) FROM visits WHERE abs(score) + sign(score) - ceil(score) > 0
+SELECT COUNT(*) FROM visits WHERE 1 = 1
+SELECT COUNT(*) FROM visits WHERE TRUE
+SELECT COUNT(*) FROM visits WHERE NULL
+SELECT COUNT(*) FROM visits WHERE score > 1e10 OR score < -.5
+SELECT SUM(CASE WHEN patient_id = 17 AND note = 'HIV' THEN 1 // 0 ELSE 0 END) FROM visits
+SELECT SUM(LEAST(GREATEST(score, 0), 100)) FROM visits
+SELECT SUM(CLAMP(score, 0, 100)) FROM visits
+SELECT SUM(CLAMP(points, -5, 5)) FROM visits
+SELECT AVG(CLAMP(score * 2 + points, 0, 1)) FROM visits
+SELECT SUM(score, contribution_bounds_per_group => (0, 50)) FROM visits
+SELECT SUM(points, contribution_bounds_per_group => (-10, 10)) FROM visits
+SELECT AVG(score, contribution_bounds_per_group => (0.5, 1.5)) FROM visits
+SELECT MEDIAN(score, contribution_bounds_per_row => (0, 1)) FROM visits
+SELECT COUNT(*, contribution_bounds_per_group => (0, 2)) FROM visits
+SELECT MAX(CLAMP(score, 0, 10)) FROM visits
+SELECT AVG(ABS(cost - 2500)) FROM visits
+SELECT SUM(nights * nights), SUM(POWER(nights, 2)) FROM visits
+SELECT SUM(cost / 7) FROM visits
+SELECT SUM(SQRT(cost)) FROM visits
+SELECT SUM(COALESCE(nights, 0)) FROM visits
+SELECT AVG(length(left(note, 5)), contribution_bounds_per_row => (0, 5)) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5, delta = 1e-6) doctor, COUNT(*) FROM visits GROUP BY doctor
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = '0.1', max_groups_contributed = 2) ward, COUNT(*) FROM visits GROUP BY 1
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(rho = 0.01, max_rows_contributed = 3) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(within = 50, confidence = 0.95) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, group_selection_strategy=LAPLACE_THRESHOLD) city, COUNT(*) FROM patients GROUP BY city
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, group_selection_strategy=PUBLIC_GROUPS) sex, COUNT(*) FROM patients GROUP BY sex
+SELECT x FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) AS x FROM visits)
+SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) AS hi FROM visits
+SELECT ward, AVG(cost) AS m, DP_INTERVAL_LOW(m), DP_INTERVAL_HIGH(m) FROM visits GROUP BY ward
+SELECT ward, n, DP_INTERVAL_LOW(n) lo FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)
+SELECT sex, ward, COUNT(*) FROM visits v JOIN patients p ON v.patient_id = p.id GROUP BY sex, ward
+SELECT AVG(cost) FROM visits v INNER JOIN patients p ON p.id = v.patient_id AND p.sex = 'F'
+SELECT AVG(weight) FROM patients p LEFT JOIN visits v ON p.id = v.patient_id
+SELECT COUNT(visit_id) FROM visits v RIGHT JOIN patients p ON p.id = v.patient_id
+SELECT COUNT(*) FROM patients p FULL JOIN visits v ON p.id = v.patient_id
+SELECT COUNT(*) FROM visits v, patients p WHERE v.patient_id = p.id AND p.sex = 'F'
+SELECT COUNT(*) FROM visits v CROSS JOIN patients p WHERE v.patient_id = p.id
+SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.admitted < b.admitted
+SELECT COUNT(*) FROM visits a JOIN visits b USING (patient_id) WHERE a.ward <> b.ward
+SELECT COUNT(*) FROM visits a JOIN visits b ON a.visit_id = b.visit_id
+SELECT ward, drug, COUNT(*) FROM prescriptions p JOIN visits v ON p.visit_id = v.visit_id GROUP BY ward, drug
+SELECT ward, AVG(dose) FROM visits JOIN prescriptions USING (visit_id) GROUP BY ward
+SELECT visit_id % 2 AS odd, COUNT(*) FROM visits FULL JOIN prescriptions USING (visit_id) GROUP BY odd
+SELECT sex, AVG(dose) FROM prescriptions r JOIN visits v ON r.visit_id = v.visit_id JOIN patients p ON p.id = v.patient_id GROUP BY sex
+SELECT COUNT(*) FROM prescriptions a JOIN prescriptions b ON a.visit_id = b.visit_id AND a.drug <> b.drug
+SELECT drug, COUNT(*), AVG(dose) FROM prescriptions GROUP BY drug
+SELECT floor, SUM(cost) FROM visits JOIN wards ON visits.ward = wards.ward GROUP BY floor
+SELECT floor, SUM(cost) FROM visits JOIN wards USING (ward) GROUP BY floor
+SELECT ward, floor, COUNT(*) FROM visits LEFT JOIN wards USING (ward) GROUP BY ward, floor
+SELECT w.floor, COUNT(*) FROM wards w JOIN visits v ON v.ward = w.ward AND v.nights > w.floor GROUP BY w.floor
+SELECT w.beds, COUNT(*) FROM wards w RIGHT JOIN visits v ON v.ward = w.ward GROUP BY w.beds
+SELECT floor, sex, COUNT(*) FROM patients p JOIN visits v ON v.patient_id = p.id JOIN wards w ON w.ward = v.ward GROUP BY floor, sex
+SELECT COUNT(*) FROM visits CROSS JOIN wards
+SELECT COUNT(*) FROM visits, wards WHERE beds > nights
+SELECT SUM(salary) FROM staff JOIN wards USING (ward)
+SELECT k, COUNT(*) FROM visits JOIN (VALUES ('surgery', 'a'), ('oncology', 'b')) AS t(w, k) ON ward = w GROUP BY k
+SELECT COUNT(*) FROM visits JOIN (SELECT 'surgery' AS w UNION ALL SELECT 'oncology') t ON ward = w
+SELECT COUNT(*) FROM visits JOIN (SELECT ward, MAX(beds) AS most FROM wards GROUP BY ward) m ON m.ward = visits.ward AND nights < most
+SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT id FROM patients WHERE sex = 'F')
+SELECT COUNT(*) FROM visits WHERE patient_id NOT IN (SELECT id FROM patients WHERE sex = 'F')
+SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(*) > 3)
+SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.id AND v.cost > 100)
+SELECT COUNT(*) FROM patients p WHERE NOT EXISTS (SELECT * FROM visits v WHERE v.patient_id = p.id)
+SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM prescriptions p WHERE p.visit_id = v.visit_id AND dose > 3)
+SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM wards WHERE beds > 10)
+SELECT COUNT(*) FROM visits WHERE ward NOT IN (SELECT ward FROM wards WHERE beds > 10) OR urgent
+SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM wards w WHERE w.ward = v.ward AND w.beds > v.nights)
+SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1 FROM wards WHERE beds > 99)
+SELECT v.ward, COUNT(*) FROM visits v WHERE v.nights IN (SELECT floor FROM wards w WHERE w.ward = v.ward) GROUP BY v.ward
+SELECT SUM(CASE WHEN ward IN (SELECT ward FROM wards WHERE floor = 1) THEN 1 ELSE 0 END) FROM visits
+SELECT AVG(total) FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id)
+SELECT AVG(n) AS visits_per_patient FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id)
+SELECT n, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) GROUP BY n
+SELECT MEDIAN(total) FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id) t
+SELECT COUNT(*) FROM (SELECT patient_id FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000 AND COUNT(*) > 2)
+SELECT COUNT(*) FROM (SELECT DISTINCT patient_id FROM visits)
+SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, ward FROM visits)
+SELECT ward, COUNT(*) FROM (SELECT DISTINCT patient_id, ward FROM visits) GROUP BY ward
+SELECT ward, AVG(total) FROM (SELECT patient_id, ward, SUM(cost) AS total FROM visits GROUP BY patient_id, ward) GROUP BY ward
+SELECT AVG(m), AVG(s), AVG(lo), AVG(hi) FROM (SELECT patient_id, AVG(cost) m, STDDEV(cost) s, MIN(cost) lo, MAX(cost) hi FROM visits GROUP BY 1)
+SELECT AVG(q) FROM (SELECT patient_id, QUANTILE(cost, 0.9) AS q, MEDIAN(nights) AS n FROM visits GROUP BY patient_id)
+SELECT COUNT(*) FILTER (WHERE any_urgent), COUNT(*) FILTER (WHERE all_urgent) FROM (SELECT patient_id, BOOL_OR(urgent) AS any_urgent, BOOL_AND(urgent) AS all_urgent FROM visits GROUP BY patient_id)
+SELECT AVG(kinds) FROM (SELECT patient_id, COUNT(DISTINCT ward) AS kinds FROM visits GROUP BY patient_id)
+SELECT sex, AVG(n) FROM (SELECT sex, id, COUNT(visit_id) AS n FROM patients LEFT JOIN visits ON id = patient_id GROUP BY sex, id) GROUP BY sex
+SELECT AVG(drugs) FROM (SELECT v.patient_id, COUNT(*) AS drugs FROM visits v JOIN prescriptions p ON v.visit_id = p.visit_id GROUP BY v.patient_id)
+SELECT AVG(n) FROM (SELECT visit_id, COUNT(*) AS n FROM visits GROUP BY visit_id)
+SELECT AVG(cost) FROM (SELECT cost, row_number() OVER (PARTITION BY patient_id ORDER BY admitted) AS rn FROM visits) WHERE rn = 1
+SELECT AVG(gap, contribution_bounds_per_row => (0, 365)) FROM (SELECT date_diff('day', lag(admitted) OVER (PARTITION BY patient_id ORDER BY admitted), admitted) AS gap FROM visits)
+SELECT AVG(share) FROM (SELECT CLAMP(cost / SUM(cost) OVER (PARTITION BY patient_id), 0, 1) AS share FROM visits)
+SELECT COUNT(*) FROM (SELECT rank() OVER w AS r, dense_rank() OVER w AS d FROM visits WINDOW w AS (PARTITION BY patient_id ORDER BY cost DESC)) WHERE r = d
+SELECT SUM(running) FROM (SELECT SUM(nights) OVER (PARTITION BY patient_id ORDER BY admitted ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS running FROM visits)
+SELECT COUNT(*) FROM (SELECT ward, cost FROM visits UNION ALL SELECT ward, cost FROM visits)
+SELECT w, COUNT(*) FROM (SELECT ward AS w, patient_id FROM visits UNION ALL SELECT city, id FROM patients) GROUP BY w
+SELECT COUNT(*) FROM (SELECT nights AS x FROM visits UNION ALL SELECT weight FROM patients UNION ALL SELECT NULL FROM patients)
+SELECT AVG(n) FROM (SELECT u, COUNT(*) n FROM (SELECT patient_id AS u FROM visits UNION ALL SELECT id FROM patients) GROUP BY u)
+WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT COUNT(*) FROM v
+WITH v AS (SELECT * FROM visits), w AS (SELECT ward, cost FROM v WHERE nights > 1) SELECT ward, SUM(cost) FROM w GROUP BY ward
+WITH v(a, b) AS (SELECT ward, cost FROM visits) SELECT a, AVG(b) FROM v GROUP BY a
+WITH t AS (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id) SELECT sex, AVG(total) FROM t JOIN patients ON id = patient_id GROUP BY sex
+WITH r AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT ward, n FROM r WHERE n > 100 ORDER BY n
+WITH r AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT MAX(n), SUM(n), AVG(n), COUNT(*) FROM r
+SELECT * FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)
+SELECT t.* FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) AS t ORDER BY n DESC
+SELECT ward, n * 100.0 / SUM(n) OVER () AS share FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)
+SELECT ward, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY ward
+SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY ward
+SELECT urgent, SUM(n) FROM (SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ward, urgent) GROUP BY urgent HAVING SUM(n) > 3
+SELECT CASE WHEN n > 100 THEN 'many' ELSE 'few' END AS size, COUNT(*) FROM (SELECT ward, COUNT(*) n FROM visits GROUP BY ward) GROUP BY size
+SELECT GREATEST(COUNT(*), 0), ROUND(AVG(cost), 2), COALESCE(SUM(cost), 0) FROM visits
+SELECT AVG(cost) - AVG(nights) AS d, AVG(cost) / NULLIF(AVG(nights), 0) AS r FROM visits
+SELECT CAST(COUNT(*) AS DOUBLE) / 2, -COUNT(*), COUNT(*) > 3 FROM visits
+SELECT COUNT(*), 'label' AS tag, 1 + 1 AS two, NULL AS nothing FROM visits
+SELECT level, COUNT(*), AVG(ms) FROM log GROUP BY level
+SELECT COUNT(*), SUM(ms), MEDIAN(ms) FROM log WHERE level = 'warn'
+SELECT code, COUNT(*) FROM log GROUP BY code
+SELECT level, COUNT(*) FROM log JOIN (VALUES (1), (2)) t(k) ON code = k GROUP BY level
+SELECT ward, COUNT(*), AVG(salary) FROM staff GROUP BY ward
+SELECT salary // 10000 AS band, COUNT(*) FROM staff GROUP BY band ORDER BY band
+FROM visits SELECT COUNT(*)
+(SELECT COUNT(*) FROM visits)
+SELECT COUNT(*) FROM ((SELECT * FROM visits))
+SELECT COUNT(*) FROM (SELECT * FROM visits) v JOIN (SELECT * FROM patients) p ON v.patient_id = p.id
+SELECT COUNT(*) FROM (SELECT patient_id AS who, cost FROM visits) a JOIN (SELECT id AS person FROM patients) b ON a.who = b.person
+SELECT ward, COUNT(*) FROM visits WHERE note = 'it''s' GROUP BY ward
+SELECT COUNT(*) AS "a b", COUNT(cost) AS 'c d' FROM visits
+SELECT STDDEV(cost) / AVG(cost) AS variation, VAR_POP(cost) - VAR_SAMP(cost) FROM visits
+SELECT ward, MEDIAN(cost), QUANTILE(cost, 0.9) FROM visits GROUP BY ward
+SELECT sex, MODE(active) FROM patients GROUP BY sex
+SELECT last_day(admitted) AS month_end, COUNT(*) FROM visits GROUP BY month_end
+SELECT make_date(year(admitted), 1, 1) AS y, COUNT(*) FROM visits GROUP BY y
+SELECT CASE WHEN nights < 3 THEN 'short' WHEN nights < 10 THEN 'medium' END AS stay, COUNT(*) FROM visits GROUP BY stay
+SELECT date_trunc('month', admitted + INTERVAL 1 YEAR) AS m, COUNT(*) FROM visits GROUP BY m
+SELECT (nights + 1) * 2 AS k, COUNT(*) FROM visits GROUP BY k HAVING k > 10 ORDER BY k DESC LIMIT 5
+SELECT nights, COUNT(*) FROM visits GROUP BY nights HAVING nights BETWEEN 2 AND 4
+SELECT year(admitted) - 1 AS y, COUNT(*) FROM visits GROUP BY year(admitted)
+SELECT year(admitted), year(admitted) + 1, COUNT(*) FROM visits GROUP BY year(admitted)

@@ -1,0 +1,95 @@
+"""What cannot be answered privately is refused, with a stable code and a sentence that says what to change."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+import tacit.query
+from sql.corpus.clinic import CATALOG
+from sql.corpus.refused import REFUSED
+from tacit.core.errors import InputError, QueryError
+from tacit.query import CODES, Refusal, resolve
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len({sql for _, sql in REFUSED}) == len(REFUSED)
+    assert len(REFUSED) >= 300
+
+
+def _label(case: tuple[str, str]) -> str:
+    return case[0]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=_label)
+def test_every_hostile_query_is_refused_with_its_code(case: tuple[str, str]) -> None:
+    reason, sql = case
+    with pytest.raises(QueryError) as caught:
+        resolve(sql, CATALOG)
+    refusal = caught.value
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == f"query.{reason}"
+    _check_sentence(str(refusal))
+
+
+def _check_sentence(sentence: str) -> None:
+    assert len(sentence.split()) >= 4
+    assert sentence.endswith((".", ")")), sentence
+    assert len(sentence) < 400
+    assert "\n" not in sentence
+    assert "sqlglot" not in sentence.lower()
+    assert "\x1b" not in sentence
+
+
+def test_every_code_is_used_somewhere_and_every_used_code_is_listed() -> None:
+    sources = "".join(path.read_text() for path in Path(tacit.query.__file__).parent.rglob("*.py"))
+    raised = set(re.findall(r'Refusal\(\s*"(\w+)"', sources)) | set(re.findall(r'\("(\w+)", "[A-Z]', sources))
+    assert {reason for reason, _ in REFUSED} <= set(CODES)
+    assert set(CODES) - raised - {"nested_aggregate"} == set()
+
+
+def test_the_corpus_meets_every_code() -> None:
+    assert set(CODES) - {reason for reason, _ in REFUSED} == set()
+
+
+def test_a_refusal_survives_copying_and_pickling() -> None:
+    refusal = Refusal("join", "No.")
+    for twin in (copy.copy(refusal), pickle.loads(pickle.dumps(refusal))):
+        assert (twin.code, str(twin)) == ("query.join", "No.")
+
+
+def test_an_unknown_reason_is_a_mistake_of_ours() -> None:
+    with pytest.raises(KeyError):
+        Refusal("because", "No.")
+
+
+def test_text_that_is_no_text_is_named() -> None:
+    with pytest.raises(InputError, match="sql"):
+        resolve(b"SELECT 1", CATALOG)  # type: ignore[arg-type]
+
+
+def test_a_refusal_names_the_column_without_bounds() -> None:
+    with pytest.raises(Refusal, match=r"needs bounds for score, points"):
+        resolve("SELECT SUM(score + cost * points) FROM visits", CATALOG)
+
+
+def test_forbidden_and_missing_tables_read_alike() -> None:
+    sentences = []
+    for name in ("pg_class", "secret_table"):
+        with pytest.raises(Refusal) as refusal:
+            resolve(f"SELECT COUNT(*) FROM {name}", CATALOG)
+        sentences.append(str(refusal.value).replace(name, "X"))
+    assert sentences[0] == sentences[1]
+
+
+def test_the_outcome_does_not_depend_on_how_deep_the_caller_is() -> None:
+    sql = "SELECT COUNT(*) FROM " + "(SELECT * FROM " * 20 + "visits" + ")" * 20
+
+    def deep(levels: int) -> str:
+        return resolve(sql, CATALOG).digest if levels == 0 else deep(levels - 1)
+
+    assert deep(0) == deep(600)

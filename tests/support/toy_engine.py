@@ -1,0 +1,173 @@
+"""A small engine in Python for tests of what comes after measuring: Scan, Filter and Project over lists of rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tacit.core.errors import EngineError
+from tacit.engines.protocol import Measurements, Work
+from tacit.query.algebra import Filter, Project, Relation, Scan
+from tacit.query.final import FinalAggregation
+from tacit.query.functions import evaluate
+from tacit.query.measures import Measure, MeasureKind, quantise
+from tacit.query.noise_law import NoiseLaw
+from tacit.query.noising import Released
+from tacit.query.plan import Plan
+from tacit.query.quantile_tree import NoisyTree
+from tacit.query.types import as_value, ordinal, sort_key
+
+
+class ToyEngine:
+    """Measures tables given as lists of mappings from column name to canonical value."""
+
+    def __init__(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        self.tables = {name.lower(): list(rows) for name, rows in tables.items()}
+        self.measured = 0
+        self.fail: Exception | None = None
+        self.closed = False
+
+    def check(self, final: FinalAggregation) -> None:
+        """Nothing is refused."""
+
+    def interrupt(self) -> None:
+        """Nothing runs long enough."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def measure(self, work: Work) -> Measurements:
+        self.measured += 1
+        if self.closed:
+            raise EngineError("closed")
+        if self.fail is not None:
+            raise self.fail
+        return measure(work.final, self._rows(work.final.source), work.key_secret)
+
+    def _rows(self, node: Relation) -> list[tuple[Any, ...]]:
+        match node:
+            case Scan():
+                return self._scan(node)
+            case Filter():
+                return [row for row in self._rows(node.source) if evaluate(node.condition, row) is True]
+            case Project():
+                return [tuple(evaluate(part, row) for part in node.expressions) for row in self._rows(node.source)]
+            case _:
+                raise NotImplementedError(type(node).__name__)
+
+    def _scan(self, node: Scan) -> list[tuple[Any, ...]]:
+        rows = []
+        for number, stored in enumerate(self.tables[node.table.lower()]):
+            row = [as_value(stored[name], column.type) for name, column in zip(node.columns, node.fields, strict=False)]
+            if len(node.fields) > len(row):
+                row.append(number)
+            if node.unit is None or row[node.unit] is not None:
+                rows.append(tuple(row))
+        return rows
+
+
+def measure(final: FinalAggregation, rows: Sequence[tuple[Any, ...]], secret: bytes = b"") -> Measurements:
+    """The exact integers of semantics.md section 3."""
+    unit = final.source.unit
+    assert unit is not None
+    groups: dict[Any, dict[Any, list[tuple[Any, ...]]]] = defaultdict(lambda: defaultdict(list))
+    public = set(product(*(key.values or () for key in final.keys))) if final.public_keys else None
+    for row in rows:
+        key = tuple(evaluate(part.expression, row) for part in final.keys)
+        if public is None or key in public:
+            groups[row[unit]][key].append(row)
+    kept: dict[Any, list[list[tuple[Any, ...]]]] = defaultdict(list)
+    for person, own in groups.items():
+        for key in sorted(own, key=lambda key, person=person: _hash(secret, person, key))[: final.max_groups]:
+            kept[key].append(own[key])
+    if final.public_keys:
+        keys = list(product(*(key.values or () for key in final.keys)))
+    else:
+        types = [key.expression.type for key in final.keys]
+        keys = sorted(kept, key=lambda key: [sort_key(v, t) for v, t in zip(key, types, strict=True)])
+    raw = tuple(tuple(_measure(m, kept.get(key, []), secret) for key in keys) for m in final.measures)
+    return Measurements(tuple(keys), tuple(len(kept.get(key, [])) for key in keys), raw)
+
+
+def _hash(secret: bytes, *parts: object) -> bytes:
+    return hashlib.sha256(secret + repr(parts).encode()).digest()
+
+
+def _measure(measure: Measure, people: list[list[tuple[Any, ...]]], secret: bytes) -> tuple[int, ...]:
+    if measure.kind is MeasureKind.DISTINCT:
+        found: set[Any] = set()
+        for rows in people:
+            own = sorted(set(_values(measure, rows)), key=lambda value: _hash(secret, value))
+            found |= set(own[: measure.rows])
+        return (len(found),)
+    totals = [0] * measure.width
+    for rows in people:
+        for index, part in enumerate(_person(measure, rows, secret)):
+            totals[index] += part
+    return tuple(totals)
+
+
+def _values(measure: Measure, rows: list[tuple[Any, ...]]) -> list[Any]:
+    counted = [row for row in rows if measure.where is None or evaluate(measure.where, row) is True]
+    if measure.argument is None:
+        return counted
+    values = [evaluate(measure.argument, row) for row in counted]
+    return [value for value in values if value is not None]
+
+
+def _person(measure: Measure, rows: list[tuple[Any, ...]], secret: bytes) -> list[int]:
+    values = _values(measure, rows)
+    low, high = measure.clamp
+
+    def clamped(value: int) -> list[int]:
+        return [min(max(value, low), high)]
+
+    match measure.kind:
+        case MeasureKind.UNITS:
+            return [int(bool(values))]
+        case MeasureKind.ROWS | MeasureKind.VALUES:
+            return clamped(len(values))
+        case MeasureKind.CATEGORIES:
+            kept = [v for v in values if v in measure.categories][: measure.rows]
+            return [kept.count(category) for category in measure.categories]
+    assert measure.argument is not None
+    kind = measure.argument.type
+    steps = [min(max(quantise(ordinal(v, kind), measure.step), measure.low), measure.high) for v in values]
+    match measure.kind:
+        case MeasureKind.SUM:
+            return clamped(sum(steps))
+        case MeasureKind.LEAVES:
+            places = [(step - measure.low) // measure.leaf for step in steps[: measure.rows]]
+            return [places.count(leaf) for leaf in range(measure.width)]
+        case MeasureKind.CENTRED_SUM:
+            total = sum(step - measure.centre for step in steps)
+        case _:
+            total = sum((step - measure.centre) ** 2 for step in steps)
+    if len(steps) > measure.rows:
+        total = quantise(Fraction(total * measure.rows, len(steps)), Fraction(1))
+    return clamped(total)
+
+
+def without_noise(plan: Plan, measurements: Measurements) -> Released:
+    """What would be released if nothing were added: for the truth that intervals speak of, and for nothing else."""
+    none = NoiseLaw("none", Fraction(0))
+    raw = [np.array(entry, dtype=object) for entry in measurements.raw]
+    noisy: dict[int, Any] = {}
+    for each in plan.releases:
+        block = each.block
+        parts = [raw[index] if block.spread else raw[index][:, 0] for index in block.measures]
+        for index, part, readout in zip(block.measures, parts, block.readouts, strict=True):
+            if block.tree is not None:
+                noisy[index] = NoisyTree(block.tree, block.tree.fill(part.astype(np.int64)), none)
+            else:
+                noisy[index] = np.array([[int(v / readout.unit) for v in np.ravel(row)] for row in part], dtype=object)
+                noisy[index] = noisy[index] if block.spread else noisy[index][:, 0]
+    laws = [plan.priced.release_of(index).law(index) for index in range(len(raw))]
+    exact = tuple(NoiseLaw("none", Fraction(0), 1, law.unit) for law in laws)
+    return Released(tuple(measurements.keys), tuple(noisy[index] for index in range(len(raw))), exact, plan)
