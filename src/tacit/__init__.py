@@ -6,6 +6,9 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.noise``       exact samplers; ``entropy`` is the only door to randomness
 ``tacit.mechanisms``  Laplace, Gaussian, randomized response, selection, sparse vector, histograms, means, planning
 ``tacit.accounting``  composition, privacy-loss distributions, calibration, filters; ``lab`` to see the theorems hold
+``tacit.query``       SQL text and public metadata in, a plan out; touches no data
+``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB
+``tacit.curator``     the object users hold; ``answer`` is the whole main path on one screen
 ``tacit.cli``         the command line
 
 The names below are the public ones; they load when first used, so ``import tacit`` costs next to nothing.
@@ -44,6 +47,7 @@ _HOMES = {
     "PermuteAndFlip": "tacit.mechanisms.permute_and_flip:PermuteAndFlip",
     "NoisyMax": "tacit.mechanisms.noisy_max:NoisyMax",
     "TopK": "tacit.mechanisms.top_k:TopK",
+    "PartitionSelection": "tacit.mechanisms.partition_selection:PartitionSelection",
     "SparseVector": "tacit.mechanisms.sparse_vector:SparseVector",
     "Histogram": "tacit.mechanisms.histogram:Histogram",
     "CountingQueries": "tacit.mechanisms.counting_queries:CountingQueries",
@@ -54,6 +58,10 @@ _HOMES = {
     "calibrate_gaussian": "tacit.accounting.calibrate:calibrate_gaussian",
     "calibrate_laplace": "tacit.accounting.calibrate:calibrate_laplace",
     "Accountant": "tacit.accounting.accountant:Accountant",
+    # the curator
+    "open": "tacit.curator.opening:open_curator",
+    "Curator": "tacit.curator.curator:Curator",
+    "Answer": "tacit.curator.result:Answer",
     # rooms with a shorter name
     "sensitivity": "tacit.core.sensitivity",
     "divergences": "tacit.core.divergences",
@@ -101,6 +109,9 @@ if TYPE_CHECKING:
     from tacit.core.relations import Relation as Relation
     from tacit.core.relations import is_neighbour as is_neighbour
     from tacit.core.relations import l1_distance as l1_distance
+    from tacit.curator.curator import Curator as Curator
+    from tacit.curator.opening import open_curator as open  # noqa: A004
+    from tacit.curator.result import Answer as Answer
     from tacit.mechanisms import planning as planning
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
     from tacit.mechanisms.exponential import Exponential as Exponential
@@ -109,6 +120,7 @@ if TYPE_CHECKING:
     from tacit.mechanisms.laplace import Laplace as Laplace
     from tacit.mechanisms.mean import Mean as Mean
     from tacit.mechanisms.noisy_max import NoisyMax as NoisyMax
+    from tacit.mechanisms.partition_selection import PartitionSelection as PartitionSelection
     from tacit.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip
     from tacit.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from tacit.mechanisms.sparse_vector import SparseVector as SparseVector

@@ -1,0 +1,138 @@
+"""``tacit.open``: a curator from a project file, or from one file or frame and a few words about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number
+from tacit.curator.accounts import open_account
+from tacit.curator.answer import Desk
+from tacit.curator.config import Project, ProjectModel, build, load, validate
+from tacit.curator.curator import Curator
+from tacit.curator.schemas import Source, table_name
+from tacit.engines.protocol import Engine
+from tacit.noise import entropy
+
+__all__ = ["open_curator", "open_project"]
+
+_SECRET_BITS = 256
+
+
+def open_curator(
+    source: Any,
+    *,
+    unit: str | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+    mu: Number | None = None,
+    accounting: str | None = None,
+    relation: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    table: str | None = None,
+    population: str | None = None,
+    max_groups: int | None = None,
+    max_rows: int | None = None,
+) -> Curator:
+    """A curator for a project file, or for one Parquet file, CSV file, pattern of files, or frame.
+
+    Of a file or frame only the names and types of columns are read. Bounds and categories are never taken from data:
+    state them.
+
+    Args:
+        source: the path of a project file (``.toml``), of data (``.parquet``, ``.csv``, with ``*`` for many), or a
+            pandas, Polars or Arrow frame. With a project file no other argument is allowed.
+        unit: the column that says which person a row belongs to, or ``"row"`` when every row is a person.
+        epsilon: the budget of all questions together; or ``rho`` or ``mu``, by kind of accounting.
+        delta: for accounting other than ``"pure"``.
+        rho: see ``epsilon``.
+        mu: see ``epsilon``.
+        accounting: ``"pure"``, ``"approx"``, ``"zcdp"`` or ``"gdp"``; ``"zcdp"`` where a delta is stated, else
+            ``"pure"``.
+        relation: which databases are neighbours, ``"add_remove"`` unless said.
+        columns: for each column what is publicly known: a pair ``(lowest, highest)``, a list of all its values, the
+            name of its type, or a mapping with the words of the project file.
+        table: how queries call it; the name of the file unless said, ``data`` for frames.
+        population: what to call the persons; ``people`` unless said.
+        max_groups: the most groups one person counts in, 1 unless said.
+        max_rows: the most rows of one person that count per group, 1 unless said.
+    """
+    stated = {
+        "unit": unit, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "accounting": accounting,
+        "relation": relation, "columns": columns, "table": table, "population": population,
+        "max_groups": max_groups, "max_rows": max_rows,
+    }  # fmt: skip
+    if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".toml":
+        extra = next((name for name, value in stated.items() if value is not None), None)
+        if extra is not None:
+            raise InputError(extra, "belongs in the project file when one is opened")
+        return open_project(load(source))
+    if unit is None:
+        raise InputError("unit", "say which column names the person a row belongs to, or unit='row'")
+    place = Source.of(str(source)) if isinstance(source, (str, Path)) else Source.of_frame(source)
+    name = table or table_name(place)
+    people = population or "people"
+    content = {
+        "populations": {people: _budget(stated)},
+        "tables": {
+            name: {
+                "source": place.path or "frame",
+                "population": people,
+                "unit": unit,
+                "max_groups": 1 if max_groups is None else max_groups,
+                "max_rows": 1 if max_rows is None else max_rows,
+                "columns": {column: _column(column, said) for column, said in (columns or {}).items()},
+            }
+        },
+    }
+    return open_project(build(validate(ProjectModel, content), {name: place}))
+
+
+def open_project(project: Project) -> Curator:
+    """A curator with fresh accounts in memory."""
+    desk = Desk(
+        catalog=project.catalog,
+        engine=_engine(project),
+        accounts={name: open_account(name, model) for name, model in project.populations.items()},
+        version=lambda: "\n".join(f"{name} {place.version}" for name, place in sorted(project.sources.items())),
+        key_secret=entropy.current().bits(_SECRET_BITS).to_bytes(_SECRET_BITS // 8, "big"),
+    )
+    return Curator(project.name, desk)
+
+
+def _engine(project: Project) -> Engine:
+    from tacit.engines.duckdb import DuckDBEngine
+
+    return DuckDBEngine(project.catalog, project.sources)
+
+
+def _budget(stated: Mapping[str, Any]) -> dict[str, Any]:
+    accounting = stated["accounting"]
+    if accounting is None:
+        accounting = "zcdp" if stated["delta"] is not None or stated["rho"] is not None else "pure"
+        accounting = "gdp" if stated["mu"] is not None else accounting
+    if all(stated[word] is None for word in ("epsilon", "rho", "mu")):
+        raise InputError("epsilon", "state the budget of all questions together, such as epsilon='4'")
+    budget = {word: _text(stated[word]) for word in ("epsilon", "delta", "rho", "mu") if stated[word] is not None}
+    relation = {} if stated["relation"] is None else {"relation": str(stated["relation"])}
+    return {"accounting": accounting, **budget, **relation}
+
+
+def _text(number: Number) -> str | int | float:
+    return number if isinstance(number, (str, int, float)) else str(number)
+
+
+def _column(name: str, said: Any) -> dict[str, Any]:
+    if isinstance(said, Mapping):
+        return dict(said)
+    if isinstance(said, str):
+        return {"type": said}
+    if isinstance(said, tuple) and len(said) == 2:
+        return {"bounds": said}
+    if isinstance(said, (list, set, frozenset, tuple)):
+        values = sorted(said, key=repr) if isinstance(said, (set, frozenset)) else list(said)
+        return {"categories": [v for v in values if v is not None], "null_category": None in values}
+    raise InputError(f"columns.{name}", "must be (lowest, highest), a list of values, a type, or a mapping")

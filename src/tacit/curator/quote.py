@@ -1,0 +1,44 @@
+"""What a question would do and cost: free, and known before any data is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tacit.core.guarantees import Guarantee
+from tacit.query.explain import Explanation
+from tacit.query.plan import Plan
+
+__all__ = ["Quote"]
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A plan and what it says about itself: ``str`` for people, :meth:`to_json` for programs.
+
+    Args:
+        plan: the plan.
+        explanation: what is protected, each release with its noise, the price, the errors, and the engine's statements.
+    """
+
+    plan: Plan
+    explanation: Explanation
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the account would be charged."""
+        return self.plan.guarantee
+
+    @property
+    def charge(self) -> str:
+        """The same in words."""
+        return self.explanation.charge
+
+    def to_json(self) -> str:
+        """Stable keys, exact numbers as text."""
+        return self.explanation.to_json()
+
+    def __str__(self) -> str:
+        return str(self.explanation)
+
+    def __repr__(self) -> str:
+        return f"<Quote {self.charge}>"

@@ -1,0 +1,133 @@
+"""Where tables come from, and the names and types of their columns. No row of any table is read here."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.core.errors import InputError
+from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, TIMESTAMP, SqlType, decimal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Source", "column_types", "table_name"]
+
+_FILES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".duckdb": "duckdb"}
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, a pattern of files, or a frame in memory.
+
+    Args:
+        kind: ``"parquet"``, ``"csv"``, ``"duckdb"`` or ``"frame"``.
+        path: of the file or files, for a DuckDB file ``file#table``; None for frames.
+        frame: an Arrow table; None for files.
+    """
+
+    kind: str
+    path: str | None = None
+    frame: Any = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, text: str, beside: Path | None = None) -> Source:
+        """The source that a path or pattern names; relative ones are looked for in ``beside``."""
+        kind = _FILES.get(Path(text.partition("#")[0]).suffix.lower())
+        if kind is None:
+            raise InputError("source", f"{text!r} must end in one of {', '.join(_FILES)} (.duckdb#table for a table)")
+        return cls(kind, str((beside / text) if beside is not None else Path(text)))
+
+    @classmethod
+    def of_frame(cls, frame: Any) -> Source:
+        """The source that a pandas, Polars or Arrow frame is; Arrow tables cannot change afterwards."""
+        import pyarrow as pa
+
+        if isinstance(frame, pa.Table):
+            return cls("frame", None, frame)
+        if hasattr(frame, "to_arrow"):
+            return cls("frame", None, frame.to_arrow())
+        if type(frame).__module__.partition(".")[0] == "pandas":
+            return cls("frame", None, pa.Table.from_pandas(frame, preserve_index=False))
+        raise InputError("source", f"must be a path or a pandas, Polars or Arrow frame, not {type(frame).__name__}")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files there are now, in order."""
+        if self.path is None:
+            return ()
+        place = Path(self.path.partition("#")[0])
+        if not _MAGIC.search(self.path):
+            return (place,)
+        root = Path(place.anchor) if place.is_absolute() else Path()
+        return tuple(sorted(root.glob(str(place.relative_to(root)))))
+
+    @property
+    def version(self) -> str:
+        """Changes when a file is replaced or rewritten; repeats of a question are free within one version only."""
+        if self.path is None:
+            return f"frame {id(self.frame)}"
+        marks = []
+        for file in self.files:
+            try:
+                state = file.stat()
+            except OSError:
+                continue
+            marks.append(f"{file}:{state.st_size}:{state.st_mtime_ns}:{state.st_ino}")
+        return hashlib.sha256("\n".join(marks).encode()).hexdigest()
+
+
+def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None:
+    """The columns and their types, None for types Tacit does not read; None altogether where only the engine knows."""
+    if source.kind == "frame":
+        return _types_of(source.frame.schema)
+    files = source.files
+    if not files or not files[0].is_file():
+        raise InputError(where, f"there is no file {source.path}")
+    if source.kind != "parquet":
+        return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return _types_of(pq.read_schema(files[0]))
+    except (OSError, pa.ArrowInvalid):
+        raise InputError(where, f"{files[0].name} is not a Parquet file") from None
+
+
+def table_name(source: Source) -> str:
+    """A name for the table of a single source: that of the file, as an identifier."""
+    if source.path is None:
+        return "data"
+    file, _, inside = source.path.partition("#")
+    stem = re.sub(r"[^A-Za-z0-9_]+", "_", inside or Path(file).stem).strip("_") or "data"
+    return (stem if stem[0].isalpha() or stem[0] == "_" else f"t_{stem}")[:63]
+
+
+def _types_of(schema: pa.Schema) -> dict[str, SqlType | None]:
+    return {column.name: _type_of(column.type) for column in schema}
+
+
+def _type_of(kind: pa.DataType) -> SqlType | None:
+    import pyarrow as pa
+
+    is_a = pa.types
+    if is_a.is_dictionary(kind):
+        return _type_of(kind.value_type)
+    if is_a.is_boolean(kind):
+        return BOOLEAN
+    if is_a.is_integer(kind):
+        return INTEGER
+    if is_a.is_decimal(kind):
+        return decimal(kind.scale) if 0 <= kind.scale <= MAX_SCALE else DOUBLE
+    if is_a.is_floating(kind):
+        return DOUBLE
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        return TEXT
+    if is_a.is_date(kind):
+        return DATE
+    return TIMESTAMP if is_a.is_timestamp(kind) else None

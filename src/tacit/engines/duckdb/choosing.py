@@ -1,0 +1,88 @@
+"""Which groups and values of a unit are kept, when it has more than it may: a rule that reads that unit alone.
+
+* **Public groups** are numbered 0 … G-1. A unit sees them in the order of a permutation of its own, c ↦ (b + m1·c + m2·c²) mod 2^k with
+  2^k ≥ G, m1 odd and m2 even (such a polynomial is one-to-one). b, m1 and m2 are bits of x·s, where x is the unit folded to 30
+  bits (the unit itself if it is a whole number, else the first 28 bits of md5 of its text) and s an odd number made of the key
+  secret. The first ``max_groups`` groups in that order stay. It needs shifts, products below 2^63 and AND only, so
+  it is the same on every engine, and a bit set of 2^k places per unit tells where the last kept group lies.
+* **Private groups** and **values** are ordered by md5 of (secret, unit, group or value) as canonical text.
+
+Where units are numbers of rows, x = 0 and the unit's text is empty: such a number depends on how many rows stand before it, and a
+choice that read it would make one row's removal change the choices of all others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tacit.query.types import TEXT, Kind, SqlType
+
+from tacit.engines.duckdb.casts import cast_sql
+from tacit.engines.duckdb.spelling import text
+
+__all__ = ["Chooser", "canonical_text"]
+
+_FOLD = 2**30 - 1
+_LEAST_BITS = 6
+
+
+def canonical_text(value: str, kind: SqlType) -> str:
+    """A value as text that is the same on every engine; NULL has a text of its own."""
+    shown = f"CAST({value} AS VARCHAR)" if kind.kind in (Kind.DOUBLE, Kind.NULL) else cast_sql(value, kind, TEXT)
+    # The length in front keeps neighbouring texts apart.
+    return f"coalesce(length({shown}) || ':' || {shown}, '-')"
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """The rule for one question.
+
+    Args:
+        secret: of the data set.
+        unit: the type of the unit column.
+        numbered: whether units are numbers of rows.
+    """
+
+    secret: bytes
+    unit: SqlType
+    numbered: bool
+
+    def _key(self, purpose: str) -> bytes:
+        return hashlib.blake2b(purpose.encode(), key=self.secret[:64], digest_size=16).digest()
+
+    @property
+    def multiplier(self) -> int:
+        """s: an odd number of 31 bits."""
+        return int.from_bytes(self._key("groups")[:4], "big") >> 1 | 2**30 | 1
+
+    @staticmethod
+    def bits(groups: int) -> int:
+        """k: the places of the permutation are 2^k."""
+        return max(_LEAST_BITS, (groups - 1).bit_length())
+
+    def parameters(self, unit: str) -> str:
+        """x·s for a unit: at most 61 bits."""
+        if self.numbered:
+            return "CAST(0 AS BIGINT)"
+        if self.unit.kind is Kind.INTEGER:
+            folded = f"(xor({unit}, {unit} >> 30) & {_FOLD})"
+        else:
+            folded = f"CAST('0x' || left(md5({text(self._key('units').hex())} || {canonical_text(unit, self.unit)}), 7) AS BIGINT)"
+        return f"({folded} * {self.multiplier})"
+
+    def place(self, parameters: str, code: str, groups: int) -> str:
+        """Where a group stands in a unit's order."""
+        modulus = 2 ** self.bits(groups) - 1
+        # m2 has 14 bits and c at most 15, m1 at most 46: every product stays below 2^62.
+        m1, m2 = f"(({parameters} >> 15) | 1)", f"({parameters} & 16382)"
+        return f"((({m2} * {code} + {m1}) * {code} + ({parameters} >> 7)) & {modulus})"
+
+    def digest(self, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
+        """md5 over the secret, the unit and some values."""
+        pieces = [text(self._key(purpose).hex())]
+        if not self.numbered:
+            pieces.append(canonical_text(unit, self.unit))
+        pieces += [canonical_text(value, kind) for value, kind in parts]
+        return f"md5({' || '.join(pieces)})"

@@ -1,0 +1,93 @@
+"""A locked DuckDB: it reads the declared sources and nothing else, and none of that can be changed afterwards.
+
+After opening: no file, network or Python object is reachable except the declared files, no extension can be installed or loaded,
+the configuration is locked, and memory and threads are limited. The analyst's text never comes here; the lock is for the day
+a mistake in this package lets some of it through. What it leaves open: statements run here could write to declared files, so the
+process should not be able to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tacit.core.errors import InputError
+from tacit.query.catalog import Catalog
+
+from tacit.engines.duckdb.sources import SourceLike, StoredTable, open_source
+from tacit.engines.duckdb.spelling import text
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Limits", "open_locked"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one engine may use.
+
+    Args:
+        memory: a size such as ``"4GB"``; a question that needs more fails. None for most of the machine's.
+        threads: how many cores; None for all.
+        seconds: how long one question may take; None for no limit.
+        spill: a directory for intermediate rows that exceed memory; None to keep them off disk.
+    """
+
+    memory: str | None = None
+    threads: int | None = None
+    seconds: float | None = None
+    spill: str | None = None
+
+
+def open_locked(
+    catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits
+) -> tuple[duckdb.DuckDBPyConnection, dict[str, StoredTable]]:
+    """A locked connection, and every table of the catalog as it is read there."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    try:
+        _set(connection, "autoinstall_known_extensions", "false")
+        _set(connection, "autoload_known_extensions", "false")
+        _set(connection, "python_enable_replacements", "false")
+        tables: dict[str, StoredTable] = {}
+        files: set[str] = set()
+        by_name = {name.lower(): source for name, source in sources.items()}
+        for index, table in enumerate(catalog.tables):
+            if table.name.lower() not in by_name:
+                raise InputError(f"sources.{table.name}", "is missing: every table of the catalog needs a source")
+            stored, read = open_source(connection, by_name[table.name.lower()], table, index)
+            tables[table.name.lower()] = stored
+            files |= set(read)
+        _lock(connection, sorted(files), limits)
+    except Exception:
+        connection.close()
+        raise
+    return connection, tables
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limits) -> None:
+    if limits.memory is not None:
+        _set(connection, "memory_limit", text(limits.memory))
+    if limits.threads is not None:
+        _set(connection, "threads", str(int(limits.threads)))
+    _set(connection, "temp_directory", text(limits.spill or ""))
+    # The order of rows decides nothing, and keeping it costs memory.
+    _set(connection, "preserve_insertion_order", "false")
+    _set(connection, "ieee_floating_point_ops", "true")
+    _set(connection, "allow_community_extensions", "false")
+    _set(connection, "allow_persistent_secrets", "false")
+    _set(connection, "enable_logging", "false")
+    _set(connection, "allowed_paths", f"[{', '.join(map(text, files))}]")
+    _set(connection, "enable_external_access", "false")
+    if not files and limits.spill is None:
+        # Attached databases are open already; nothing else is to be opened, and they cannot be opened again for writing.
+        _set(connection, "disabled_filesystems", "'LocalFileSystem'")
+    _set(connection, "lock_configuration", "true")
+
+
+def _set(connection: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
+    # GLOBAL: cursors start from the database's settings, not from those of the connection they are made of.
+    connection.execute(f"SET GLOBAL {name} = {value}")

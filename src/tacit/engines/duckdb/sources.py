@@ -1,0 +1,261 @@
+"""Where rows come from: files and frames, brought to the declared types so that no value can make a scan fail.
+
+Every declared column is read through a total expression: numbers that are not finite, texts that do not parse, dates outside
+the years 1 to 9999 and values too large for the declared type are NULL. CSV is read as text alone and cast by the same
+expressions as ``CAST`` in a query; a line that cannot be split into the declared columns is left out. Which files there are is
+settled when the engine is opened.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tacit.core.errors import InputError
+from tacit.query.catalog import Table
+from tacit.query.types import TEXT, Kind, SqlType
+
+from tacit.engines.duckdb.casts import cast_sql, mantissa
+from tacit.engines.duckdb.functions.times import from_microseconds, within_years
+from tacit.engines.duckdb.spelling import finite, fit_decimal, fit_integer, quoted, text
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+__all__ = ["DataSource", "SourceLike", "StoredTable", "find_files", "open_source"]
+
+#: The last, unseen column of a frame: the number of the row.
+ROW_COLUMN = "tacit row"
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
+_FLOATS = ("FLOAT", "DOUBLE")
+_TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
+_LONGEST_HEADER = 2**20
+_MAGIC = re.compile(r"[*?\[]")
+
+
+class SourceLike(Protocol):
+    """What an engine needs to know about a source; :class:`DataSource` is one."""
+
+    @property
+    def kind(self) -> str:
+        """``"parquet"``, ``"csv"``, ``"duckdb"`` or ``"frame"``."""
+
+    @property
+    def path(self) -> str | None:
+        """A file or pattern; for ``"duckdb"``, ``file#table``."""
+
+    @property
+    def frame(self) -> Any:
+        """An Arrow table, or a pandas or Polars frame."""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A file, a pattern of files, a table of a DuckDB file (``file#table``), or a frame in memory."""
+
+    kind: str
+    path: str | None = None
+    frame: Any = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A source in the engine's words.
+
+    Args:
+        index: its place in the catalog, a part of the numbers of its rows.
+        scan: what stands after FROM.
+        columns: the total expression of each declared column by lower-case name.
+        row: an expression for the number of a row, the same in every scan.
+        frame: what to register in each session, by name; None for files.
+    """
+
+    index: int
+    scan: str
+    columns: Mapping[str, str]
+    row: str
+    frame: tuple[str, pa.Table] | None = None
+
+
+def find_files(path: str) -> tuple[str, ...]:
+    """The files that a path or pattern names now, in order, absolute."""
+    found = sorted(glob.glob(path, recursive=True)) if _MAGIC.search(path) else [path]
+    files = tuple(str(Path(name).resolve()) for name in found)
+    if not files or not all(Path(name).is_file() for name in files):
+        raise InputError("source", f"there is no file {path}")
+    return files
+
+
+def open_source(
+    connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table, index: int
+) -> tuple[StoredTable, tuple[str, ...]]:
+    """A source as the engine reads it, and the files it may read afterwards. Reads names and types, no rows."""
+    match source.kind:
+        case "frame":
+            return _open_frame(connection, source.frame, table, index), ()
+        case "duckdb":
+            return _open_database(connection, source.path or "", table, index), ()
+        case "parquet" | "csv":
+            files = find_files(source.path or "")
+            names = f"[{', '.join(map(text, files))}]"
+            if source.kind == "parquet":
+                return _open_parquet(connection, names, table, index), files
+            return _open_csv(files, names, table, index), files
+        case _:
+            raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
+
+
+def _open_parquet(connection: duckdb.DuckDBPyConnection, names: str, table: Table, index: int) -> StoredTable:
+    scan = f"read_parquet({names}, union_by_name = true, file_row_number = true)"
+    # Files hold far fewer than 2^40 rows, and there are far fewer than 2^20 of them.
+    row = "(CAST(file_index AS BIGINT) * 1099511627776 + file_row_number)"
+    return StoredTable(index, scan, _columns(table, _described(connection, scan)), row)
+
+
+def _open_csv(files: tuple[str, ...], names: str, table: Table, index: int) -> StoredTable:
+    separator = "\t" if files[0].lower().endswith(".tsv") else ","
+    headers = {_header(file, separator, table.name) for file in files}
+    if len(headers) != 1:
+        raise InputError(table.name, "the files of one source must have the same header line")
+    (header,) = headers
+    columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
+    # Nothing is guessed from the data. One thread reads: where lines begin inside quotes is then never a matter of chance.
+    options = (
+        f"columns = {{{columns}}}, header = true, auto_detect = false, delim = {text(separator)}, quote = '\"', escape = '\"', "
+        "nullstr = '', new_line = '\\n', ignore_errors = true, null_padding = true, strict_mode = false, parallel = false"
+    )
+    stored = {name.lower(): (name, "VARCHAR") for name in header}
+    return StoredTable(index, f"read_csv({names}, {options})", _columns(table, stored), "(row_number() OVER ())")
+
+
+def _header(file: str, separator: str, table: str) -> tuple[str, ...]:
+    """The names in the first line of a file."""
+    try:
+        with Path(file).open("rb") as stream:
+            line = stream.readline(_LONGEST_HEADER).decode("utf-8-sig")
+        names = tuple(next(csv.reader([line.rstrip("\r\n")], delimiter=separator), ()))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise InputError(table, "cannot read the header line of a source as UTF-8 text") from None
+    if not names or "" in names or len({name.lower() for name in names}) != len(names):
+        raise InputError(table, "the first line of a CSV source must name its columns, each once")
+    return names
+
+
+def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Table, index: int) -> StoredTable:
+    file, _, name = path.partition("#")
+    (place,) = find_files(file)
+    database = f"tacit_source_{index}"
+    connection.execute(f"ATTACH {text(place)} AS {database} (READ_ONLY)")
+    scan = f"{database}.{quoted(name or table.name)}"
+    return StoredTable(index, scan, _columns(table, _described(connection, scan)), "rowid")
+
+
+def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> StoredTable:
+    rows = _as_arrow(frame, table.name)
+    import pyarrow as pa
+
+    numbered = rows.append_column(ROW_COLUMN, pa.array(range(rows.num_rows), type=pa.int64()))
+    name = f"tacit_frame_{index}"
+    connection.register(name, numbered)
+    columns = _columns(table, _described(connection, name))
+    return StoredTable(index, name, columns, quoted(ROW_COLUMN), (name, numbered))
+
+
+def _as_arrow(frame: Any, table: str) -> pa.Table:
+    import pyarrow as pa
+
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
+        frame = frame.collect()
+    if hasattr(frame, "to_arrow"):
+        return frame.to_arrow()
+    if type(frame).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    raise InputError(table, f"a source in memory is an Arrow, pandas or Polars frame, not {type(frame).__name__}")
+
+
+def _described(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tuple[str, str]]:
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+    return {str(name).lower(): (str(name), str(kind)) for name, kind, *_ in rows}
+
+
+def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    found = {}
+    for declared in table.columns:
+        if declared.name.lower() not in stored:
+            raise InputError(f"{table.name}.{declared.name}", "is not a column of the source")
+        name, kind = stored[declared.name.lower()]
+        expression = _read(quoted(name), kind.upper(), declared.type)
+        if expression is None:
+            raise InputError(f"{table.name}.{declared.name}", f"cannot read a column of type {kind} as {declared.type}")
+        found[declared.name.lower()] = expression
+    return found
+
+
+def _read(value: str, stored: str, wanted: SqlType) -> str | None:
+    """A stored column as the declared type, totally; None where there is no sensible reading."""
+    if stored == "VARCHAR" or stored.startswith("ENUM"):
+        return cast_sql(value if stored == "VARCHAR" else f"CAST({value} AS VARCHAR)", TEXT, wanted)
+    if stored == '"NULL"' or stored == "NULL":
+        return cast_sql(value, SqlType(Kind.NULL), wanted)
+    match wanted.kind:
+        case Kind.BOOLEAN:
+            return value if stored == "BOOLEAN" else f"({value} <> 0)" if stored in _WHOLE else None
+        case Kind.INTEGER | Kind.DECIMAL:
+            return _read_number(value, stored, wanted)
+        case Kind.DOUBLE:
+            numeric = stored in (*_WHOLE, *_WIDE, *_FLOATS) or _DECIMAL.match(stored)
+            return finite(value if stored == "DOUBLE" else f"CAST({value} AS DOUBLE)") if numeric else None
+        case Kind.TEXT:
+            return f"CAST({value} AS VARCHAR)" if stored in (*_WHOLE, *_WIDE, "UUID", "BOOLEAN", "DATE") else None
+        case Kind.DATE if stored == "DATE" or stored in _TIMES:
+            day = value if stored == "DATE" else f"CAST({_read_time(value, stored)} AS DATE)"
+            return within_years(day, wanted)
+        case Kind.TIMESTAMP if stored == "DATE":
+            return within_years(f"CAST({within_years(value, SqlType(Kind.DATE))} AS TIMESTAMP)", wanted)
+        case Kind.TIMESTAMP if stored in _TIMES:
+            return _read_time(value, stored)
+        case _:
+            return None
+
+
+def _read_time(value: str, stored: str) -> str:
+    """Timestamps with a zone are read as UTC."""
+    kind = SqlType(Kind.TIMESTAMP)
+    if stored == "TIMESTAMP":
+        return within_years(value, kind)
+    if stored == "TIMESTAMP WITH TIME ZONE":
+        return from_microseconds(f"CASE WHEN isfinite({value}) THEN epoch_us({value}) END")
+    return within_years(f"TRY_CAST({value} AS TIMESTAMP)", kind)
+
+
+def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
+    exact = _DECIMAL.match(stored)
+    scale = wanted.scale
+    if exact:
+        width, digits = int(exact.group(1)), int(exact.group(2))
+        if digits <= scale and width - digits <= 18 - scale:
+            return mantissa(value, scale)
+        if wanted.kind is Kind.DECIMAL:
+            return mantissa(f"TRY_CAST({value} AS DECIMAL(18,{scale}))", scale)
+        return f"TRY_CAST({value} AS BIGINT)"
+    if stored in _FLOATS:
+        number = value if stored == "DOUBLE" else f"CAST({value} AS DOUBLE)"
+        return cast_sql(finite(number), SqlType(Kind.DOUBLE), wanted)
+    if stored == "BOOLEAN":
+        return cast_sql(value, SqlType(Kind.BOOLEAN), wanted)
+    if stored not in (*_WHOLE, *_WIDE):
+        return None
+    whole = f"CAST({value} AS BIGINT)" if stored in _WHOLE else fit_integer(value)
+    return whole if wanted.kind is Kind.INTEGER else fit_decimal(f"CAST({whole} AS HUGEINT) * {10**scale}")

@@ -1,0 +1,229 @@
+"""The statements that measure: rows, bounded per unit, added up per group.
+
+One statement takes all measures that are sums (counts and totals); each DISTINCT, LEAVES and CATEGORIES has one of its own. The
+groups a unit keeps are the same in all of them, because the choice depends on the unit's rows and the secret alone.
+
+Where a unit may have more public groups than it may keep, a bit set per unit says which places of its permutation are taken; the
+place of the last group it may keep is its limit, and rows beyond the limit are left out before anything is added up. That
+groups by far fewer keys than (unit, group) pairs and sorts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tacit.core.errors import InternalError
+from tacit.query.expressions import Expression
+from tacit.query.final import FinalAggregation
+from tacit.query.measures import Measure, MeasureKind
+from tacit.query.types import INTEGER, SqlType
+
+from tacit.engines.duckdb.choosing import Chooser
+from tacit.engines.duckdb.groups import Groups, position_sql
+from tacit.engines.duckdb.partials import Partials
+from tacit.engines.duckdb.quantising import category_sql, leaf_sql
+from tacit.engines.duckdb.relations import has_row_units, relation_sql, slots_of
+from tacit.engines.duckdb.scalars import scalar_sql
+from tacit.engines.duckdb.sources import StoredTable
+
+__all__ = ["SPREAD", "Statement", "statements"]
+
+#: Measures with a statement of their own.
+SPREAD = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
+#: A word of a bit set has 2^6 places.
+_WORD_BITS = 6
+
+
+@dataclass(frozen=True)
+class Statement:
+    """SQL, and which measures its columns are.
+
+    Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place`` and ``n``.
+    """
+
+    sql: str
+    measures: tuple[int, ...]
+    is_spread: bool
+
+
+def statements(final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes) -> tuple[Statement, ...]:
+    """Everything to run for one final aggregation."""
+    writer = _writer(final, tables, secret)
+    sums = tuple(i for i, measure in enumerate(final.measures) if measure.kind not in SPREAD)
+    spread = [i for i, measure in enumerate(final.measures) if measure.kind in SPREAD]
+    first = Statement(writer.sums([final.measures[i] for i in sums]), sums, is_spread=False)
+    return (first, *(Statement(writer.spread(final.measures[i]), (i,), is_spread=True) for i in spread))
+
+
+def _writer(final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes) -> _Writer:
+    unit = final.source.unit
+    if unit is None:
+        raise InternalError("a final aggregation needs an owned source")
+    chooser = Chooser(secret, final.source.fields[unit].type, has_row_units(final.source))
+    return _Writer(final, tables, chooser, Groups(final), unit)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    final: FinalAggregation
+    tables: Mapping[str, StoredTable]
+    chooser: Chooser
+    groups: Groups
+    unit: int
+
+    @property
+    def alone(self) -> bool:
+        """Whether every row is a unit of its own: one row, one group, nothing to choose."""
+        return self.final.source.row_units
+
+    def sums(self, measures: list[Measure]) -> str:
+        """Group columns, ``units``, and one total per measure."""
+        partials = Partials(self.alone, tuple(measures))
+        totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
+        read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
+        names, listed = ", ".join(self.groups.columns), ", ".join(["count(*) AS units", *totals])
+        if self.alone:
+            return self._alone(partials.rows, read, listed)
+        rows = self._kept(partials.rows, read, pairs=False)
+        collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
+        pairs = f"SELECT u, {names}{collected} FROM {rows.name} GROUP BY u, {names}"
+        if not self.groups.is_public:
+            pairs = self._chosen(pairs)
+        return f"{rows.text} SELECT {names}, {listed} FROM ({partials.levels(names, pairs)}) GROUP BY {names}"
+
+    def spread(self, measure: Measure) -> str:
+        """Group columns, ``place`` (0 for DISTINCT, else the leaf or category), and ``n``."""
+        value, kind = self._value(measure)
+        read = slots_of([measure.argument, measure.where])
+        names = ", ".join(self.groups.columns)
+        if self.alone:
+            place, count = ("0", "count(DISTINCT x)") if measure.kind is MeasureKind.DISTINCT else ("x", "count(*)")
+            rows = self._rows({"x": value}, read)
+            by = names if place == "0" else f"{names}, x"
+            return f"SELECT {names}, {place} AS place, {count} AS n FROM ({rows}) WHERE x IS NOT NULL GROUP BY {by}"
+        rows = self._kept({"x": value}, read, pairs=True)
+        source = f"(SELECT * FROM {rows.name} WHERE x IS NOT NULL)"
+        if measure.kind is MeasureKind.DISTINCT:
+            return f"{rows.text} {self._distinct(source, kind, measure.rows)}"
+        return f"{rows.text} {self._counted(source, measure.rows)}"
+
+    def _value(self, measure: Measure) -> tuple[str, SqlType]:
+        """What a spread measure looks at in a row, NULL where the row does not count."""
+        argument = measure.argument
+        if argument is None:
+            raise InternalError("a spread measure needs a value")
+        if measure.kind is MeasureKind.LEAVES:
+            return leaf_sql(measure), INTEGER
+        value = scalar_sql(argument)
+        if measure.kind is MeasureKind.CATEGORIES:
+            return category_sql(measure, position_sql(value, measure.categories, argument.type)), INTEGER
+        return category_sql(measure, value), argument.type
+
+    def _alone(self, columns: Mapping[str, str], read: frozenset[int], listed: str) -> str:
+        """Row units are grouped by the keys as they are, and groups outside the public list dropped afterwards."""
+        if not self.groups.is_public or not self.final.keys:
+            names = ", ".join(self.groups.columns)
+            return f"SELECT {names}, {listed} FROM ({self._rows(columns, read)}) GROUP BY {names}"
+        keys = {f"k{i}": scalar_sql(key.expression) for i, key in enumerate(self.final.keys)}
+        below = self._below(read, (key.expression for key in self.final.keys), unit=False)
+        rows = ", ".join(f"{sql} AS {name}" for name, sql in {**keys, **columns}.items())
+        grouped = f"SELECT {', '.join(keys)}, {listed} FROM (SELECT {rows} FROM ({below})) GROUP BY {', '.join(keys)}"
+        coded = f"SELECT {self.groups.code(list(keys))} AS g, * EXCLUDE ({', '.join(keys)}) FROM ({grouped})"
+        return f"SELECT * FROM ({coded}) WHERE g IS NOT NULL"
+
+    def _below(self, read: frozenset[int], keys: Iterable[Expression], *, unit: bool) -> str:
+        slots = read | slots_of(keys) | (frozenset((self.unit,)) if unit else frozenset())
+        return relation_sql(self.final.source, slots, self.tables)
+
+    def _rows(self, columns: Mapping[str, str], read: frozenset[int]) -> str:
+        """Rows in a group that counts, with unit, group and columns."""
+        unit = {} if self.alone else {"u": f"c{self.unit}"}
+        listed = {**unit, **self.groups.expressions(), **columns}
+        below = self._below(read, (key.expression for key in self.final.keys), unit=not self.alone)
+        rows = f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in listed.items())} FROM ({below})"
+        return f"SELECT * FROM ({rows}) WHERE g IS NOT NULL" if self.groups.is_public and self.final.keys else rows
+
+    def _kept(self, columns: Mapping[str, str], read: frozenset[int], *, pairs: bool) -> _Named:
+        """Rows in the groups their unit keeps; private groups are chosen here if ``pairs`` says so, else by the caller."""
+        rows, most = self._rows(columns, read), self.final.max_groups
+        if not self.groups.is_public:
+            return self._kept_private(rows) if pairs else _Named(f"WITH r AS ({rows})", "r")
+        if self.groups.count <= most:
+            return _Named(f"WITH r AS ({rows})", "r")
+        place = self.chooser.place("h", "g", self.groups.count)
+        placed = (
+            f"SELECT * EXCLUDE (h), {place} AS p FROM (SELECT *, {self.chooser.parameters('u')} AS h FROM ({rows}))"
+        )
+        parts = {
+            "p AS MATERIALIZED": placed,
+            "taken AS NOT MATERIALIZED": _taken(self.chooser.bits(self.groups.count)),
+            "limits AS NOT MATERIALIZED": _limits(most),
+            "r AS NOT MATERIALIZED": "SELECT p.* FROM p LEFT JOIN limits ON p.u = limits.u WHERE limits.t IS NULL OR p.p <= limits.t",
+        }
+        return _Named("WITH " + ", ".join(f"{name} ({sql})" for name, sql in parts.items()), "r")
+
+    def _kept_private(self, rows: str) -> _Named:
+        names = self.groups.columns
+        chosen = self._chosen(f"SELECT DISTINCT u, {', '.join(names)} FROM q")
+        match = " AND ".join(["q.u = j.u", *(f"q.{name} IS NOT DISTINCT FROM j.{name}" for name in names)])
+        kept = f"SELECT q.* FROM q JOIN ({chosen}) AS j ON {match}"
+        return _Named(f"WITH q AS MATERIALIZED ({rows}), r AS ({kept})", "r")
+
+    def _chosen(self, pairs: str) -> str:
+        """At most ``max_groups`` of each unit's pairs (unit, private group)."""
+        names = self.groups.columns
+        digest = self.chooser.digest("groups", "u", list(zip(names, self.groups.types, strict=True)))
+        order = f"row_number() OVER (PARTITION BY u ORDER BY {digest}, {', '.join(names)})"
+        return f"SELECT * FROM ({pairs}) QUALIFY {order} <= {self.final.max_groups}"
+
+    def _distinct(self, source: str, kind: SqlType, most: int) -> str:
+        names = ", ".join(self.groups.columns)
+        values = f"SELECT DISTINCT u, {names}, x FROM {source}"
+        order = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {self.chooser.digest('values', 'u', [('x', kind)])}, x)"
+        kept = f"SELECT * FROM ({values}) QUALIFY {order} <= {most}"
+        return f"SELECT {names}, 0 AS place, count(DISTINCT x) AS n FROM ({kept}) GROUP BY {names}"
+
+    def _counted(self, source: str, most: int) -> str:
+        """Counts per place, of at most ``most`` values of a unit in a group; units with no more than that need no choice."""
+        names = ", ".join(self.groups.columns)
+        per_place = f"SELECT u, {names}, x, count(*) AS n FROM {source} GROUP BY u, {names}, x"
+        totals = f"SELECT *, sum(n) OVER (PARTITION BY u, {names}) AS total FROM ({per_place})"
+        digest = self.chooser.digest("values", "u", [("x", INTEGER), ("j", INTEGER)])
+        order = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x, j)"
+        single = f"SELECT u, {names}, x, unnest(range(1, n + 1)) AS j FROM t WHERE total > {most}"
+        many = f"SELECT {names}, x, 1 AS n FROM ({single}) QUALIFY {order} <= {most}"
+        few = f"SELECT {names}, x, n FROM t WHERE total <= {most}"
+        both = f"{few} UNION ALL {many}"
+        return (
+            f"SELECT {names}, x AS place, CAST(sum(n) AS BIGINT) AS n FROM "
+            f"(WITH t AS MATERIALIZED ({totals}) {both}) GROUP BY {names}, x"
+        )
+
+
+@dataclass(frozen=True)
+class _Named:
+    """WITH clauses, and the name of the last of them."""
+
+    text: str
+    name: str
+
+
+def _taken(bits: int) -> str:
+    """The places a unit's groups have, as words m of 64 bits, with how many lie in a word (n) and up to its end (c)."""
+    if bits <= _WORD_BITS:
+        return "SELECT u, 0 AS w, m, bit_count(m) AS n, n AS c FROM (SELECT u, bit_or(1::UBIGINT << p::UBIGINT) AS m FROM p GROUP BY u)"
+    words = "SELECT u, p >> 6 AS w, bit_or(1::UBIGINT << (p & 63)::UBIGINT) AS m FROM p GROUP BY u, p >> 6"
+    return f"SELECT u, w, m, bit_count(m) AS n, sum(bit_count(m)) OVER (PARTITION BY u ORDER BY w) AS c FROM ({words})"
+
+
+def _limits(most: int) -> str:
+    """For units with at least ``most`` groups: the place of the last that is kept.
+
+    Its word is where the running count of taken places reaches ``most``; inside, bisection finds the k-th bit that is set.
+    """
+    found = f"SELECT u, w, m, {most} - (c - n) AS k, 0 AS b FROM taken WHERE c >= {most} AND c - n < {most}"
+    for step in (32, 16, 8, 4, 2, 1):
+        below = f"bit_count(m & ((1::UBIGINT << (b + {step})::UBIGINT) - 1))"
+        found = f"SELECT u, w, m, k, b + CASE WHEN {below} < k THEN {step} ELSE 0 END AS b FROM ({found})"
+    return f"SELECT u, w * 64 + b AS t FROM ({found})"

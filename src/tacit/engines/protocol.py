@@ -1,0 +1,82 @@
+"""What every engine does: exact integer measurements of an owned relation, and nothing else.
+
+An engine promises, for one final aggregation:
+
+* rows of the relation and values of expressions as :mod:`tacit.query` defines them (no row can fail);
+* every unit bounded as ``semantics.md`` section 3 says, by a rule that reads that unit's rows alone;
+* integers that depend on the multiset of rows only: not on their order, on threads, or on memory;
+* no words about data: any failure is an :class:`~tacit.core.errors.EngineError` that carries an id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.query.final import FinalAggregation
+from tacit.query.types import Value
+
+__all__ = ["Engine", "Measurements", "Work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One question for an engine.
+
+    Args:
+        final: what to measure.
+        key_secret: decides, with a unit's own rows, which of its groups and values are kept. It belongs to the data set and stays
+            the same, so that equal questions keep equal rows. Privacy does not rest on its secrecy.
+        timeout: seconds after which the work is interrupted; None for the engine's own limit.
+    """
+
+    final: FinalAggregation
+    key_secret: bytes
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurements:
+    """Exact integers, before noise. They never leave ``engines/`` and ``curator/``.
+
+    Args:
+        keys: group keys: all public ones in product order (the last key varies fastest), or those present in the data, sorted.
+        raw_units: for each key, how many units count in it after bounding; int64.
+        raw: one array of integers per measure, int64 or Python's own where 64 bits might not do: one number per key, or for
+            LEAVES and CATEGORIES one row of ``width`` numbers per key.
+    """
+
+    keys: tuple[tuple[Value | None, ...], ...]
+    raw_units: NDArray[np.int64]
+    raw: tuple[NDArray[Any], ...]
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A database that can be measured."""
+
+    def check(self, final: FinalAggregation) -> None:
+        """Refuse what this engine cannot compute exactly; reads no data and costs nothing.
+
+        Raises:
+            Refusal: naming what to write instead.
+        """
+
+    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
+        """The statements that would run, for people; reads no data."""
+
+    def measure(self, work: Work) -> Measurements:
+        """Read the data.
+
+        Raises:
+            EngineError: for any failure, with an id and no other word.
+        """
+
+    def interrupt(self) -> None:
+        """Stop whatever is being measured; its callers get an EngineError."""
+
+    def close(self) -> None:
+        """Give everything back."""

@@ -1,0 +1,136 @@
+"""An answer in its forms: Arrow, Polars, pandas, intervals at any confidence, text, HTML, charts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from support.bits import SeededBits
+from support.toy_engine import ToyEngine
+from tacit.core.errors import InputError
+from tacit.curator.accounts import open_account
+from tacit.curator.answer import Desk
+from tacit.curator.config import PopulationModel
+from tacit.curator.curator import Curator
+from tacit.curator.result import Answer
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.types import DATE, INTEGER, TEXT, decimal
+
+DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
+CATALOG = Catalog(
+    (
+        Table(
+            "visits",
+            (
+                Column("patient", INTEGER),
+                Column("ward", TEXT, categories=("<b>a</b>", "b")),
+                Column("cost", decimal(2), bounds=(Fraction(0), Fraction(100))),
+                Column("day", DATE, bounds=DAYS),
+            ),
+            population="patients",
+            unit="patient",
+        ),
+    ),
+    (Population("patients"),),
+)
+SQL = (
+    "SELECT ward, COUNT(*) AS n, SUM(cost) AS s, AVG(cost) AS m, MEDIAN(day) AS d, COUNT(*) > 100 AS many "
+    "FROM visits GROUP BY ward"
+)
+
+
+@pytest.fixture
+def answer(seeded: SeededBits) -> Answer:
+    rows: list[dict[str, Any]] = [
+        {
+            "patient": i,
+            "ward": "<b>a</b>" if i % 3 else "b",
+            "cost": Fraction(i % 101),
+            "day": DAYS[0] + dt.timedelta(days=i % 366),
+        }
+        for i in range(600)
+    ]
+    account = open_account("patients", PopulationModel(epsilon="10"))
+    desk = Desk(CATALOG, ToyEngine({"visits": rows}), {"patients": account}, lambda: "1", b"secret")
+    return Curator("clinic", desk).sql(SQL, epsilon="2")
+
+
+def test_arrow_has_the_types_of_the_columns(answer: Answer) -> None:
+    table = answer.to_arrow()
+    kinds = [pa.string(), pa.int64(), pa.decimal128(18, 2), pa.float64(), pa.date32(), pa.bool_()]
+    assert table.schema.types == kinds
+    assert table.column_names == ["ward", "n", "s", "m", "d", "many"]
+    assert table["ward"].to_pylist() == ["<b>a</b>", "b"]
+    assert table["many"].to_pylist() == [True, True]
+    assert all(isinstance(value, Decimal) for value in table["s"].to_pylist())
+    assert len(answer) == 2
+
+
+def test_polars_and_pandas(answer: Answer) -> None:
+    assert answer.to_polars()["n"].to_list() == answer.to_arrow()["n"].to_pylist()
+    assert list(answer.to_pandas()["m"]) == answer.to_arrow()["m"].to_pylist()
+
+
+def test_intervals_contain_the_values_and_grow_with_confidence(answer: Answer) -> None:
+    wide, narrow = answer.intervals("0.999"), answer.intervals("0.5")
+    names = ["ward"] + [f"{c}{end}" for c in "nsmd" for end in ("", "_low", "_high")] + ["many"]
+    assert wide.column_names == names
+    for name in "nsmd":
+        columns = [table[f"{name}{end}"].to_pylist() for table in (wide, narrow) for end in ("_low", "", "_high")]
+        for outer_low, value, outer_high, low, again, high in zip(*columns, strict=True):
+            assert outer_low <= low <= value == again <= high <= outer_high
+    assert wide["n_high"].to_pylist() != narrow["n_high"].to_pylist()
+
+
+@pytest.mark.parametrize("confidence", ["0", "1", "1.5", 1 - 1e-13])
+def test_impossible_confidence_is_refused(answer: Answer, confidence: Any) -> None:
+    with pytest.raises(InputError, match="confidence"):
+        answer.intervals(confidence)
+
+
+def test_text_says_plus_minus_charge_and_what_is_left_out(answer: Answer) -> None:
+    text = str(answer)
+    assert "±" in text
+    assert "Charged epsilon 2 to patients" in text
+    assert "clipping" in text
+    assert "95% intervals" in text
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=160)
+    console.print(answer)
+    # The spread is dim, the value is not.
+    assert "\x1b[2m ± " in console.file.getvalue()  # type: ignore[attr-defined]
+    assert repr(answer).startswith("<Answer 2 rows: ward, n, s, m, d, many; Charged")
+
+
+def test_html_is_escaped(answer: Answer) -> None:
+    page = answer._repr_html_()
+    assert "&lt;b&gt;a&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert page.count("<td") == page.count("</td>") == 12
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "html", "json"])
+def test_plots_are_saved(answer: Answer, tmp_path: Path, ending: str) -> None:
+    target = tmp_path / f"chart.{ending}"
+    answer.plot("n", path=target)
+    assert target.stat().st_size > 500
+
+
+def test_plots_show_one_column_or_all(answer: Answer) -> None:
+    one = answer.plot("m", confidence="0.9").to_dict()
+    assert one["title"] == "90% intervals"
+    records = next(iter(one["datasets"].values())) if "datasets" in one else one["data"]["values"]
+    assert [record["group"] for record in records] == ["<b>a</b>, True", "b, True"]
+    assert all(record["low"] <= record["value"] <= record["high"] for record in records)
+    assert len(answer.plot().to_dict()["hconcat"]) == 4
+    with pytest.raises(InputError, match="must be one of n, s, m, d"):
+        answer.plot("ward")
+    with pytest.raises(InputError, match="svg"):
+        answer.plot("n", path="chart.pdf")

@@ -1,0 +1,260 @@
+"""The main path on a toy engine: what is charged and when, what is free, what passes through and what stays opaque."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from support.toy_engine import ToyEngine
+from tacit.core.errors import BudgetError, EngineError, InputError, InternalError, QueryError
+from tacit.curator.accounts import open_account
+from tacit.curator.answer import Desk
+from tacit.curator.config import PopulationModel
+from tacit.curator.curator import Curator
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.types import INTEGER, TEXT, decimal
+
+CATALOG = Catalog(
+    (
+        Table(
+            "visits",
+            (
+                Column("patient", INTEGER),
+                Column("ward", TEXT, categories=("a", "b", "c")),
+                Column("cost", decimal(2), bounds=(Fraction(0), Fraction(100))),
+                Column("street", TEXT),
+            ),
+            population="patients",
+            unit="patient",
+        ),
+    ),
+    (Population("patients"),),
+)
+ROWS: list[dict[str, Any]] = [
+    {"patient": i, "ward": "abc"[i % 3], "cost": Fraction(i % 101), "street": f"street {i % 2}"} for i in range(300)
+]
+COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+
+
+def make(**budget: Any) -> tuple[Curator, ToyEngine]:
+    engine = ToyEngine({"visits": ROWS})
+    account = open_account("patients", PopulationModel(**(budget or {"epsilon": "4"})))
+    return Curator("clinic", Desk(CATALOG, engine, {"patients": account}, lambda: "1", b"secret")), engine
+
+
+def spent(curator: Curator) -> list[Fraction]:
+    return [amount.amount for amount in curator.budget().spent]
+
+
+def test_a_question_is_charged_what_was_typed() -> None:
+    curator, engine = make()
+    answer = curator.sql(COUNT, epsilon="0.5")
+    assert [row[0] for row in answer.finished.values] == ["a", "b", "c"]
+    assert spent(curator) == [Fraction(1, 2)]
+    assert answer.charge.text == "Charged epsilon 0.5 to patients"
+    assert answer.charge.committed
+    assert curator.history() == (answer.charge,)
+    assert engine.measured == 1
+
+
+def test_explain_is_free_and_reads_no_data() -> None:
+    curator, engine = make()
+    quote = curator.explain(COUNT, epsilon="0.5")
+    assert repr(quote.guarantee) == "PureDP(0.5)"
+    assert "laplace" in str(quote).lower()
+    assert json.loads(quote.to_json())["population"] == "patients"
+    assert (spent(curator), engine.measured, curator.history()) == ([0], 0, ())
+    assert curator.budget(quote).questions == 8
+
+
+def test_a_repeat_is_the_same_answer_for_nothing_at_any_confidence() -> None:
+    curator, engine = make()
+    first = curator.sql(COUNT, epsilon="0.5")
+    again = curator.sql("select WARD, count(*) as n from visits group by 1", epsilon="0.50", confidence="0.99")
+    assert again.finished.values == first.finished.values
+    assert again.charge.amounts == ()
+    assert "charged nothing" in again.charge.text
+    assert (spent(curator), engine.measured, len(curator.history())) == ([Fraction(1, 2)], 1, 1)
+    assert curator.sql(COUNT, epsilon="0.6").charge.amounts != ()
+
+
+def test_other_post_processing_of_the_same_release_is_a_repeat_too() -> None:
+    curator, engine = make()
+    first = dict(curator.sql(COUNT, epsilon="0.5").finished.values)
+    top = curator.sql(COUNT + " ORDER BY n DESC LIMIT 1", epsilon="0.5")
+    assert [row[1] for row in top.finished.values] == [max(first.values())]  # type: ignore[type-var]
+    doubled = curator.sql("SELECT ward AS w, 2 * COUNT(*) AS d FROM visits GROUP BY ward", epsilon="0.5")
+    assert dict(doubled.finished.values) == {ward: 2 * n for ward, n in first.items()}  # type: ignore[operator]
+    assert (spent(curator), engine.measured) == ([Fraction(1, 2)], 1)
+
+
+def test_a_new_version_of_the_data_is_a_new_question_on_the_same_account() -> None:
+    curator, engine = make()
+    state = ["1"]
+    object.__setattr__(curator._desk, "version", lambda: state[0])
+    curator.sql(COUNT, epsilon="0.5")
+    state[0] = "2"
+    curator.sql(COUNT, epsilon="0.5")
+    assert (spent(curator), engine.measured) == ([1], 2)
+
+
+def test_a_charge_that_does_not_fit_changes_nothing_and_reads_nothing() -> None:
+    curator, engine = make(epsilon="1")
+    curator.sql(COUNT, epsilon="0.75")
+    with pytest.raises(BudgetError, match=r"patients: .*epsilon needs 0.5 and has 0.25 of 1 left"):
+        curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.5")
+    assert (spent(curator), engine.measured) == ([Fraction(3, 4)], 1)
+    curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.25")
+
+
+def test_refusals_and_bad_requests_cost_nothing() -> None:
+    curator, engine = make()
+    with pytest.raises(QueryError) as refusal:
+        curator.sql("SELECT patient FROM visits", epsilon="1")
+    assert str(refusal.value)
+    with pytest.raises(InputError, match="epsilon"):
+        curator.sql(COUNT)
+    with pytest.raises(QueryError, match="delta"):
+        curator.sql("SELECT street, COUNT(*) AS n FROM visits GROUP BY street", epsilon="1")
+    assert (spent(curator), engine.measured) == ([0], 0)
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"), [(EngineError("row 17 of Ann"), EngineError), (ValueError("Ann Smith, 1980"), InternalError)]
+)
+def test_a_failure_after_the_reservation_is_opaque_and_stays_charged(
+    failure: Exception, kind: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    curator, engine = make()
+    engine.fail = failure
+    with caplog.at_level(logging.ERROR, "tacit.operator"), pytest.raises(kind) as caught:
+        curator.sql(COUNT, epsilon="0.5")
+    assert "Ann" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert spent(curator) == [Fraction(1, 2)]
+    assert [entry.committed for entry in curator.history()] == [False]
+    mark = str(caught.value).split()[-1]
+    assert mark in caplog.text
+    assert "Ann" in caplog.text
+    engine.fail = None
+    assert len(curator.sql(COUNT, epsilon="0.5")) == 3
+    assert spent(curator) == [1]
+
+
+def test_an_answer_holds_nothing_raw() -> None:
+    """Neither the engine nor any exact integer can be reached from an answer."""
+    curator, _ = make()
+    answer = curator.sql("SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward", epsilon="0.5")
+    seen: set[int] = set()
+    stack: list[Any] = [answer]
+    while stack:
+        here = stack.pop()
+        if id(here) in seen or isinstance(here, (str, bytes, int, float, type)):
+            continue
+        seen.add(id(here))
+        assert type(here).__name__ not in ("ToyEngine", "Measurements", "Desk", "MemoryAccount")
+        if isinstance(here, dict):
+            stack += [*here, *here.values()]
+        elif isinstance(here, (list, tuple, set, frozenset)):
+            stack += here
+        else:
+            stack += vars(here).values() if hasattr(here, "__dict__") else []
+            stack += [getattr(here, name) for name in getattr(type(here), "__slots__", ()) if hasattr(here, name)]
+    assert answer != curator.sql("SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward", epsilon="0.5")
+
+
+def test_equal_questions_at_once_are_charged_once() -> None:
+    curator, engine = make()
+    gate = threading.Barrier(8)
+    measure = engine.measure
+
+    def slowly(work: Any) -> Any:
+        # Long enough that every thread would be inside, were they not waiting for the first.
+        time.sleep(0.2)
+        return measure(work)
+
+    engine.measure = slowly  # type: ignore[method-assign]
+
+    def ask(_: int) -> Any:
+        gate.wait()
+        return curator.sql(COUNT, epsilon="0.5").finished.values
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(8)))
+    assert all(values == answers[0] for values in answers)
+    assert (spent(curator), engine.measured) == ([Fraction(1, 2)], 1)
+
+
+def test_different_questions_at_once_never_exceed_the_cap() -> None:
+    curator, engine = make(epsilon="1")
+
+    def ask(number: int) -> bool:
+        try:
+            curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE cost > {number}", epsilon="0.1")
+        except BudgetError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(ask, range(30))) == 10
+    assert (spent(curator), engine.measured, len(curator.history())) == ([1], 10, 10)
+
+
+@pytest.mark.parametrize(
+    ("budget", "asked", "charged"),
+    [
+        ({"accounting": "zcdp", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "0.1"}, {"rho": Fraction(1, 200)}),
+        ({"accounting": "zcdp", "rho": "0.1"}, {"rho": "0.01"}, {"rho": Fraction(1, 100)}),
+        ({"accounting": "approx", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "0.1"}, {"epsilon": Fraction(1, 10)}),
+        ({"accounting": "gdp", "mu": "1"}, {"mu": "0.1"}, {"mu squared": Fraction(1, 100)}),
+    ],
+)
+def test_other_kinds_of_account(budget: dict[str, str], asked: dict[str, str], charged: dict[str, Fraction]) -> None:
+    curator, _ = make(**budget)
+    answer = curator.sql(COUNT, **asked)  # type: ignore[arg-type]
+    assert charged.items() <= {amount.currency: amount.amount for amount in answer.charge.amounts}.items()
+
+
+def test_private_groups_are_paid_from_the_budgets_own_delta() -> None:
+    curator, _ = make(accounting="zcdp", epsilon="4", delta="1e-6")
+    answer = curator.sql("SELECT street, COUNT(*) AS n FROM visits GROUP BY street", epsilon="0.5")
+    amounts = {amount.currency: amount.amount for amount in answer.charge.amounts}
+    assert amounts == {"rho": Fraction(1, 8), "delta": Fraction("1e-6") / 2 / 100}
+    assert {row[0] for row in answer.finished.values} <= {"street 0", "street 1"}
+
+
+def test_accuracy_instead_of_a_price() -> None:
+    curator, _ = make()
+    answer = curator.sql(COUNT, within=10, confidence="0.9")
+    table = answer.intervals()
+    widths = [h.as_py() - n.as_py() for h, n in zip(table["n_high"], table["n"], strict=True)]
+    assert max(widths) <= 10
+
+
+def test_tables_tell_public_things_only() -> None:
+    curator, engine = make()
+    (table,) = curator.tables()
+    assert "ward TEXT, one of a, b, c" in str(table)
+    assert "cost DECIMAL(18,2), from 0 to 100" in str(table)
+    assert "patient INTEGER, the unit" in str(table)
+    assert engine.measured == 0
+    with pytest.raises(InputError, match="patients"):
+        curator.budget(population="staff")
+
+
+def test_close_and_words_about_the_budget() -> None:
+    curator, engine = make()
+    with curator:
+        curator.sql(COUNT, epsilon="0.5")
+        assert str(curator.budget()) == "patients: epsilon: 0.5 of 4 spent, 3.5 left"
+        assert str(curator.budget(curator.explain(COUNT, epsilon="1"))).endswith("3 more such questions fit")
+    assert engine.closed
+    assert repr(curator) == "<Curator clinic: visits>"

@@ -1,0 +1,66 @@
+"""DuckDB's integers equal those of the slow engine, for every order of rows and every number of threads."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engines import clinic, slow_engine
+
+from tacit.engines import Engine, Measurements, Work
+from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.duckdb.relations import has_row_units
+from tacit.query.resolve import resolve
+
+SECRET = b"an owner's secret"
+
+
+def engine(data: dict[str, list[tuple[object, ...]]], threads: int = 2) -> DuckDBEngine:
+    frames = {name: DataSource("frame", None, frame) for name, frame in clinic.arrow(data).items()}
+    return DuckDBEngine(clinic.CATALOG, frames, Limits(threads=threads))
+
+
+def plain(found: Measurements) -> tuple[list[object], list[int], list[list[object]]]:
+    return [*found.keys], found.raw_units.tolist(), [array.tolist() for array in found.raw]
+
+
+@pytest.mark.parametrize(("seed", "people", "rows"), [(0, 3, 0), (1, 1, 12), (2, 6, 60), (3, 40, 120)])
+def test_equals_the_slow_engine(seed: int, people: int, rows: int) -> None:
+    data = clinic.random_rows(seed, people, rows)
+    tables = clinic.canonical(data)
+    with engine(data) as fast:
+        assert isinstance(fast, Engine)
+        for sql in clinic.QUESTIONS:
+            final = resolve(sql, clinic.CATALOG).final
+            want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
+            assert plain(fast.measure(Work(final, SECRET))) == want, sql
+
+
+def test_order_of_rows_and_threads_change_nothing() -> None:
+    data = clinic.random_rows(7, 30, 150)
+    first = None
+    for threads, seed in ((1, 0), (2, 1), (4, 2)):
+        shuffled = {name: random.Random(seed).sample(rows, len(rows)) for name, rows in data.items()}
+        with engine(shuffled, threads) as fast:
+            found = [plain(fast.measure(Work(resolve(sql, clinic.CATALOG).final, SECRET))) for sql in clinic.QUESTIONS]
+        first = first or found
+        for sql, old, new in zip(clinic.QUESTIONS, first, found, strict=True):
+            assert old == new, sql
+
+
+def test_another_secret_keeps_other_groups() -> None:
+    data = clinic.random_rows(3, 40, 200)
+    final = resolve("SELECT team, COUNT(*) FROM members GROUP BY team", clinic.CATALOG).final
+    with engine(data) as fast:
+        counts = {plain(fast.measure(Work(final, secret)))[1].__repr__() for secret in (b"a", b"b", b"c")}
+        assert len(counts) == 3
+        assert plain(fast.measure(Work(final, b"a"))) == plain(fast.measure(Work(final, b"a")))
+
+
+def test_every_question_is_measured_without_rows() -> None:
+    with engine(clinic.random_rows(0, 0, 0)) as fast:
+        for sql in clinic.QUESTIONS:
+            final = resolve(sql, clinic.CATALOG).final
+            found = fast.measure(Work(final, SECRET))
+            assert all(not array.any() for array in found.raw), sql
+            assert len(found.keys) == (final.group_count if final.public_keys or not final.keys else 0), sql
