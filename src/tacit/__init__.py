@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     from tacit.core.relations import is_neighbour as is_neighbour
     from tacit.core.relations import l1_distance as l1_distance
     from tacit.curator.curator import Curator as Curator
-    from tacit.curator.opening import open_curator as open  # noqa: A004
+    from tacit.curator.opening import open_curator as open  # noqa: A004, F401
     from tacit.curator.result import Answer as Answer
     from tacit.mechanisms import planning as planning
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries

@@ -58,7 +58,7 @@ def _scan(node: a.Scan, tables: Tables) -> list[Row]:
     names, stored = tables[node.table.lower()]
     found = []
     for number, row in enumerate(stored):
-        cells = {name: value for name, value in zip(names, row, strict=True)}
+        cells = dict(zip(names, row, strict=True))
         shown = tuple(cells[name.lower()] for name in node.columns)
         if node.unit is None:
             found.append(shown)
@@ -87,12 +87,17 @@ def _units(node: a.Scan, cells: Mapping[str, Value | None], tables: Tables) -> l
 
 def _join(node: a.Join, tables: Tables) -> list[Row]:
     left, right = rows_of(node.left, tables), rows_of(node.right, tables)
-    pairs = [(i, j) for i, l in enumerate(left) for j, r in enumerate(right) if evaluate(node.condition, l + r) is True]
+    pairs = [
+        (i, j)
+        for i, one in enumerate(left)
+        for j, two in enumerate(right)
+        if evaluate(node.condition, one + two) is True
+    ]
     found = [left[i] + right[j] for i, j in pairs]
     nothing = {"left": (None,) * len(node.left.fields), "right": (None,) * len(node.right.fields)}
     if node.kind in (a.JoinKind.LEFT, a.JoinKind.FULL):
         matched = {i for i, _ in pairs}
-        found += [l + nothing["right"] for i, l in enumerate(left) if i not in matched]
+        found += [row + nothing["right"] for i, row in enumerate(left) if i not in matched]
     if node.kind in (a.JoinKind.RIGHT, a.JoinKind.FULL):
         matched = {j for _, j in pairs}
         found += [nothing["left"] + r for j, r in enumerate(right) if j not in matched]

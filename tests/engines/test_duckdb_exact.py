@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from engines import clinic, slow_engine
 
+from engines import clinic, slow_engine
 from tacit.engines import Engine, Measurements, Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.relations import has_row_units

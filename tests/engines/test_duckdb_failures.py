@@ -54,8 +54,11 @@ def fails(made: DuckDBEngine, work: Work, caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
         made.measure(work)
     error = caught.value
-    assert error.opaque and len(str(error)) == 32 and int(str(error), 16) >= 0
-    assert error.__cause__ is None and error.__context__ is None
+    assert error.opaque
+    assert len(str(error)) == 32
+    assert int(str(error), 16) >= 0
+    assert error.__cause__ is None
+    assert error.__context__ is None
     assert {record.name for record in caplog.records} == {"tacit.operator"}
     assert str(error) in caplog.text
     assert made.measure(Work(EASY, b"k")).raw[0].tolist() == [50_000]
@@ -132,7 +135,8 @@ def test_progress_is_told() -> None:
         with pytest.raises(EngineError):
             made.measure(Work(HARD, b"k", timeout=1.2), progress=told.append)
         assert time.monotonic() - begun < 30
-    assert told and all(0 <= percent <= 100 for percent in told)
+    assert told
+    assert all(0 <= percent <= 100 for percent in told)
 
 
 def test_what_cannot_be_exact_is_refused_before_data_is_read() -> None:

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import duckdb
 import pytest
-from engines.edges import EDGES, ref, storage_table, stored
 
+from engines.edges import EDGES, ref, storage_table, stored
 from tacit.engines.duckdb.functions import LOWERINGS
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.query.domains import Domain, Range

@@ -100,7 +100,7 @@ def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[DuckDBEngin
 
 
 def test_escapes_fail(engine: DuckDBEngine, folder: Path) -> None:
-    secret_frame = pa.table({"secret": [42]})
+    secret_frame = pa.table({"secret": [42]})  # noqa: F841 - duckdb itself finds it by its name
     assert duckdb.sql("SELECT * FROM secret_frame").fetchall() == [(42,)]
     before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
     came_through = []
@@ -129,7 +129,7 @@ def test_the_settings_that_lock(engine: DuckDBEngine) -> None:
              "autoinstall_known_extensions", "allow_community_extensions", "temp_directory")  # fmt: skip
     rows = engine._connection.cursor().execute("SELECT name, value FROM duckdb_settings()").fetchall()
     values = {name: value for name, value in rows if name in names}
-    assert values == {name: "false" for name in names} | {"lock_configuration": "true", "temp_directory": ""}
+    assert values == dict.fromkeys(names, "false") | {"lock_configuration": "true", "temp_directory": ""}
 
 
 def test_the_unlocked_database_would_let_them_through(folder: Path) -> None:

@@ -163,7 +163,7 @@ def test_declarations_that_do_not_fit_the_source_name_the_column() -> None:
         return Catalog((Table("t", columns, population="p", unit="row"),), (Population("p"),))
 
     rows = pa.table({"x": [1.5], "y": [[1]]})
-    with pytest.raises(InputError, match="t.missing"):
+    with pytest.raises(InputError, match=r"t\.missing"):
         DuckDBEngine(declared(Column("missing", INTEGER)), {"t": DataSource("frame", None, rows)})
     with pytest.raises(InputError, match=r"t\.x: cannot read a column of type DOUBLE as TEXT"):
         DuckDBEngine(declared(Column("x", TEXT)), {"t": DataSource("frame", None, rows)})

@@ -9,10 +9,10 @@ from fractions import Fraction
 import duckdb
 import pyarrow as pa
 import pytest
-from engines.edges import ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engines.edges import ref
 from tacit.engines import Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.quantising import quantised_sql

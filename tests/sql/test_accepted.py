@@ -120,6 +120,8 @@ def test_a_person_with_one_row_counts_once() -> None:
         ("CASE WHEN cost > 1 THEN ward ELSE 'other' END", 4),
         ("cost > 100", 2),
         ("ward || '!'", 3),
+        ("coalesce(ward, 'none')", 4),
+        ("ward IS NULL", 2),
         ("doctor", None),
         ("points", None),
         ("cost", None),

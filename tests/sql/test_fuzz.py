@@ -184,8 +184,8 @@ def _survives(sql: str) -> bool:
 
 def test_queries_of_a_grammar() -> None:
     grammar = Grammar(20261116)
-    outcomes = [_survives(grammar.query()) for _ in range(2_500)]
-    assert 300 < sum(outcomes) < 2_200, "a fuzzer that only meets refusals tests little"
+    outcomes = [_survives(grammar.query()) for _ in range(900)]
+    assert 200 < sum(outcomes) < 800, "a fuzzer that only meets refusals tests little"
 
 
 _CORPUS = [*ACCEPTED, *(sql for _, sql in REFUSED if len(sql) < 500)]

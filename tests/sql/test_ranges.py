@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -148,6 +149,58 @@ def test_public_values_miss_no_key(tree: Expression, rows: list[tuple[Any, ...]]
         for row in rows:
             value = evaluate(tree, row)
             assert value is None or value in found
+
+
+def _samples(column: Reference) -> list[Any]:
+    """A few values of a column: its ends, some between, and NULL where it may be."""
+    if column.values is not None:
+        return [*column.values, None]
+    ends = column.range.ends
+    if ends is None:
+        found: list[Any] = [2**63 - 1, -(2**63), 5, None] if column.type == INTEGER else [1e308, -1e-300, 0.5, None]
+        return found
+    step = column.step or Fraction(1, 8)
+    first, last = math.ceil(ends[0] / step), math.floor(ends[1] / step)
+    places = sorted({first, first + 1, (first + last) // 2, max(first, min(last, 0)), last - 1, last})
+    values = [from_ordinal(place * step, column.type) for place in places]
+    return [*values, None] if column.nullable else values
+
+
+_ARGUMENTS: list[Expression] = [
+    *_COLUMNS,
+    literal(-7, INTEGER),
+    literal(3, INTEGER),
+    literal(Fraction(-5, 2), decimal(1)),
+    literal("a", TEXT),
+    literal("month", TEXT),
+]
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_what_is_presumed_of_every_function_of_columns_and_constants(name: str) -> None:
+    samples = [_samples(column) for column in _COLUMNS]
+    rows = [tuple(values[(i * (k + 1) + k) % len(values)] for k, values in enumerate(samples)) for i in range(12)]
+    choices = itertools.chain.from_iterable(itertools.product(_ARGUMENTS, repeat=count) for count in (1, 2, 3))
+    resolved = 0
+    for args in itertools.islice(choices, 0, 2_000):
+        try:
+            tree = call(name, *args)
+        except Refusal:
+            continue
+        resolved += 1
+        for row in rows:
+            _check(tree, row)
+    assert resolved or name in (
+        "clamp",
+        "substring",
+        "lpad",
+        "rpad",
+        "split_part",
+        "date_diff",
+        "replace",
+        "left",
+        "right",
+    )
 
 
 def test_the_check_would_see_a_wrong_range() -> None:

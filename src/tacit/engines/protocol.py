@@ -28,8 +28,8 @@ class Work:
 
     Args:
         final: what to measure.
-        key_secret: decides, with a unit's own rows, which of its groups and values are kept. It belongs to the data set and stays
-            the same, so that equal questions keep equal rows. Privacy does not rest on its secrecy.
+        key_secret: decides, with a unit's own rows, which of its groups and values are kept. It belongs to the data
+            set and stays the same, so that equal questions keep equal rows. Privacy does not rest on its secrecy.
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
     """
 
@@ -43,10 +43,11 @@ class Measurements:
     """Exact integers, before noise. They never leave ``engines/`` and ``curator/``.
 
     Args:
-        keys: group keys: all public ones in product order (the last key varies fastest), or those present in the data, sorted.
+        keys: group keys: all public ones in product order (the last key varies fastest), or those present in the
+            data, sorted.
         raw_units: for each key, how many units count in it after bounding; int64.
-        raw: one array of integers per measure, int64 or Python's own where 64 bits might not do: one number per key, or for
-            LEAVES and CATEGORIES one row of ``width`` numbers per key.
+        raw: one array of integers per measure, int64 or Python's own where 64 bits might not do: one number per key,
+            or for LEAVES and CATEGORIES one row of ``width`` numbers per key.
     """
 
     keys: tuple[tuple[Value | None, ...], ...]

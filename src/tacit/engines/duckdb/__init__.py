@@ -1,8 +1,8 @@
 """DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in memory.
 
-``engine`` runs; ``connection`` locks; ``sources`` reads files totally; ``relations``, ``aggregates``, ``windows``, ``scalars``,
-``casts`` and ``functions`` turn the algebra into SQL; ``statements``, ``partials``, ``groups``, ``choosing`` and ``quantising``
-bound units and add up; ``results`` reads the integers back.
+``engine`` runs; ``connection`` locks; ``sources`` reads files totally; ``relations``, ``aggregates``, ``windows``,
+``scalars``, ``casts`` and ``functions`` turn the algebra into SQL; ``statements``, ``partials``, ``groups``,
+``choosing`` and ``quantising`` bound units and add up; ``results`` reads the integers back.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """Exact aggregates inside one unit's group: functions of the multiset of values, whatever the order and the threads.
 
-Whole and decimal numbers are summed as integers. Doubles are collected, sorted, and added up from the smallest to the largest,
-one after the other; a parallel sum would depend on how rows were dealt to threads. Variances take the mean first and then
-the squared distances, in the same order.
+Whole and decimal numbers are summed as integers. Doubles are collected, sorted, and added up from the smallest to the
+largest, one after the other; a parallel sum would depend on how rows were dealt to threads. Variances take the mean
+first and then the squared distances, in the same order.
 """
 
 from __future__ import annotations
 
-from tacit.query.algebra import UnitAggregate, UnitCall
-from tacit.query.types import DOUBLE, Kind, SqlType
-
 from tacit.engines.duckdb.casts import cast_sql
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.engines.duckdb.spelling import column, constant, finite, fit_decimal, fit_integer
+from tacit.query.algebra import UnitAggregate, UnitCall
+from tacit.query.types import DOUBLE, Kind, SqlType
 
 __all__ = ["SPREADS", "aggregate_sql", "call_sql", "is_listed", "plain_call"]
 

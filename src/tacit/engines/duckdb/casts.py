@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tacit.query.types import BOOLEAN, Kind, SqlType
-
 from tacit.engines.duckdb.spelling import finite, fit_decimal, let, storage
+from tacit.query.types import BOOLEAN, Kind, SqlType
 
 __all__ = ["EXACT_DOUBLES", "cast_sql", "huge", "mantissa", "rounded_quotient"]
 
@@ -122,7 +121,7 @@ def _to_text(value: str, source: SqlType) -> str:
 
 
 def _decimal_text(value: str, scale: int) -> str:
-    digits = f"lpad(CAST(abs({value}) AS VARCHAR), greatest({scale + 1}, CAST(length(CAST(abs({value}) AS VARCHAR)) AS INTEGER)), '0')"
+    digits = f"lpad(CAST(abs({value}) AS VARCHAR), greatest({scale + 1}, CAST(length(CAST(abs({value}) AS VARCHAR)) AS INTEGER)), '0')"  # noqa: E501
     sign = f"CASE WHEN {value} < 0 THEN '-' ELSE '' END"
     return f"({sign} || left({digits}, -{scale}) || '.' || right({digits}, {scale}))"
 

@@ -1,14 +1,15 @@
 """Which groups and values of a unit are kept, when it has more than it may: a rule that reads that unit alone.
 
-* **Public groups** are numbered 0 … G-1. A unit sees them in the order of a permutation of its own, c ↦ (b + m1·c + m2·c²) mod 2^k with
-  2^k ≥ G, m1 odd and m2 even (such a polynomial is one-to-one). b, m1 and m2 are bits of x·s, where x is the unit folded to 30
-  bits (the unit itself if it is a whole number, else the first 28 bits of md5 of its text) and s an odd number made of the key
-  secret. The first ``max_groups`` groups in that order stay. It needs shifts, products below 2^63 and AND only, so
-  it is the same on every engine, and a bit set of 2^k places per unit tells where the last kept group lies.
+* **Public groups** are numbered 0 … G-1. A unit sees them in the order of a permutation of its own, c ↦ (b + m1·c +
+  m2·c²) mod 2^k with 2^k ≥ G, m1 odd and m2 even (such a polynomial is one-to-one). b, m1 and m2 are bits of x·s,
+  where x is the unit folded to 30 bits (the unit itself if it is a whole number, else the first 28 bits of md5 of its
+  text) and s an odd number made of the key secret. The first ``max_groups`` groups in that order stay. It needs
+  shifts, products below 2^63 and AND only, so it is the same on every engine, and a bit set of 2^k places per unit
+  tells where the last kept group lies.
 * **Private groups** and **values** are ordered by md5 of (secret, unit, group or value) as canonical text.
 
-Where units are numbers of rows, x = 0 and the unit's text is empty: such a number depends on how many rows stand before it, and a
-choice that read it would make one row's removal change the choices of all others.
+Where units are numbers of rows, x = 0 and the unit's text is empty: such a number depends on how many rows stand
+before it, and a choice that read it would make one row's removal change the choices of all others.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tacit.query.types import TEXT, Kind, SqlType
-
 from tacit.engines.duckdb.casts import cast_sql
 from tacit.engines.duckdb.spelling import text
+from tacit.query.types import TEXT, Kind, SqlType
 
 __all__ = ["Chooser", "canonical_text"]
 
@@ -69,7 +69,7 @@ class Chooser:
         if self.unit.kind is Kind.INTEGER:
             folded = f"(xor({unit}, {unit} >> 30) & {_FOLD})"
         else:
-            folded = f"CAST('0x' || left(md5({text(self._key('units').hex())} || {canonical_text(unit, self.unit)}), 7) AS BIGINT)"
+            folded = f"CAST('0x' || left(md5({text(self._key('units').hex())} || {canonical_text(unit, self.unit)}), 7) AS BIGINT)"  # noqa: E501
         return f"({folded} * {self.multiplier})"
 
     def place(self, parameters: str, code: str, groups: int) -> str:

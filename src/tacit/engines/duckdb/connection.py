@@ -1,9 +1,9 @@
 """A locked DuckDB: it reads the declared sources and nothing else, and none of that can be changed afterwards.
 
-After opening: no file, network or Python object is reachable except the declared files, no extension can be installed or loaded,
-the configuration is locked, and memory and threads are limited. The analyst's text never comes here; the lock is for the day
-a mistake in this package lets some of it through. What it leaves open: statements run here could write to declared files, so the
-process should not be able to.
+After opening: no file, network or Python object is reachable except the declared files, no extension can be installed
+or loaded, the configuration is locked, and memory and threads are limited. The analyst's text never comes here; the
+lock is for the day a mistake in this package lets some of it through. What it leaves open: statements run here could
+write to declared files, so the process should not be able to.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tacit.core.errors import InputError
-from tacit.query.catalog import Catalog
-
 from tacit.engines.duckdb.sources import SourceLike, StoredTable, open_source
 from tacit.engines.duckdb.spelling import text
+from tacit.query.catalog import Catalog
 
 if TYPE_CHECKING:
     import duckdb
@@ -83,7 +82,8 @@ def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limit
     _set(connection, "allowed_paths", f"[{', '.join(map(text, files))}]")
     _set(connection, "enable_external_access", "false")
     if not files and limits.spill is None:
-        # Attached databases are open already; nothing else is to be opened, and they cannot be opened again for writing.
+        # Attached databases are open already; nothing else is to be opened, and they cannot be opened again for
+        # writing.
         _set(connection, "disabled_filesystems", "'LocalFileSystem'")
     _set(connection, "lock_configuration", "true")
 

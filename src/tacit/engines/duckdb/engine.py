@@ -1,7 +1,7 @@
 """The DuckDB engine: one locked database, one cursor per question, exact integers back.
 
-Any failure (memory, time, a damaged file, a mistake of ours) becomes an EngineError that carries an id; DuckDB's own words can
-quote data and go to the logger ``tacit.operator`` alone.
+Any failure (memory, time, a damaged file, a mistake of ours) becomes an EngineError that carries an id; DuckDB's own
+words can quote data and go to the logger ``tacit.operator`` alone.
 """
 
 from __future__ import annotations
@@ -14,10 +14,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tacit.core.errors import EngineError, TacitError
-from tacit.query.algebra import Relation, Scan, UnitWindow, sources
-from tacit.query.catalog import Catalog
-from tacit.query.final import FinalAggregation
-
 from tacit.engines.duckdb.connection import Limits, open_locked
 from tacit.engines.duckdb.partials import check_width
 from tacit.engines.duckdb.results import read_measurements
@@ -25,6 +21,9 @@ from tacit.engines.duckdb.sources import SourceLike
 from tacit.engines.duckdb.statements import statements
 from tacit.engines.duckdb.windows import check_window
 from tacit.engines.protocol import Measurements, Work
+from tacit.query.algebra import Relation, Scan, UnitWindow, sources
+from tacit.query.catalog import Catalog
+from tacit.query.final import FinalAggregation
 
 if TYPE_CHECKING:
     import duckdb

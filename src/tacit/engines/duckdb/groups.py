@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tacit.query.final import FinalAggregation
-from tacit.query.types import SqlType, Value
-
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.engines.duckdb.spelling import constant
+from tacit.query.final import FinalAggregation
+from tacit.query.types import SqlType, Value
 
 __all__ = ["Groups", "position_sql"]
 

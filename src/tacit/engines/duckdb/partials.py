@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tacit.core.errors import InternalError
+from tacit.engines.duckdb.quantising import clamped, counts_sql, quantised_sql
 from tacit.query.measures import Measure, MeasureKind
 from tacit.query.refusal import Refusal
-
-from tacit.engines.duckdb.quantising import clamped, counts_sql, quantised_sql
 
 __all__ = ["MOST_ROWS", "Partials", "check_width", "fits_64_bits"]
 
@@ -60,10 +58,10 @@ class Partials:
         return f"coalesce(sum({clamped(self._share(measure), *measure.clamp)}), 0)"
 
     def levels(self, keep: str, pairs: str) -> str:
-        """The last level over ``pairs``, which selects the collected columns; ``keep`` are the columns carried along."""
+        """The last level over ``pairs``, which selects the collected columns; ``keep`` are columns carried along."""
         for columns in (self.centred, self.shares):
             if columns:
-                pairs = f"SELECT {', '.join([keep, *self.collected, *_carried(self.centred, columns), *_listed(columns)])} FROM ({pairs})"
+                pairs = f"SELECT {', '.join([keep, *self.collected, *_carried(self.centred, columns), *_listed(columns)])} FROM ({pairs})"  # noqa: E501
         return pairs
 
     def _row_total(self, measure: Measure) -> str:

@@ -1,9 +1,10 @@
 """How values become integers: clamp, then q(x) = floor(x / step + 1/2), exactly.
 
-Whole numbers, decimals and times are integers already and are divided as integers. A DOUBLE is divided by the step and rounded by
-``floor(y + 1/2)``, whose one wrong answer below 2^51 (y = 1/2 - 2^-54) is taken back. For a step that is a power of two
-the division is exact and so is q; for a decimal step it is the quotient of doubles that is rounded, which is the same on
-every engine with IEEE arithmetic and may differ from the exact quotient by one step where that lies within an ulp of a tie.
+Whole numbers, decimals and times are integers already and are divided as integers. A DOUBLE is divided by the step
+and rounded by ``floor(y + 1/2)``, whose one wrong answer below 2^51 (y = 1/2 - 2^-54) is taken back. For a step that
+is a power of two the division is exact and so is q; for a decimal step it is the quotient of doubles that is rounded,
+which is the same on every engine with IEEE arithmetic and may differ from the exact quotient by one step where that
+lies within an ulp of a tie.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tacit.core.errors import InternalError
-from tacit.query.measures import Measure
-from tacit.query.types import DATE, Kind
-
 from tacit.engines.duckdb.casts import huge
 from tacit.engines.duckdb.functions.times import days, microseconds
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.engines.duckdb.spelling import let
+from tacit.query.measures import Measure
+from tacit.query.types import DATE, Kind
 
 __all__ = ["category_sql", "clamped", "counts_sql", "leaf_sql", "quantised_sql", "whole_type"]
 
@@ -103,7 +103,7 @@ def _double_steps(value: str, measure: Measure) -> str:
     def inside(v: str) -> str:
         # The last comparison is false for an infinity that the division made of a large value only if that value is
         # NULL or not a number, which a finite x cannot give; it keeps the clamp total by itself.
-        return f"CASE WHEN {v} <= {ends[0]} THEN {ends[0]} WHEN {v} < {ends[1]} THEN {v} WHEN {v} >= {ends[1]} THEN {ends[1]} END"
+        return f"CASE WHEN {v} <= {ends[0]} THEN {ends[0]} WHEN {v} < {ends[1]} THEN {v} WHEN {v} >= {ends[1]} THEN {ends[1]} END"  # noqa: E501
 
     y = let(moved, inside)
     kind = whole_type(largest)
@@ -114,7 +114,7 @@ def _double_steps(value: str, measure: Measure) -> str:
     if measure.low >= 0:
         # Adding the double below one half is right for every y from 0 on.
         return f"CAST(floor({y} + {_BELOW_HALF}::DOUBLE) AS {kind})"
-    return f"CAST({let(y, lambda v: f'floor({v} + 0.5::DOUBLE) - CAST({v} = {_BELOW_HALF}::DOUBLE AS INTEGER)')} AS {kind})"
+    return f"CAST({let(y, lambda v: f'floor({v} + 0.5::DOUBLE) - CAST({v} = {_BELOW_HALF}::DOUBLE AS INTEGER)')} AS {kind})"  # noqa: E501
 
 
 def _is_power_of_two(number: int) -> bool:

@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from tacit.core.errors import InternalError
+from tacit.engines.duckdb.aggregates import aggregate_sql
+from tacit.engines.duckdb.scalars import scalar_sql
+from tacit.engines.duckdb.sources import StoredTable
+from tacit.engines.duckdb.spelling import column, constant
+from tacit.engines.duckdb.windows import window_sql
 from tacit.query.algebra import (
     Constants,
     Filter,
@@ -23,12 +28,6 @@ from tacit.query.algebra import (
 )
 from tacit.query.catalog import ROW
 from tacit.query.expressions import Expression, references
-
-from tacit.engines.duckdb.aggregates import aggregate_sql
-from tacit.engines.duckdb.scalars import scalar_sql
-from tacit.engines.duckdb.sources import StoredTable
-from tacit.engines.duckdb.spelling import column, constant
-from tacit.engines.duckdb.windows import window_sql
 
 __all__ = ["Slots", "has_row_units", "relation_sql", "slots_of"]
 
@@ -107,7 +106,7 @@ def _scan(node: Scan, needed: Slots, tables: Mapping[str, StoredTable]) -> str:
         inner.append(f"{stored.row} * {_TABLES} + {stored.index} AS {column(node.unit)}")
         columns[node.unit] = f"t.{column(node.unit)}"
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {_listed(columns)} FROM (SELECT {', '.join(inner) or '1 AS nothing'} FROM {stored.scan}) AS t{joins}{where}"
+    return f"SELECT {_listed(columns)} FROM (SELECT {', '.join(inner) or '1 AS nothing'} FROM {stored.scan}) AS t{joins}{where}"  # noqa: E501
 
 
 def _path(node: Scan, inner: list[str], tables: Mapping[str, StoredTable]) -> tuple[str, str]:
@@ -155,7 +154,7 @@ def _join(node: Join, needed: Slots, tables: Mapping[str, StoredTable]) -> str:
         for side, part in zip((node.left, node.right), _split(read, left, right), strict=True)
     ]
     kind = node.kind.value.upper()
-    return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {kind} JOIN ({sides[1]}) AS r ON {scalar_sql(node.condition, name)}"
+    return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {kind} JOIN ({sides[1]}) AS r ON {scalar_sql(node.condition, name)}"  # noqa: E501
 
 
 def _mark(node: Mark, needed: Slots, tables: Mapping[str, StoredTable]) -> str:

@@ -1,4 +1,4 @@
-"""Rows of the statements as measurements: every public group, zeros where there was none; private groups in the order of their keys."""
+"""Rows of the statements as measurements: every public group, or the private ones in the order of their keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
-from tacit.query.final import FinalAggregation
-from tacit.query.measures import Measure, MeasureKind
-from tacit.query.types import Kind, SqlType, Value, sort_key
-
 from tacit.engines.duckdb.groups import Groups
 from tacit.engines.duckdb.partials import fits_64_bits
 from tacit.engines.duckdb.statements import SPREAD, Statement
 from tacit.engines.protocol import Measurements
+from tacit.query.final import FinalAggregation
+from tacit.query.measures import Measure, MeasureKind
+from tacit.query.types import Kind, SqlType, Value, sort_key
 
 __all__ = ["read_measurements"]
 

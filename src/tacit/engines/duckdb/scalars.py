@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tacit.core.errors import InternalError
-from tacit.query.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
-
 from tacit.engines.duckdb.casts import cast_sql
 from tacit.engines.duckdb.functions import LOWERINGS
 from tacit.engines.duckdb.spelling import column, constant
+from tacit.query.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
 
 __all__ = ["scalar_sql"]
 

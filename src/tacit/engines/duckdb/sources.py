@@ -1,9 +1,9 @@
 """Where rows come from: files and frames, brought to the declared types so that no value can make a scan fail.
 
-Every declared column is read through a total expression: numbers that are not finite, texts that do not parse, dates outside
-the years 1 to 9999 and values too large for the declared type are NULL. CSV is read as text alone and cast by the same
-expressions as ``CAST`` in a query; a line that cannot be split into the declared columns is left out. Which files there are is
-settled when the engine is opened.
+Every declared column is read through a total expression: numbers that are not finite, texts that do not parse, dates
+outside the years 1 to 9999 and values too large for the declared type are NULL. CSV is read as text alone and cast by
+the same expressions as ``CAST`` in a query; a line that cannot be split into the declared columns is left out. Which
+files there are is settled when the engine is opened.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.errors import InputError
-from tacit.query.catalog import Table
-from tacit.query.types import TEXT, Kind, SqlType
-
 from tacit.engines.duckdb.casts import cast_sql, mantissa
 from tacit.engines.duckdb.functions.times import from_microseconds, within_years
 from tacit.engines.duckdb.spelling import finite, fit_decimal, fit_integer, quoted, text
+from tacit.query.catalog import Table
+from tacit.query.types import TEXT, Kind, SqlType
 
 if TYPE_CHECKING:
     import duckdb
@@ -127,10 +126,11 @@ def _open_csv(files: tuple[str, ...], names: str, table: Table, index: int) -> S
         raise InputError(table.name, "the files of one source must have the same header line")
     (header,) = headers
     columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
-    # Nothing is guessed from the data. One thread reads: where lines begin inside quotes is then never a matter of chance.
+    # Nothing is guessed from the data. One thread reads: where lines begin inside quotes is then never a matter of
+    # chance.
     options = (
-        f"columns = {{{columns}}}, header = true, auto_detect = false, delim = {text(separator)}, quote = '\"', escape = '\"', "
-        "nullstr = '', new_line = '\\n', ignore_errors = true, null_padding = true, strict_mode = false, parallel = false"
+        f"columns = {{{columns}}}, header = true, auto_detect = false, delim = {text(separator)}, quote = '\"', escape = '\"', "  # noqa: E501
+        "nullstr = '', new_line = '\\n', ignore_errors = true, null_padding = true, strict_mode = false, parallel = false"  # noqa: E501
     )
     stored = {name.lower(): (name, "VARCHAR") for name in header}
     return StoredTable(index, f"read_csv({names}, {options})", _columns(table, stored), "(row_number() OVER ())")

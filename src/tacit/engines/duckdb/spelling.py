@@ -1,7 +1,8 @@
 """How names, types, constants and repeated values are written in DuckDB's SQL.
 
-Values live in these columns: BOOLEAN, BIGINT for INTEGER, BIGINT for DECIMAL (the number without its point), DOUBLE, VARCHAR, DATE,
-TIMESTAMP. Holding decimals as integers makes their arithmetic ours: overflow is a comparison, not an error.
+Values live in these columns: BOOLEAN, BIGINT for INTEGER, BIGINT for DECIMAL (the number without its point), DOUBLE,
+VARCHAR, DATE, TIMESTAMP. Holding decimals as integers makes their arithmetic ours: overflow is a comparison, not an
+error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ __all__ = ["DECIMAL_LIMIT", "column", "constant", "finite", "fit_decimal", "fit_
 
 #: Sizes of decimals, without their point, stay below this.
 DECIMAL_LIMIT = 10**18
-#: Longer texts are named once instead of being written twice, so that nested functions do not double the statement each time.
+#  Longer texts are named once instead of being written twice, so that nested functions do not double the statement
+# each time.
 _SHORT = 120
 
 _STORAGE = {

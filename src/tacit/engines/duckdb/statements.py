@@ -1,11 +1,12 @@
 """The statements that measure: rows, bounded per unit, added up per group.
 
-One statement takes all measures that are sums (counts and totals); each DISTINCT, LEAVES and CATEGORIES has one of its own. The
-groups a unit keeps are the same in all of them, because the choice depends on the unit's rows and the secret alone.
+One statement takes all measures that are sums (counts and totals); each DISTINCT, LEAVES and CATEGORIES has one of
+its own. The groups a unit keeps are the same in all of them, because the choice depends on the unit's rows and the
+secret alone.
 
-Where a unit may have more public groups than it may keep, a bit set per unit says which places of its permutation are taken; the
-place of the last group it may keep is its limit, and rows beyond the limit are left out before anything is added up. That
-groups by far fewer keys than (unit, group) pairs and sorts nothing.
+Where a unit may have more public groups than it may keep, a bit set per unit says which places of its permutation are
+taken; the place of the last group it may keep is its limit, and rows beyond the limit are left out before anything is
+added up. That groups by far fewer keys than (unit, group) pairs and sorts nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tacit.core.errors import InternalError
-from tacit.query.expressions import Expression
-from tacit.query.final import FinalAggregation
-from tacit.query.measures import Measure, MeasureKind
-from tacit.query.types import INTEGER, SqlType
-
 from tacit.engines.duckdb.choosing import Chooser
 from tacit.engines.duckdb.groups import Groups, position_sql
 from tacit.engines.duckdb.partials import Partials
@@ -26,6 +22,10 @@ from tacit.engines.duckdb.quantising import category_sql, leaf_sql
 from tacit.engines.duckdb.relations import has_row_units, relation_sql, slots_of
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.engines.duckdb.sources import StoredTable
+from tacit.query.expressions import Expression
+from tacit.query.final import FinalAggregation
+from tacit.query.measures import Measure, MeasureKind
+from tacit.query.types import INTEGER, SqlType
 
 __all__ = ["SPREAD", "Statement", "statements"]
 
@@ -33,13 +33,17 @@ __all__ = ["SPREAD", "Statement", "statements"]
 SPREAD = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
 #: A word of a bit set has 2^6 places.
 _WORD_BITS = 6
+#: A unit in all groups takes at least half of the places, 32 of the first word; many units fill half of that.
+_SETTLED_BY_ONE_WORD = 16
+_SAME = "p.u = limits.u"
 
 
 @dataclass(frozen=True)
 class Statement:
     """SQL, and which measures its columns are.
 
-    Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place`` and ``n``.
+    Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place``
+    and ``n``.
     """
 
     sql: str
@@ -99,9 +103,9 @@ class _Writer:
         names = ", ".join(self.groups.columns)
         if self.alone:
             place, count = ("0", "count(DISTINCT x)") if measure.kind is MeasureKind.DISTINCT else ("x", "count(*)")
-            rows = self._rows({"x": value}, read)
+            source = self._rows({"x": value}, read)
             by = names if place == "0" else f"{names}, x"
-            return f"SELECT {names}, {place} AS place, {count} AS n FROM ({rows}) WHERE x IS NOT NULL GROUP BY {by}"
+            return f"SELECT {names}, {place} AS place, {count} AS n FROM ({source}) WHERE x IS NOT NULL GROUP BY {by}"
         rows = self._kept({"x": value}, read, pairs=True)
         source = f"(SELECT * FROM {rows.name} WHERE x IS NOT NULL)"
         if measure.kind is MeasureKind.DISTINCT:
@@ -145,21 +149,18 @@ class _Writer:
         return f"SELECT * FROM ({rows}) WHERE g IS NOT NULL" if self.groups.is_public and self.final.keys else rows
 
     def _kept(self, columns: Mapping[str, str], read: frozenset[int], *, pairs: bool) -> _Named:
-        """Rows in the groups their unit keeps; private groups are chosen here if ``pairs`` says so, else by the caller."""
+        """Rows in the groups their unit keeps; private groups are chosen here with ``pairs``, else by the caller."""
         rows, most = self._rows(columns, read), self.final.max_groups
         if not self.groups.is_public:
             return self._kept_private(rows) if pairs else _Named(f"WITH r AS ({rows})", "r")
         if self.groups.count <= most:
             return _Named(f"WITH r AS ({rows})", "r")
-        place = self.chooser.place("h", "g", self.groups.count)
-        placed = (
-            f"SELECT * EXCLUDE (h), {place} AS p FROM (SELECT *, {self.chooser.parameters('u')} AS h FROM ({rows}))"
-        )
+        place = f"CAST({self.chooser.place('h', 'g', self.groups.count)} AS SMALLINT)"
+        named = ", ".join(["u", "CAST(g AS SMALLINT) AS g", *columns, f"{place} AS p"])
         parts = {
-            "p AS MATERIALIZED": placed,
-            "taken AS NOT MATERIALIZED": _taken(self.chooser.bits(self.groups.count)),
-            "limits AS NOT MATERIALIZED": _limits(most),
-            "r AS NOT MATERIALIZED": "SELECT p.* FROM p LEFT JOIN limits ON p.u = limits.u WHERE limits.t IS NULL OR p.p <= limits.t",
+            "p AS MATERIALIZED": f"SELECT {named} FROM (SELECT *, {self.chooser.parameters('u')} AS h FROM ({rows}))",
+            **_limits(self.chooser.bits(self.groups.count), most),
+            "r AS NOT MATERIALIZED": f"SELECT p.* FROM p LEFT JOIN limits ON {_SAME} WHERE limits.t IS NULL OR p.p <= limits.t",  # noqa: E501
         }
         return _Named("WITH " + ", ".join(f"{name} ({sql})" for name, sql in parts.items()), "r")
 
@@ -180,12 +181,12 @@ class _Writer:
     def _distinct(self, source: str, kind: SqlType, most: int) -> str:
         names = ", ".join(self.groups.columns)
         values = f"SELECT DISTINCT u, {names}, x FROM {source}"
-        order = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {self.chooser.digest('values', 'u', [('x', kind)])}, x)"
+        order = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {self.chooser.digest('values', 'u', [('x', kind)])}, x)"  # noqa: E501
         kept = f"SELECT * FROM ({values}) QUALIFY {order} <= {most}"
         return f"SELECT {names}, 0 AS place, count(DISTINCT x) AS n FROM ({kept}) GROUP BY {names}"
 
     def _counted(self, source: str, most: int) -> str:
-        """Counts per place, of at most ``most`` values of a unit in a group; units with no more than that need no choice."""
+        """Counts per place, of at most ``most`` values of a unit in a group; units with no more need no choice."""
         names = ", ".join(self.groups.columns)
         per_place = f"SELECT u, {names}, x, count(*) AS n FROM {source} GROUP BY u, {names}, x"
         totals = f"SELECT *, sum(n) OVER (PARTITION BY u, {names}) AS total FROM ({per_place})"
@@ -209,20 +210,37 @@ class _Named:
     name: str
 
 
-def _taken(bits: int) -> str:
-    """The places a unit's groups have, as words m of 64 bits, with how many lie in a word (n) and up to its end (c)."""
+def _limits(bits: int, most: int) -> dict[str, str]:
+    """WITH clauses that end in ``limits``: for units of ``most`` groups or more, the place t of the last one kept.
+
+    With more than one word of places, the first word alone is looked at first; it settles units that fill it, which are
+    those with many rows, and only the others' rows are counted in full.
+    """
     if bits <= _WORD_BITS:
-        return "SELECT u, 0 AS w, m, bit_count(m) AS n, n AS c FROM (SELECT u, bit_or(1::UBIGINT << p::UBIGINT) AS m FROM p GROUP BY u)"
-    words = "SELECT u, p >> 6 AS w, bit_or(1::UBIGINT << (p & 63)::UBIGINT) AS m FROM p GROUP BY u, p >> 6"
+        return {"limits AS NOT MATERIALIZED": _kth_place(_one_word("p"), most)}
+    if most > _SETTLED_BY_ONE_WORD:
+        return {"limits AS NOT MATERIALIZED": _kth_place(_words("p"), most)}
+    return {
+        "settled AS MATERIALIZED": _kth_place(_one_word("p WHERE p < 64"), most),
+        "others AS NOT MATERIALIZED": "SELECT p.u, p.p FROM p ANTI JOIN settled ON p.u = settled.u",
+        "limits AS NOT MATERIALIZED": f"SELECT * FROM settled UNION ALL {_kth_place(_words('others'), most)}",
+    }
+
+
+def _one_word(rows: str) -> str:
+    """The places below 64 that a unit's groups take, as a bit set m, and how many (n; up to the end of the word, c)."""
+    return f"SELECT u, 0 AS w, m, bit_count(m) AS n, n AS c FROM (SELECT u, bit_or(1::UBIGINT << p::UBIGINT) AS m FROM {rows} GROUP BY u)"  # noqa: E501
+
+
+def _words(rows: str) -> str:
+    """The same in as many words w as there are places."""
+    words = f"SELECT u, p >> 6 AS w, bit_or(1::UBIGINT << (p & 63)::UBIGINT) AS m FROM {rows} GROUP BY u, p >> 6"
     return f"SELECT u, w, m, bit_count(m) AS n, sum(bit_count(m)) OVER (PARTITION BY u ORDER BY w) AS c FROM ({words})"
 
 
-def _limits(most: int) -> str:
-    """For units with at least ``most`` groups: the place of the last that is kept.
-
-    Its word is where the running count of taken places reaches ``most``; inside, bisection finds the k-th bit that is set.
-    """
-    found = f"SELECT u, w, m, {most} - (c - n) AS k, 0 AS b FROM taken WHERE c >= {most} AND c - n < {most}"
+def _kth_place(taken: str, most: int) -> str:
+    """Where the running count of taken places reaches ``most``: bisection finds the k-th bit set in that word."""
+    found = f"SELECT u, w, m, {most} - (c - n) AS k, 0 AS b FROM ({taken}) WHERE c >= {most} AND c - n < {most}"
     for step in (32, 16, 8, 4, 2, 1):
         below = f"bit_count(m & ((1::UBIGINT << (b + {step})::UBIGINT) - 1))"
         found = f"SELECT u, w, m, k, b + CASE WHEN {below} < k THEN {step} ELSE 0 END AS b FROM ({found})"

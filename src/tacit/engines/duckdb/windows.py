@@ -1,18 +1,17 @@
 """Windows over one unit's rows.
 
-The order of a window is completed by all columns of the source, so that rows which still tie are equal and it does not matter
-which comes first. Sums of doubles over a whole partition are computed as an aggregate and joined back; a running one cannot be
-made independent of DuckDB's own partitioning and is refused before any data is read.
+The order of a window is completed by all columns of the source, so that rows which still tie are equal and it does
+not matter which comes first. Sums of doubles over a whole partition are computed as an aggregate and joined back; a
+running one cannot be made independent of DuckDB's own partitioning and is refused before any data is read.
 """
 
 from __future__ import annotations
 
-from tacit.query.algebra import Field, SortKey, UnitAggregate, UnitCall, UnitWindow, WindowCall, WindowFrame
-from tacit.query.refusal import Refusal
-
 from tacit.engines.duckdb.aggregates import aggregate_sql, is_listed, plain_call
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.engines.duckdb.spelling import column
+from tacit.query.algebra import Field, SortKey, UnitAggregate, UnitCall, UnitWindow, WindowCall, WindowFrame
+from tacit.query.refusal import Refusal
 
 __all__ = ["check_window", "window_sql"]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tacit.query import ownership
 from tacit.query.algebra import Relation, reference
-from tacit.query.expressions import FALSE, TRUE, Expression, literal, shift
+from tacit.query.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
 from tacit.query.functions import call, case
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.released import Released
@@ -52,10 +53,12 @@ class Body:
         if column is None:
             raise Refusal("subquery", "The subquery of IN must have exactly one column.")
         equal = call("eq", value, column)
+        width = len(self.relation.fields)
         matched = self._mark(other, _both(condition, equal))
         if not equal.nullable:
             return matched
-        unknown = self._mark(other, _both(condition, call("is_null", equal)))
+        # The first mark is a column of its own now, and the other relation's columns stand one place further right.
+        unknown = self._mark(other, _beyond(width, _both(condition, call("is_null", equal))))
         return case([(matched, TRUE), (unknown, literal(None, BOOLEAN))], FALSE)
 
     def _mark(self, other: Relation, condition: Expression) -> Expression:
@@ -96,6 +99,14 @@ class Body:
             return other, condition, None
         item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
         return other, condition, Scalars(both, "SELECT of a subquery")(item)
+
+
+def _beyond(width: int, condition: Expression) -> Expression:
+    """The same condition over a left side that is one column wider than ``width``."""
+    return rewrite(
+        condition,
+        lambda part: replace(part, slot=part.slot + 1) if isinstance(part, Reference) and part.slot >= width else None,
+    )
 
 
 def _both(condition: Expression, also: Expression) -> Expression:

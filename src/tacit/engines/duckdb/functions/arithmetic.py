@@ -1,13 +1,12 @@
-"""Numbers: whole and decimal ones in 128 bits and then checked, doubles in IEEE arithmetic with everything not finite NULL."""
+"""Numbers: whole and decimal ones in 128 bits and then checked, doubles in IEEE arithmetic, not finite is NULL."""
 
 from __future__ import annotations
-
-from tacit.query.expressions import Call
-from tacit.query.types import Kind, SqlType
 
 from tacit.engines.duckdb.casts import huge, rounded_quotient
 from tacit.engines.duckdb.functions.shape import Args, Lowering, whole_argument
 from tacit.engines.duckdb.spelling import finite, fit_decimal, fit_integer, let
+from tacit.query.expressions import Call
+from tacit.query.types import Kind, SqlType
 
 __all__ = ["LOWERINGS"]
 

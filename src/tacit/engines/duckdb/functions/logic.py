@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tacit.query.expressions import Call
-
 from tacit.engines.duckdb.functions.shape import Args, Lowering, plain
+from tacit.query.expressions import Call
 
 __all__ = ["LOWERINGS"]
 

@@ -13,7 +13,7 @@ Lowering = Callable[[Call, Args], str]
 
 
 def plain(template: str) -> Lowering:
-    """A lowering that only puts its arguments into a template: ``{0}``, ``{1}``, …"""
+    """A lowering that only puts its arguments into a template with ``{0}``, ``{1}`` and so on."""
     return lambda node, args: template.format(*args)  # noqa: ARG005
 
 

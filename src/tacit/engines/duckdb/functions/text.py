@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tacit.query.expressions import Call
-
 from tacit.engines.duckdb.functions.shape import Args, Lowering, plain
+from tacit.query.expressions import Call
 
 __all__ = ["LOWERINGS"]
 
@@ -20,7 +19,7 @@ def _all(template: str, separator: str) -> Lowering:
 
 
 def _letters(name: str, fixed: str) -> Lowering:
-    """Case mapping that leaves the letters ``fixed`` alone, which DuckDB would map to one letter and Unicode to several.
+    """Case mapping that leaves the letters ``fixed`` alone, which Unicode maps to several and DuckDB to one.
 
     They hide behind code points that Unicode sets aside for internal use and no text contains.
     """

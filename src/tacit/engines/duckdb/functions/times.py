@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from tacit.query.expressions import Call
-from tacit.query.types import DATE, SqlType
-
 from tacit.engines.duckdb.functions.shape import Args, Lowering, plain, word_argument
 from tacit.engines.duckdb.spelling import constant, let
+from tacit.query.expressions import Call
+from tacit.query.types import DATE, SqlType
 
 __all__ = ["LOWERINGS", "days", "from_days", "from_microseconds", "microseconds", "within_years"]
 
