@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
-
 from tacit.query.algebra import Field, Filter, Join, Mark, Project, Relation, UnitAggregate, UnitWindow, sources
 from tacit.query.expressions import Expression, references
 from tacit.query.resolve import resolve
