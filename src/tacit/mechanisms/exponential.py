@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, SupportsIndex
 
-from tacit.core.errors import InputError
 from tacit.core.events import ExponentialEvent
 from tacit.core.guarantees import ZCDP
-from tacit.core.numbers import Number, exp_bounds, float_nearest, float_up
-from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.mechanisms.scores import ScoreList, Selection, calibrate_epsilon, check_candidates, log_inverse
+from tacit.core.numbers import Number, exp_bounds
+from tacit.mechanisms.scores import ScoreList, WeightedSelection, check_candidates, log_inverse
 from tacit.noise.selection import select_exponential
 
 __all__ = ["Exponential"]
 
 
-class Exponential(Selection[Any]):
+class Exponential(WeightedSelection):
     """Releases one of a public list of candidates, chosen with probability proportional to exp(εu/(2Δ)).
 
     Privacy:
@@ -55,29 +53,6 @@ class Exponential(Selection[Any]):
     [0.186324, 0.307196, 0.50648]
     """
 
-    @classmethod
-    def for_error(
-        cls,
-        *,
-        within: Number,
-        beta: Number,
-        candidates: SupportsIndex,
-        sensitivity: Number,
-        optimal: SupportsIndex = 1,
-        monotone: bool = False,
-        relation: Relation | str = ADD_REMOVE,
-    ) -> Exponential:
-        """The most private one whose choice falls more than ``within`` below the best with probability <= ``beta``."""
-
-        def make(epsilon: Number) -> Exponential:
-            return cls(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, relation=relation)
-
-        log_odds = _log_odds(beta, candidates, optimal)
-        if log_odds == 0:
-            raise InputError("beta", "is so large that any epsilon will do; state epsilon itself")
-        start = make(1).scale * log_odds
-        return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, candidates, optimal), within, start))
-
     @property
     def event(self) -> ExponentialEvent:
         """What one release is, for accountants."""
@@ -93,20 +68,6 @@ class Exponential(Selection[Any]):
         read = self._read(scores, candidates)
         return read.label(select_exponential(read.gaps, 1 / self._scale_in_steps(read)))
 
-    def error(self, beta: Number, candidates: SupportsIndex, optimal: SupportsIndex = 1) -> float:
-        """How far below the best the choice lies, exceeded with probability at most ``beta``.
-
-        Args:
-            beta: the probability that the bound may fail.
-            candidates: how many there are.
-            optimal: how many of them are known to share the best score.
-        """
-        return float_up(self._loss_up(_log_odds(beta, candidates, optimal)))
-
-    def probabilities(self, scores: ScoreList) -> list[float]:
-        """The chance of each candidate, right to the last digit or so. Depends on the data: not for publication."""
-        return [float_nearest((low + high) / 2) for low, high in self.probability_bounds(scores)]
-
     def probability_bounds(self, scores: ScoreList) -> list[tuple[Fraction, Fraction]]:
         """Rationals that enclose the chance of each candidate. Depends on the data: not for publication."""
         read = self._read(scores, None)
@@ -115,7 +76,7 @@ class Exponential(Selection[Any]):
         low, high = (sum(side, Fraction(0)) for side in zip(*weights, strict=True))
         return [(weight_low / high, weight_high / low) for weight_low, weight_high in weights]
 
-
-def _log_odds(beta: Number, candidates: SupportsIndex, optimal: SupportsIndex) -> Fraction:
-    total, best = check_candidates(candidates, optimal)
-    return log_inverse(Fraction(total, best), beta)
+    @staticmethod
+    def _log_odds(beta: Number, candidates: SupportsIndex, optimal: SupportsIndex) -> Fraction:
+        total, best = check_candidates(candidates, optimal)
+        return log_inverse(Fraction(total, best), beta)

@@ -13,9 +13,8 @@ from typing import Any, Final, SupportsIndex
 from tacit.core.errors import InputError
 from tacit.core.events import PureEvent
 from tacit.core.guarantees import ZCDP
-from tacit.core.numbers import Number, exp_bounds, float_nearest, float_up
-from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.mechanisms.scores import ScoreList, Selection, calibrate_epsilon, check_candidates, log_inverse
+from tacit.core.numbers import Number, exp_bounds
+from tacit.mechanisms.scores import ScoreList, WeightedSelection, check_candidates, log_inverse
 from tacit.noise.selection import select_permute_and_flip
 
 __all__ = ["PermuteAndFlip"]
@@ -26,7 +25,7 @@ _MOST_FOR_LAW: Final = 200
 _BITS: Final = 140
 
 
-class PermuteAndFlip(Selection[Any]):
+class PermuteAndFlip(WeightedSelection):
     """Releases one of a public list of candidates: walks them in random order, takes each with chance exp(-gap/scale).
 
     Never worse in expectation than :class:`~tacit.mechanisms.exponential.Exponential` at the same ε, and up to twice
@@ -64,29 +63,6 @@ class PermuteAndFlip(Selection[Any]):
     [0.146751, 0.266077, 0.587172]
     """
 
-    @classmethod
-    def for_error(
-        cls,
-        *,
-        within: Number,
-        beta: Number,
-        candidates: SupportsIndex,
-        sensitivity: Number,
-        optimal: SupportsIndex = 1,
-        monotone: bool = False,
-        relation: Relation | str = ADD_REMOVE,
-    ) -> PermuteAndFlip:
-        """The most private one whose choice falls more than ``within`` below the best with probability <= ``beta``."""
-
-        def make(epsilon: Number) -> PermuteAndFlip:
-            return cls(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, relation=relation)
-
-        log_odds = _log_odds(beta, candidates, optimal)
-        if log_odds == 0:
-            raise InputError("beta", "is so large that any epsilon will do; state epsilon itself")
-        start = make(1).scale * log_odds
-        return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, candidates, optimal), within, start))
-
     @property
     def event(self) -> PureEvent:
         """What one release is, for accountants: ε-DP and nothing finer."""
@@ -101,20 +77,6 @@ class PermuteAndFlip(Selection[Any]):
         """The chosen candidate: an index, or a member of ``candidates``, or a key when scores are a mapping."""
         read = self._read(scores, candidates)
         return read.label(select_permute_and_flip(read.gaps, 1 / self._scale_in_steps(read)))
-
-    def error(self, beta: Number, candidates: SupportsIndex, optimal: SupportsIndex = 1) -> float:
-        """How far below the best the choice lies, exceeded with probability at most ``beta``.
-
-        Args:
-            beta: the probability that the bound may fail.
-            candidates: how many there are.
-            optimal: how many of them are known to share the best score.
-        """
-        return float_up(self._loss_up(_log_odds(beta, candidates, optimal)))
-
-    def probabilities(self, scores: ScoreList) -> list[float]:
-        """The chance of each candidate, right to the last digit or so. Depends on the data: not for publication."""
-        return [float_nearest((low + high) / 2) for low, high in self.probability_bounds(scores)]
 
     def probability_bounds(self, scores: ScoreList) -> list[tuple[Fraction, Fraction]]:
         """Rationals that enclose the chance of each candidate. Depends on the data: not for publication.
@@ -133,10 +95,10 @@ class PermuteAndFlip(Selection[Any]):
         )
         return [(low * turn[0], high * turn[1]) for (low, high), turn in zip(coins, turns, strict=True)]
 
-
-def _log_odds(beta: Number, candidates: SupportsIndex, optimal: SupportsIndex) -> Fraction:
-    total, best = check_candidates(candidates, optimal)
-    return log_inverse(Fraction(total - best, best + 1), beta) if total > best else Fraction(0)
+    @staticmethod
+    def _log_odds(beta: Number, candidates: SupportsIndex, optimal: SupportsIndex) -> Fraction:
+        total, best = check_candidates(candidates, optimal)
+        return log_inverse(Fraction(total - best, best + 1), beta) if total > best else Fraction(0)
 
 
 def _turns(coins: list[Fraction], *, up: bool) -> list[Fraction]:

@@ -18,14 +18,23 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Generic, SupportsIndex, TypeVar
+from typing import Any, Final, Generic, Self, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.guarantees import PureDP
-from tacit.core.numbers import Number, check_count, exact, exact_positive, exact_probability, log_bounds
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact,
+    exact_positive,
+    exact_probability,
+    float_nearest,
+    float_up,
+    log_bounds,
+)
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.base import Mechanism, smallest_that
 from tacit.mechanisms.grid import Grid
@@ -35,6 +44,7 @@ __all__ = [
     "ScoreList",
     "Scores",
     "Selection",
+    "WeightedSelection",
     "calibrate_epsilon",
     "check_candidates",
     "check_monotone",
@@ -140,6 +150,56 @@ class Selection(Mechanism, Generic[T]):
     def __repr__(self) -> str:
         monotone = ", monotone" if self._monotone else ""
         return f"{type(self).__name__}({self.guarantee!r}, sensitivity={float(self._sensitivity):g}{monotone})"
+
+
+class WeightedSelection(Selection[Any]):
+    """A choice of one candidate whose law is known: better ones are likelier by exp(score/scale)."""
+
+    @classmethod
+    def for_error(
+        cls,
+        *,
+        within: Number,
+        beta: Number,
+        candidates: SupportsIndex,
+        sensitivity: Number,
+        optimal: SupportsIndex = 1,
+        monotone: bool = False,
+        relation: Relation | str = ADD_REMOVE,
+    ) -> Self:
+        """The most private one whose choice falls more than ``within`` below the best with probability <= ``beta``."""
+
+        def make(epsilon: Number, kind: type[Self] = cls) -> Self:
+            return kind(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, relation=relation)
+
+        log_odds = cls._log_odds(beta, candidates, optimal)
+        if log_odds == 0:
+            raise InputError("beta", "is so large that any epsilon will do; state epsilon itself")
+        start = make(1).scale * log_odds
+        return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, candidates, optimal), within, start))
+
+    def error(self, beta: Number, candidates: SupportsIndex, optimal: SupportsIndex = 1) -> float:
+        """How far below the best the choice lies, exceeded with probability at most ``beta``.
+
+        Args:
+            beta: the probability that the bound may fail.
+            candidates: how many there are.
+            optimal: how many of them are known to share the best score.
+        """
+        return float_up(self._loss_up(self._log_odds(beta, candidates, optimal)))
+
+    def probabilities(self, scores: ScoreList) -> list[float]:
+        """The chance of each candidate, right to the last digit or so. Depends on the data: not for publication."""
+        return [float_nearest((low + high) / 2) for low, high in self.probability_bounds(scores)]
+
+    @abstractmethod
+    def probability_bounds(self, scores: ScoreList) -> list[tuple[Fraction, Fraction]]:
+        """Rationals that enclose the chance of each candidate. Depends on the data: not for publication."""
+
+    @staticmethod
+    @abstractmethod
+    def _log_odds(beta: Number, candidates: SupportsIndex, optimal: SupportsIndex) -> Fraction:
+        """How many scales below the best the choice lies, exceeded with probability at most ``beta``; rounded up."""
 
 
 def check_monotone(monotone: bool, relation: Relation) -> bool:
