@@ -1,0 +1,207 @@
+"""A private GROUP BY beside the same query without privacy and beside OpenDP-Polars, in one run.
+
+    .venv/bin/python benchmarks/query.py [--rows 1000000 10000000] [--growth] [--quick]
+
+The question: orders of 100,000 users, ``GROUP BY city, category`` (20 × 10 public groups), COUNT, SUM and AVG. Every
+contender runs in a process of its own, best of several repeats, on two threads, and reports its peak memory. "Raw" is
+DuckDB without any protection. Row-level treats every order as a person; user-level keeps at most 10 groups of a user
+and 20 orders in each, which has to be found out first. ``--growth`` adds row-level runs up to 100 million rows.
+Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+CITIES = tuple(f"city_{i:02d}" for i in range(20))
+CATEGORIES = tuple(f"category_{i}" for i in range(10))
+SQL = "SELECT city, category, COUNT(*), SUM(amount), AVG(amount) FROM orders GROUP BY city, category"
+USERS, GROUPS, ROWS = 100_000, 10, 20
+THREADS = 2
+#: A contender that takes this many seconds is not repeated.
+SLOW = 10.0
+
+
+def generate(path: Path, rows: int) -> None:
+    """Orders, in no order, as one Parquet file."""
+    import duckdb
+
+    with duckdb.connect() as made:
+        made.execute(
+            f"COPY (SELECT CAST(hash(i * 7 + 1) % {USERS} AS BIGINT) AS user_id,"
+            f" 'city_' || lpad(CAST(hash(i * 13 + 5) % {len(CITIES)} AS VARCHAR), 2, '0') AS city,"
+            f" 'category_' || CAST(hash(i * 17 + 3) % {len(CATEGORIES)} AS VARCHAR) AS category,"
+            f" CAST(hash(i * 19 + 2) % 1000000 AS DOUBLE) / 10000 AS amount FROM range({rows}) AS r(i)) TO '{path}'"
+        )
+
+
+def raw(path: str) -> Callable[[], object]:
+    """DuckDB alone."""
+    import duckdb
+
+    connection = duckdb.connect(config={"threads": THREADS})
+    plain = f"SELECT city, category, COUNT(*), SUM(amount), AVG(amount) FROM '{path}' GROUP BY city, category"
+    return lambda: connection.execute(plain).fetchall()
+
+
+def engine(path: str, unit: str) -> Callable[[], object]:
+    """Tacit's engine: exact, bounded integers, before noise."""
+    from tacit.engines import Work
+    from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+    from tacit.query.catalog import Catalog, Column, Population, Table
+    from tacit.query.resolve import resolve
+    from tacit.query.types import DOUBLE, INTEGER, TEXT
+
+    columns = (
+        Column("user_id", INTEGER),
+        Column("city", TEXT, categories=CITIES),
+        Column("category", TEXT, categories=CATEGORIES),
+        Column("amount", DOUBLE, bounds=(0.0, 100.0)),
+    )
+    table = Table("orders", columns, population="users", unit=unit, max_groups=GROUPS, max_rows=ROWS)
+    catalog = Catalog((table,), (Population("users"),))
+    made = DuckDBEngine(catalog, {"orders": DataSource("parquet", path)}, Limits(threads=THREADS))
+    work = Work(resolve(SQL, catalog).final, b"benchmark")
+    return lambda: made.measure(work)
+
+
+def curator(path: str, unit: str) -> Callable[[], object]:
+    """The whole of Tacit: parse, plan, charge, measure, add noise, answer with intervals."""
+    import tacit
+
+    columns = {"city": list(CITIES), "category": list(CATEGORIES), "amount": (0.0, 100.0)}
+    limits = {"max_groups": GROUPS, "max_rows": ROWS}
+    opened = tacit.open(path, unit=unit, epsilon="1000", columns=columns, table="orders", **limits)
+    asked = iter(range(1, 10**6))
+    # The same question at the same price is answered from memory, so every run asks for another epsilon.
+    return lambda: opened.sql(SQL, epsilon=f"0.5{next(asked):06d}")
+
+
+def opendp(path: str, unit: str) -> Callable[[], object]:
+    """OpenDP's Polars queries with the same limits; integer sums, which it noises less than floating-point ones."""
+    import opendp.prelude as dp
+    import polars as pl
+
+    warnings.simplefilter("ignore", FutureWarning)
+    dp.enable_features("contrib")
+    by = ["city", "category"]
+    identifier = {} if unit == "row" else {"identifier": pl.col(unit)}
+
+    def run() -> object:
+        context = dp.Context.compositor(
+            data=pl.scan_parquet(path),
+            privacy_unit=dp.unit_of(contributions=1, **identifier),
+            privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-7),
+            split_evenly_over=1,
+            margins=[dp.polars.Margin(by=by, max_length=2 * 10**8, max_groups=200, invariant="keys")],
+        )
+        query = context.query()
+        if identifier:
+            query = query.truncate_per_group(ROWS, by=by, keep="first").truncate_num_groups(GROUPS, by=by, keep="first")
+        amount = pl.col("amount").cast(int).fill_null(0)
+        # Its mean is this sum over this length.
+        return query.group_by(by).agg(dp.len(), amount.dp.sum((0, 100))).release().collect()
+
+    return run
+
+
+CONTENDERS: dict[str, Callable[[str], Callable[[], object]]] = {
+    "raw DuckDB": raw,
+    "Tacit, row-level, engine": lambda path: engine(path, "row"),
+    "Tacit, row-level, answer": lambda path: curator(path, "row"),
+    "Tacit, user-level, engine": lambda path: engine(path, "user_id"),
+    "Tacit, user-level, answer": lambda path: curator(path, "user_id"),
+    "OpenDP-Polars, row-level": lambda path: opendp(path, "row"),
+    "OpenDP-Polars, user-level": lambda path: opendp(path, "user_id"),
+}
+
+
+def best_of(run: Callable[[], object], repeats: int) -> float:
+    """The best time after a first run that warms caches; a slow first run counts itself."""
+    start = time.perf_counter()
+    run()
+    best = time.perf_counter() - start
+    for _ in range(0 if best > SLOW else repeats):
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def measured(name: str, path: Path, repeats: int) -> tuple[float, float] | str:
+    """Seconds and peak GB of a contender in a process of its own; or why there is none."""
+    command = [sys.executable, __file__, "--one", name, "--path", str(path), "--repeats", str(repeats)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return (done.stderr.strip().splitlines() or ["failed"])[-1][:100]
+    found = json.loads(done.stdout.splitlines()[-1])
+    return found["seconds"], found["peak"]
+
+
+def table(path: Path, rows: int, repeats: int) -> None:
+    """One Markdown table."""
+    print(f"\n### {rows:,} rows\n\n| | seconds | × raw | peak GB |\n|---|---|---|---|", flush=True)
+    base = 0.0
+    for name in CONTENDERS:
+        found = measured(name, path, repeats)
+        if isinstance(found, str):
+            print(f"| {name} | — ({found}) | | |", flush=True)
+            continue
+        seconds, peak = found
+        base = base or seconds
+        print(f"| {name} | {seconds:.3f} | {seconds / base:.2f} | {peak:.2f} |", flush=True)
+
+
+def growth(folder: Path, repeats: int) -> None:
+    """Row-level time and memory against the number of rows."""
+    print("\n### Row-level, growing\n\n| rows | raw s | Tacit s | × raw | Tacit peak GB |\n|---|---|---|---|---|")
+    for rows in (10**6, 10**7, 10**8):
+        path = folder / f"growth_{rows}.parquet"
+        generate(path, rows)
+        plain, private = (measured(name, path, repeats) for name in list(CONTENDERS)[:2])
+        path.unlink()
+        if not isinstance(plain, str) and not isinstance(private, str):
+            print(f"| {rows:,} | {plain[0]:.3f} | {private[0]:.3f} | {private[0] / plain[0]:.2f} | {private[1]:.2f} |")
+
+
+def main() -> None:
+    """Read the arguments and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="*", default=[10**6, 10**7])
+    parser.add_argument("--growth", action="store_true", help="row-level up to 100 million rows")
+    parser.add_argument("--quick", action="store_true", help="one million rows, two repeats")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--one", choices=list(CONTENDERS), help=argparse.SUPPRESS)
+    parser.add_argument("--path", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.one:
+        seconds = best_of(CONTENDERS[chosen.one](chosen.path), chosen.repeats)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(json.dumps({"seconds": seconds, "peak": peak}))
+        return
+    repeats = 2 if chosen.quick else chosen.repeats
+    print(
+        f"## Queries\n\nGROUP BY {len(CITIES)} cities × {len(CATEGORIES)} categories, {USERS:,} users, "
+        f"{THREADS} threads."
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for rows in [10**6] if chosen.quick else chosen.rows:
+            path = Path(folder) / f"orders_{rows}.parquet"
+            generate(path, rows)
+            table(path, rows, repeats)
+            path.unlink()
+        if chosen.growth:
+            growth(Path(folder), repeats)
+
+
+if __name__ == "__main__":
+    main()
