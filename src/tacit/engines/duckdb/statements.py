@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tacit.core.errors import InternalError
+from tacit.engines.duckdb.bitsets import kept_clauses
 from tacit.engines.duckdb.choosing import Chooser
 from tacit.engines.duckdb.groups import Groups, position_sql
 from tacit.engines.duckdb.partials import Partials
@@ -22,6 +23,7 @@ from tacit.engines.duckdb.quantising import category_sql, leaf_sql
 from tacit.engines.duckdb.relations import has_row_units, relation_sql, slots_of
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.engines.duckdb.sources import StoredTable
+from tacit.engines.duckdb.spelling import column
 from tacit.query.expressions import Expression
 from tacit.query.final import FinalAggregation
 from tacit.query.measures import Measure, MeasureKind
@@ -31,11 +33,6 @@ __all__ = ["SPREAD", "Statement", "statements"]
 
 #: Measures with a statement of their own.
 SPREAD = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
-#: A word of a bit set has 2^6 places.
-_WORD_BITS = 6
-#: A unit in all groups takes at least half of the places, 32 of the first word; many units fill half of that.
-_SETTLED_BY_ONE_WORD = 16
-_SAME = "p.u = limits.u"
 
 
 @dataclass(frozen=True)
@@ -149,18 +146,23 @@ class _Writer:
         return f"SELECT * FROM ({rows}) WHERE g IS NOT NULL" if self.groups.is_public and self.final.keys else rows
 
     def _kept(self, columns: Mapping[str, str], read: frozenset[int], *, pairs: bool) -> _Named:
-        """Rows in the groups their unit keeps; private groups are chosen here with ``pairs``, else by the caller."""
-        rows, most = self._rows(columns, read), self.final.max_groups
+        """Rows in the groups their unit keeps; private ones are chosen here with ``pairs``, else by the caller."""
+        most = self.final.max_groups
         if not self.groups.is_public:
+            rows = self._rows(columns, read)
             return self._kept_private(rows) if pairs else _Named(f"WITH r AS ({rows})", "r")
         if self.groups.count <= most:
-            return _Named(f"WITH r AS ({rows})", "r")
-        place = f"CAST({self.chooser.place('h', 'g', self.groups.count)} AS SMALLINT)"
-        named = ", ".join(["u", "CAST(g AS SMALLINT) AS g", *columns, f"{place} AS p"])
+            return _Named(f"WITH r AS ({self._rows(columns, read)})", "r")
+        # Columns are computed last, for the rows that are kept.
+        raw = {column(slot): column(slot) for slot in sorted(read)}
+        place = self.chooser.place("h", "g", self.groups.count)
+        named = ", ".join(["u", "CAST(g AS SMALLINT) AS g", *raw, f"CAST({place} AS SMALLINT) AS p"])
+        placed = f"SELECT {named} FROM (SELECT *, {self.chooser.parameters('u')} AS h FROM ({self._rows(raw, read)}))"
+        finished = ", ".join(["u", "g", *(f"{sql} AS {name}" for name, sql in columns.items())])
         parts = {
-            "p AS MATERIALIZED": f"SELECT {named} FROM (SELECT *, {self.chooser.parameters('u')} AS h FROM ({rows}))",
-            **_limits(self.chooser.bits(self.groups.count), most),
-            "r AS NOT MATERIALIZED": f"SELECT p.* FROM p LEFT JOIN limits ON {_SAME} WHERE limits.t IS NULL OR p.p <= limits.t",  # noqa: E501
+            "p AS MATERIALIZED": placed,
+            **kept_clauses(self.groups.count, self.chooser.bits(self.groups.count), most, ["g", *raw]),
+            "r AS NOT MATERIALIZED": f"SELECT {finished} FROM kept",
         }
         return _Named("WITH " + ", ".join(f"{name} ({sql})" for name, sql in parts.items()), "r")
 
@@ -208,40 +210,3 @@ class _Named:
 
     text: str
     name: str
-
-
-def _limits(bits: int, most: int) -> dict[str, str]:
-    """WITH clauses that end in ``limits``: for units of ``most`` groups or more, the place t of the last one kept.
-
-    With more than one word of places, the first word alone is looked at first; it settles units that fill it, which are
-    those with many rows, and only the others' rows are counted in full.
-    """
-    if bits <= _WORD_BITS:
-        return {"limits AS NOT MATERIALIZED": _kth_place(_one_word("p"), most)}
-    if most > _SETTLED_BY_ONE_WORD:
-        return {"limits AS NOT MATERIALIZED": _kth_place(_words("p"), most)}
-    return {
-        "settled AS MATERIALIZED": _kth_place(_one_word("p WHERE p < 64"), most),
-        "others AS NOT MATERIALIZED": "SELECT p.u, p.p FROM p ANTI JOIN settled ON p.u = settled.u",
-        "limits AS NOT MATERIALIZED": f"SELECT * FROM settled UNION ALL {_kth_place(_words('others'), most)}",
-    }
-
-
-def _one_word(rows: str) -> str:
-    """The places below 64 that a unit's groups take, as a bit set m, and how many (n; up to the end of the word, c)."""
-    return f"SELECT u, 0 AS w, m, bit_count(m) AS n, n AS c FROM (SELECT u, bit_or(1::UBIGINT << p::UBIGINT) AS m FROM {rows} GROUP BY u)"  # noqa: E501
-
-
-def _words(rows: str) -> str:
-    """The same in as many words w as there are places."""
-    words = f"SELECT u, p >> 6 AS w, bit_or(1::UBIGINT << (p & 63)::UBIGINT) AS m FROM {rows} GROUP BY u, p >> 6"
-    return f"SELECT u, w, m, bit_count(m) AS n, sum(bit_count(m)) OVER (PARTITION BY u ORDER BY w) AS c FROM ({words})"
-
-
-def _kth_place(taken: str, most: int) -> str:
-    """Where the running count of taken places reaches ``most``: bisection finds the k-th bit set in that word."""
-    found = f"SELECT u, w, m, {most} - (c - n) AS k, 0 AS b FROM ({taken}) WHERE c >= {most} AND c - n < {most}"
-    for step in (32, 16, 8, 4, 2, 1):
-        below = f"bit_count(m & ((1::UBIGINT << (b + {step})::UBIGINT) - 1))"
-        found = f"SELECT u, w, m, k, b + CASE WHEN {below} < k THEN {step} ELSE 0 END AS b FROM ({found})"
-    return f"SELECT u, w * 64 + b AS t FROM ({found})"
