@@ -107,6 +107,8 @@ QUESTIONS = [
     "SELECT COUNT(*), COUNT(p.age) FROM patients p RIGHT JOIN visits v ON v.patient_id = p.id",
     "SELECT v.ward, SUM(b.amount), COUNT(*) FROM bills b JOIN visits v ON b.visit = v.visit_id GROUP BY v.ward",
     "SELECT SUM(amount), COUNT(DISTINCT ROUND(amount, 1)) FROM bills",
+    "SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM wards WHERE floor > 1)",
+    "SELECT COUNT(*) FROM visits WHERE ward NOT IN (SELECT ward FROM wards WHERE floor < 4)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM wards w WHERE w.ward = v.ward AND w.floor > 1) OR urgent",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM patients p WHERE p.id = v.patient_id AND p.age > 40)",
     "SELECT COUNT(*) FROM patients p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.id)",

@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tacit.core.errors import EngineError, TacitError
@@ -18,6 +19,7 @@ from tacit.engines.duckdb.connection import Limits, open_locked
 from tacit.engines.duckdb.partials import check_width
 from tacit.engines.duckdb.results import read_measurements
 from tacit.engines.duckdb.sources import SourceLike
+from tacit.engines.duckdb.spelling import quoted
 from tacit.engines.duckdb.statements import statements
 from tacit.engines.duckdb.windows import check_window
 from tacit.engines.protocol import Measurements, Work
@@ -59,8 +61,9 @@ class DuckDBEngine:
         _check_relation(final.source)
 
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
-        """The statements for a final aggregation, with a placeholder instead of the secret; for people."""
-        return tuple(statement.sql for statement in statements(final, self._tables, b"secret"))
+        """The statements for a final aggregation, for people: tables by name instead of by path, and no secret."""
+        named = {name: replace(stored, scan=quoted(name)) for name, stored in self._tables.items()}
+        return tuple(statement.sql for statement in statements(final, named, b"secret"))
 
     def measure(self, work: Work, progress: Callable[[float], None] | None = None) -> Measurements:
         """Run the statements; ``progress`` is told a percentage about four times a second."""
@@ -151,7 +154,10 @@ def _watch(
         waited += pause
         if progress is not None:
             progress(max(0.0, cursor.query_progress()))
+    # Again and again: an interrupt between two statements would be forgotten.
     cursor.interrupt()
+    while not stop.wait(tick):
+        cursor.interrupt()
 
 
 def _check_relation(node: Relation) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tacit.engines.duckdb.casts import EXACT_DOUBLES
 from tacit.engines.duckdb.quantising import clamped, counts_sql, quantised_sql
 from tacit.query.measures import Measure, MeasureKind
 from tacit.query.refusal import Refusal
+from tacit.query.types import Kind
 
 __all__ = ["MOST_ROWS", "Partials", "check_width", "fits_64_bits"]
 
@@ -20,11 +22,12 @@ _TOTALS = (MeasureKind.SUM, *_CENTRED)
 
 
 def check_width(measure: Measure) -> None:
-    """Refuse sums that 128 bits might not hold."""
+    """Refuse sums that 128 bits might not hold, and doubles on a grid finer than theirs."""
     largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), abs(measure.centre))
-    if measure.kind is MeasureKind.CENTRED_SQUARES:
-        largest = largest**2
-    if max(largest, *map(abs, measure.clamp)) >= _WIDEST:
+    square = measure.kind is MeasureKind.CENTRED_SQUARES
+    wide = max(largest**2 if square else largest, *map(abs, measure.clamp)) >= _WIDEST
+    double = measure.argument is not None and measure.argument.type.kind is Kind.DOUBLE
+    if wide or (double and largest > EXACT_DOUBLES):
         raise Refusal(
             "bounds",
             "The bounds of a summed value are too many steps apart for exact sums; declare a coarser step or CLAMP it.",

@@ -101,9 +101,9 @@ def _double_steps(value: str, measure: Measure) -> str:
         moved = f"{value} / CAST('{float(step)!r}' AS DOUBLE)"
 
     def inside(v: str) -> str:
-        # The last comparison is false for an infinity that the division made of a large value only if that value is
-        # NULL or not a number, which a finite x cannot give; it keeps the clamp total by itself.
-        return f"CASE WHEN {v} <= {ends[0]} THEN {ends[0]} WHEN {v} < {ends[1]} THEN {v} WHEN {v} >= {ends[1]} THEN {ends[1]} END"  # noqa: E501
+        # Infinities, which scaling may make of large values, are clamped; a finite value never gives NaN.
+        parts = [f"{v} <= {ends[0]} THEN {ends[0]}", f"{v} < {ends[1]} THEN {v}", f"{v} >= {ends[1]} THEN {ends[1]}"]
+        return f"CASE {' '.join(f'WHEN {part}' for part in parts)} END"
 
     y = let(moved, inside)
     kind = whole_type(largest)
