@@ -43,7 +43,8 @@ def test_places_are_a_permutation_for_every_unit(groups: int) -> None:
     [(5, 6, 1), (5, 6, 4), (50, 6, 10), (60, 6, 40), (64, 6, 63), (90, 7, 3), (200, 8, 10), (200, 8, 60), (500, 9, 16),
      (500, 9, 200), (1000, 10, 5), (1000, 10, 300), (20_000, 15, 2)],
 )  # fmt: skip
-def test_bit_sets_keep_the_first_places(groups: int, bits: int, most: int) -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_bit_sets_keep_the_first_places(groups: int, bits: int, most: int, large: bool) -> None:
     pick = random.Random(groups * most)
     rows = []
     for unit in range(60):
@@ -54,7 +55,7 @@ def test_bit_sets_keep_the_first_places(groups: int, bits: int, most: int) -> No
         ]
     rows += [(99, 63, 0), (99, 0, 1), (98, 2**bits - 1, 2)]
     first: dict[int, list[int]] = {u: sorted({p for v, p, _ in rows if v == u})[:most] for u in {u for u, _, _ in rows}}
-    clauses = ", ".join(f"{name} ({sql})" for name, sql in kept_clauses(groups, bits, most, ["g"]).items())
+    clauses = ", ".join(f"{name} ({sql})" for name, sql in kept_clauses(groups, bits, most, ["g"], large=large).items())
     with duckdb.connect() as made:
         arrays = [
             pa.array(column, type=kind)
@@ -69,7 +70,7 @@ def test_every_group_is_kept_about_as_often() -> None:
     """30,000 units in all of 12 groups keep 3: each group 7,500 times, give or take 6 standard deviations (450)."""
     chooser = Chooser(b"some secret", INTEGER, numbered=False)
     placed = f"SELECT u, g, {chooser.place('h', 'g', 12)} AS p FROM (SELECT u, {chooser.parameters('u')} AS h, g FROM range(30000) a(u), range(12) b(g))"
-    clauses = ", ".join(f"{name} ({sql})" for name, sql in kept_clauses(12, 6, 3, ["g"]).items())
+    clauses = ", ".join(f"{name} ({sql})" for name, sql in kept_clauses(12, 6, 3, ["g"], large=False).items())
     with duckdb.connect() as made:
         rows = made.execute(f"WITH p AS ({placed}), {clauses} SELECT g, count(*) FROM kept GROUP BY g").fetchall()
     assert sum(count for _, count in rows) == 90_000

@@ -48,6 +48,16 @@ def test_order_of_rows_and_threads_change_nothing() -> None:
             assert old == new, sql
 
 
+def test_plans_for_much_and_for_little_data_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = clinic.random_rows(9, 8, 150)
+    final = resolve("SELECT team, COUNT(*), SUM(points) FROM members GROUP BY team", clinic.CATALOG).final
+    with engine(data) as fast:
+        little = plain(fast.measure(Work(final, SECRET)))
+        monkeypatch.setattr("tacit.engines.duckdb.statements._LARGE", 0)
+        assert "nearly" in fast.explain(final)[0]
+        assert plain(fast.measure(Work(final, SECRET))) == little
+
+
 def test_another_secret_keeps_other_groups() -> None:
     data = clinic.random_rows(3, 40, 200)
     final = resolve("SELECT team, COUNT(*) FROM members GROUP BY team", clinic.CATALOG).final

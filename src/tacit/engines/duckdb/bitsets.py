@@ -21,7 +21,7 @@ _WORD = 2**_WORD_BITS
 _FEW_WORDS = 8
 
 
-def kept_clauses(groups: int, bits: int, most: int, columns: Sequence[str]) -> dict[str, str]:
+def kept_clauses(groups: int, bits: int, most: int, columns: Sequence[str], *, large: bool) -> dict[str, str]:
     """WITH clauses over ``p`` that end in ``kept``: the rows in the first ``most`` groups of their unit.
 
     Args:
@@ -29,13 +29,14 @@ def kept_clauses(groups: int, bits: int, most: int, columns: Sequence[str]) -> d
         bits: of places, 2^bits in all.
         most: how many groups a unit keeps.
         columns: to carry along.
+        large: whether looking at first places first may pay; for little data it only costs planning.
     """
     carried = ", ".join(f"p.{name}" for name in columns)
-    first = _first_places(groups, bits, most)
+    first = _first_places(groups, bits, most) if large else None
     if first is None:
-        taken = _one_word("p") if bits <= _WORD_BITS else _words("p", bits, most)
+        taken = _one_word("p", most) if bits <= _WORD_BITS else _words("p", bits, most)
         within = f"SELECT p.u, {carried} FROM p LEFT JOIN limits AS l ON p.u = l.u WHERE l.t IS NULL OR p.p <= l.t"
-        return {"limits AS NOT MATERIALIZED": _kth_place(taken, most), "kept AS NOT MATERIALIZED": within}
+        return {"limits AS NOT MATERIALIZED": _kth_place(taken), "kept AS NOT MATERIALIZED": within}
     nearly = (
         f"SELECT p.u, p.p, l.t, {carried} FROM p LEFT JOIN settled AS l ON p.u = l.u WHERE l.t IS NULL OR p.p <= l.t"
     )
@@ -44,9 +45,9 @@ def kept_clauses(groups: int, bits: int, most: int, columns: Sequence[str]) -> d
         "WHERE p.t IS NOT NULL OR l.t IS NULL OR p.p <= l.t"
     )
     return {
-        "settled AS NOT MATERIALIZED": _kth_place(_one_word(f"p WHERE p < {first}"), most),
+        "settled AS NOT MATERIALIZED": _kth_place(_one_word(f"p WHERE p < {first}", most)),
         "nearly AS MATERIALIZED": nearly,
-        "limits AS NOT MATERIALIZED": _kth_place(_words("nearly WHERE t IS NULL", bits, most), most),
+        "limits AS NOT MATERIALIZED": _kth_place(_words("nearly WHERE t IS NULL", bits, most)),
         "kept AS NOT MATERIALIZED": within,
     }
 
@@ -58,40 +59,49 @@ def _first_places(groups: int, bits: int, most: int) -> int | None:
     return first if 2 * taken_by_a_unit_in_all >= 3 * most else None
 
 
-def _one_word(rows: str) -> str:
-    """The places below 64 that a unit's groups take, as a bit set m, and how many (n; up to the end of the word, c)."""
-    words = f"SELECT u, bit_or(1::UBIGINT << p::UBIGINT) AS m FROM {rows} GROUP BY u"
-    return f"SELECT u, 0 AS w, m, bit_count(m)::INTEGER AS n, n AS c FROM ({words})"
+def _one_word(rows: str, most: int) -> str:
+    """Units that take at least ``most`` places below 64: word w = 0, its bits m, and which of them is the last (k)."""
+    sets = f"SELECT u, bit_or(1::UBIGINT << p::UBIGINT) AS m FROM {rows} GROUP BY u"
+    return f"SELECT u, 0 AS w, m, {most} AS k FROM ({sets}) WHERE bit_count(m) >= {most}"
 
 
 def _words(rows: str, bits: int, most: int) -> str:
-    """The same for all places: the word w in which the running count c reaches ``most``, of units where it does."""
+    """The same for all places: w is the word in which the running count of taken places reaches ``most``."""
     words = 2 ** (bits - _WORD_BITS)
     if words > _FEW_WORDS:
-        split = f"SELECT u, p >> 6 AS w, bit_or(1::UBIGINT << (p & 63)::UBIGINT) AS m FROM {rows} GROUP BY u, p >> 6"
-        count = "bit_count(m)::INTEGER"
-        running = f"sum({count}) OVER (PARTITION BY u ORDER BY w)"
-        return f"SELECT u, w::INTEGER AS w, m, {count} AS n, {running} AS c FROM ({split})"
-    sets = [
+        return _many_words(rows, most)
+    sets = ", ".join(
         f"bit_or(CASE WHEN p >> 6 = {w} THEN 1::UBIGINT << (p & 63)::UBIGINT ELSE 0 END) AS m{w}" for w in range(words)
-    ]
+    )
     # The number of bits is an 8-bit integer, and sums of such overflow.
-    counts = [" + ".join(f"bit_count(m{v})::INTEGER" for v in range(w + 1)) for w in range(words)]
-    first = " ".join(f"WHEN {count} >= {most} THEN {w}" for w, count in enumerate(counts))
-    per_unit = f"SELECT *, CASE {first} END AS w FROM (SELECT u, {', '.join(sets)} FROM {rows} GROUP BY u)"
-    chosen = " ".join(f"WHEN {w} THEN m{w}" for w in range(words))
-    reached = " ".join(f"WHEN {w} THEN {count}" for w, count in enumerate(counts))
-    picked = f"SELECT u, w, CASE w {chosen} END AS m, CASE w {reached} END AS c FROM ({per_unit}) WHERE w IS NOT NULL"
-    return f"SELECT u, w, m, bit_count(m)::INTEGER AS n, c FROM ({picked})"
+    counts = ", ".join(f"bit_count(m{w})::INTEGER AS n{w}" for w in range(words))
+    sums = [" + ".join(f"n{v}" for v in range(w)) or "0" for w in range(words + 1)]
+    reached = [f"WHEN {sums[w + 1]} >= {most} THEN" for w in range(words)]
+    picked = {
+        "w": [str(w) for w in range(words)],
+        "m": [f"m{w}" for w in range(words)],
+        "k": [f"{most} - ({sums[w]})" for w in range(words)],
+    }
+    chosen = ", ".join(
+        f"CASE {' '.join(f'{test} {value}' for test, value in zip(reached, values, strict=True))} END AS {name}"
+        for name, values in picked.items()
+    )
+    counted = f"SELECT *, {counts} FROM (SELECT u, {sets} FROM {rows} GROUP BY u)"
+    return f"SELECT u, {chosen} FROM ({counted}) WHERE {sums[words]} >= {most}"
 
 
-def _kth_place(taken: str, most: int) -> str:
-    """For units with at least ``most`` groups: the place t of the last that is kept.
+def _many_words(rows: str, most: int) -> str:
+    sets = f"SELECT u, p >> 6 AS w, bit_or(1::UBIGINT << (p & 63)::UBIGINT) AS m FROM {rows} GROUP BY u, p >> 6"
+    counted = f"SELECT *, bit_count(m)::INTEGER AS n FROM ({sets})"
+    running = f"SELECT *, sum(n) OVER (PARTITION BY u ORDER BY w) AS c FROM ({counted})"
+    return f"SELECT u, w::INTEGER AS w, m, {most} - (c - n) AS k FROM ({running}) WHERE c >= {most} AND c - n < {most}"
 
-    It lies in the word where the running count of taken places reaches ``most``; bisection finds the k-th bit set.
-    """
-    found = f"SELECT u, w, m, {most} - (c - n) AS k, 0 AS b FROM ({taken}) WHERE c >= {most} AND c - n < {most}"
-    for step in (32, 16, 8, 4, 2, 1):
-        below = f"bit_count(m & ((1::UBIGINT << (b + {step})::UBIGINT) - 1))"
-        found = f"SELECT u, w, m, k, b + CASE WHEN {below} < k THEN {step} ELSE 0 END AS b FROM ({found})"
-    return f"SELECT u, w * 64 + b AS t FROM ({found})"
+
+def _kth_place(words: str) -> str:
+    """The place t of the k-th bit that is set in m: by counting bits up to the ends of octets, and then within one."""
+    octet = " + ".join(f"(bit_count(m & {2 ** (8 * i) - 1}::UBIGINT) < k)::INTEGER" for i in range(1, 8))
+    found = f"SELECT *, 8 * ({octet}) AS b FROM ({words})"
+    before = "bit_count(m & ((1::UBIGINT << b::UBIGINT) - 1))"
+    octets = f"SELECT u, w, b, (m >> b::UBIGINT) & 255 AS m, k - {before} AS k FROM ({found})"
+    bit = " + ".join(f"(bit_count(m & {2**i - 1}::UBIGINT) < k)::INTEGER" for i in range(1, 8))
+    return f"SELECT u, w * 64 + b + {bit} AS t FROM ({octets})"

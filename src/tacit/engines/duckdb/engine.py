@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from tacit.core.errors import EngineError, TacitError
 from tacit.engines.duckdb.connection import Limits, open_locked
 from tacit.engines.duckdb.partials import check_width
+from tacit.engines.duckdb.relations import scanned
 from tacit.engines.duckdb.results import read_measurements
 from tacit.engines.duckdb.sources import SourceLike
 from tacit.engines.duckdb.spelling import quoted
 from tacit.engines.duckdb.statements import statements
 from tacit.engines.duckdb.windows import check_window
 from tacit.engines.protocol import Measurements, Work
-from tacit.query.algebra import Relation, Scan, UnitWindow, sources
+from tacit.query.algebra import Relation, UnitWindow, sources
 from tacit.query.catalog import Catalog
 from tacit.query.final import FinalAggregation
 
@@ -103,7 +104,7 @@ class DuckDBEngine:
         planned = statements(work.final, self._tables, work.key_secret)
         seconds = self._limits.seconds if work.timeout is None else work.timeout
         with self._session(seconds, progress) as cursor:
-            for name in _scanned(work.final.source):
+            for name in scanned(work.final.source):
                 frame = self._tables[name].frame
                 if frame is not None:
                     cursor.register(*frame)
@@ -130,13 +131,6 @@ class DuckDBEngine:
             with self._lock:
                 self._running.discard(cursor)
             cursor.close()
-
-
-def _scanned(node: Relation) -> set[str]:
-    """The tables that a relation reads, by lower-case name."""
-    if isinstance(node, Scan):
-        return {node.table.lower(), *(hop.table.lower() for hop in node.path)}
-    return {name for part in sources(node) for name in _scanned(part)}
 
 
 def _watch(

@@ -29,7 +29,7 @@ from tacit.query.algebra import (
 from tacit.query.catalog import ROW
 from tacit.query.expressions import Expression, references
 
-__all__ = ["Slots", "has_row_units", "relation_sql", "slots_of"]
+__all__ = ["Slots", "has_row_units", "relation_sql", "scanned", "slots_of"]
 
 Slots = frozenset[int]
 #: Row numbers of one table are this far apart, so that those of two tables never meet.
@@ -46,6 +46,13 @@ def has_row_units(node: Relation) -> bool:
     if isinstance(node, Scan):
         return node.unit_source == ROW
     return any(has_row_units(part) for part in sources(node))
+
+
+def scanned(node: Relation) -> set[str]:
+    """The tables that a relation reads, by lower-case name."""
+    if isinstance(node, Scan):
+        return {node.table.lower(), *(hop.table.lower() for hop in node.path)}
+    return {name for part in sources(node) for name in scanned(part)}
 
 
 def relation_sql(node: Relation, needed: Slots, tables: Mapping[str, StoredTable]) -> str:

@@ -12,7 +12,7 @@ import csv
 import glob
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -75,6 +75,7 @@ class StoredTable:
         columns: the total expression of each declared column by lower-case name.
         row: an expression for the number of a row, the same in every scan.
         frame: what to register in each session, by name; None for files.
+        size: bytes of the files or frame when it was opened; decides between plans, never results.
     """
 
     index: int
@@ -82,6 +83,7 @@ class StoredTable:
     columns: Mapping[str, str]
     row: str
     frame: tuple[str, pa.Table] | None = None
+    size: int = 0
 
 
 def find_files(path: str) -> tuple[str, ...]:
@@ -104,10 +106,11 @@ def open_source(
             return _open_database(connection, source.path or "", table, index), ()
         case "parquet" | "csv":
             files = find_files(source.path or "")
+            size = sum(Path(file).stat().st_size for file in files)
             names = f"[{', '.join(map(text, files))}]"
             if source.kind == "parquet":
-                return _open_parquet(connection, names, table, index), files
-            return _open_csv(files, names, table, index), files
+                return replace(_open_parquet(connection, names, table, index), size=size), files
+            return replace(_open_csv(files, names, table, index), size=size), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
 
@@ -155,7 +158,9 @@ def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Tabl
     database = f"tacit_source_{index}"
     connection.execute(f"ATTACH {text(place)} AS {database} (READ_ONLY)")
     scan = f"{database}.{quoted(name or table.name)}"
-    return StoredTable(index, scan, _columns(table, _described(connection, scan)), "rowid")
+    return StoredTable(
+        index, scan, _columns(table, _described(connection, scan)), "rowid", size=Path(place).stat().st_size
+    )
 
 
 def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> StoredTable:
@@ -166,7 +171,7 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     name = f"tacit_frame_{index}"
     connection.register(name, numbered)
     columns = _columns(table, _described(connection, name))
-    return StoredTable(index, name, columns, quoted(ROW_COLUMN), (name, numbered))
+    return StoredTable(index, name, columns, quoted(ROW_COLUMN), (name, numbered), rows.nbytes)
 
 
 def _as_arrow(frame: Any, table: str) -> pa.Table:

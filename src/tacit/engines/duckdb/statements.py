@@ -20,7 +20,7 @@ from tacit.engines.duckdb.choosing import Chooser
 from tacit.engines.duckdb.groups import Groups, position_sql
 from tacit.engines.duckdb.partials import Partials
 from tacit.engines.duckdb.quantising import category_sql, leaf_sql
-from tacit.engines.duckdb.relations import has_row_units, relation_sql, slots_of
+from tacit.engines.duckdb.relations import has_row_units, relation_sql, scanned, slots_of
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.engines.duckdb.sources import StoredTable
 from tacit.engines.duckdb.spelling import column
@@ -33,6 +33,8 @@ __all__ = ["SPREAD", "Statement", "statements"]
 
 #: Measures with a statement of their own.
 SPREAD = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
+#: Bytes of sources beyond which more planning is worth less reading.
+_LARGE = 20 * 2**20
 
 
 @dataclass(frozen=True)
@@ -155,16 +157,20 @@ class _Writer:
             return _Named(f"WITH r AS ({self._rows(columns, read)})", "r")
         # Columns are computed last, for the rows that are kept.
         raw = {column(slot): column(slot) for slot in sorted(read)}
-        place = self.chooser.place("h", "g", self.groups.count)
+        count = self.groups.count
+        place = self.chooser.place("h", "g", count)
         named = ", ".join(["u", "CAST(g AS SMALLINT) AS g", *raw, f"CAST({place} AS SMALLINT) AS p"])
         placed = f"SELECT {named} FROM (SELECT *, {self.chooser.parameters('u')} AS h FROM ({self._rows(raw, read)}))"
         finished = ", ".join(["u", "g", *(f"{sql} AS {name}" for name, sql in columns.items())])
         parts = {
             "p AS MATERIALIZED": placed,
-            **kept_clauses(self.groups.count, self.chooser.bits(self.groups.count), most, ["g", *raw]),
+            **kept_clauses(count, self.chooser.bits(count), most, ["g", *raw], large=self._is_large()),
             "r AS NOT MATERIALIZED": f"SELECT {finished} FROM kept",
         }
         return _Named("WITH " + ", ".join(f"{name} ({sql})" for name, sql in parts.items()), "r")
+
+    def _is_large(self) -> bool:
+        return sum(self.tables[name].size for name in scanned(self.final.source)) > _LARGE
 
     def _kept_private(self, rows: str) -> _Named:
         names = self.groups.columns
