@@ -16,6 +16,7 @@ from tacit.query.algebra import Join, JoinKind, Relation, UnitAggregate, referen
 from tacit.query.expressions import TRUE, shift
 from tacit.query.functions import call
 from tacit.query.keys import public_values
+from tacit.query.public import is_public_throughout
 from tacit.query.refusal import Refusal
 from tacit.query.types import INTEGER
 
@@ -65,6 +66,20 @@ def test_a_public_relation_never_depends_on_protected_rows() -> None:
                 assert all(below.is_public for below in sources(node))
             elif isinstance(node, UnitAggregate):
                 assert any(ownership.identifies_unit(node.source, key) for key in node.keys)
+
+
+def test_what_is_read_beside_released_cells_is_nobodys() -> None:
+    """Removing any one person leaves the rows of every public relation above the aggregation as they were."""
+    seen = 0
+    for sql in ACCEPTED:
+        question = resolve(sql, CATALOG)
+        for relation in question.reads:
+            seen += 1
+            assert is_public_throughout(relation)
+            before = Counter(rows_of(relation, DATABASE))
+            for population, units in _UNITS.items():
+                assert all(Counter(rows_of(relation, without(population, unit))) == before for unit in units)
+    assert seen >= 30
 
 
 def _nodes(node: Relation) -> list[Relation]:

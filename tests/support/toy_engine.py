@@ -1,4 +1,4 @@
-"""A small engine in Python for tests of what comes after measuring: Scan, Filter and Project over lists of rows."""
+"""A small engine in Python for tests of what comes after measuring, over lists of rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sql.interpreter import rows_of
 from tacit.core.errors import EngineError
 from tacit.engines.protocol import Measurements, Work
 from tacit.query.algebra import Filter, Project, Relation, Scan
@@ -20,7 +21,9 @@ from tacit.query.measures import Measure, MeasureKind, quantise
 from tacit.query.noise_law import NoiseLaw
 from tacit.query.noising import Released
 from tacit.query.plan import Plan
+from tacit.query.public import is_public_throughout
 from tacit.query.quantile_tree import NoisyTree
+from tacit.query.refusal import Refusal
 from tacit.query.types import as_value, ordinal, sort_key
 
 
@@ -50,6 +53,15 @@ class ToyEngine:
             raise self.fail
         return measure(work.final, self._rows(work.final.source), work.key_secret)
 
+    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Any, ...], ...]:
+        """Those of a public relation, in the order of their columns."""
+        assert is_public_throughout(relation)
+        kinds = [column.type for column in relation.fields]
+        found = sorted(self._rows(relation), key=lambda row: [sort_key(v, k) for v, k in zip(row, kinds, strict=True)])
+        if len(found) > most:
+            raise Refusal("too_large", "There are too many public rows.")
+        return tuple(found)
+
     def _rows(self, node: Relation) -> list[tuple[Any, ...]]:
         match node:
             case Scan():
@@ -59,7 +71,7 @@ class ToyEngine:
             case Project():
                 return [tuple(evaluate(part, row) for part in node.expressions) for row in self._rows(node.source)]
             case _:
-                raise NotImplementedError(type(node).__name__)
+                return rows_of(node, self.tables)
 
     def _scan(self, node: Scan) -> list[tuple[Any, ...]]:
         rows = []

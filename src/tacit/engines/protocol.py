@@ -1,4 +1,4 @@
-"""What every engine does: exact integer measurements of an owned relation, and nothing else.
+"""What every engine does: exact integer measurements of an owned relation, rows of public ones, and nothing else.
 
 An engine promises, for one final aggregation:
 
@@ -10,12 +10,14 @@ An engine promises, for one final aggregation:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.query.algebra import Relation
 from tacit.query.final import FinalAggregation
 from tacit.query.types import Value
 
@@ -31,11 +33,14 @@ class Work:
         key_secret: decides, with a unit's own rows, which of its groups and values are kept. It belongs to the data
             set and stays the same, so that equal questions keep equal rows. Privacy does not rest on its secrecy.
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
+        progress: told now and then, from any thread, what percentage has been read; 0 while that is not known. Data
+            decides it, so it is for whoever holds the data and for nobody else.
     """
 
     final: FinalAggregation
     key_secret: bytes
     timeout: float | None = None
+    progress: Callable[[float], None] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +78,17 @@ class Engine(Protocol):
         """Read the data.
 
         Raises:
+            EngineError: for any failure, with an id and no other word.
+        """
+
+    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+        """All rows of a relation that is public throughout, sorted by its columns with NULL last.
+
+        Only what stands above the final aggregation needs them. An engine checks for itself that every table the
+        relation reads is public.
+
+        Raises:
+            Refusal: when there are more than ``most``, which is a matter of public data.
             EngineError: for any failure, with an id and no other word.
         """
 

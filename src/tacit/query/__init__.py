@@ -10,6 +10,7 @@ The front half, from text to a resolved :class:`Question`:
 * :mod:`.measures`, :mod:`.keys`, :mod:`.final`: what is measured, for which groups, and what happens to the released
 cells
 * :mod:`.resolve`, :mod:`.rules`: from the tree to a question in normal form
+* :mod:`.auto_bounds`: bounds that a question finds privately before it uses them
 * :mod:`.refusal`: how and why a question is refused
 """
 

@@ -34,7 +34,7 @@ from enum import Enum
 
 from tacit.query.catalog import ForeignKey
 from tacit.query.domains import Domain
-from tacit.query.expressions import Expression, Literal, Reference, text_of
+from tacit.query.expressions import TRUE, Expression, Literal, Reference, text_of
 from tacit.query.types import SqlType, Value
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "call_text",
     "reference",
     "relation_text",
+    "row_bounds",
     "sources",
     "window_text",
 ]
@@ -198,6 +199,12 @@ class Join(Relation):
     kind: JoinKind
     condition: Expression
 
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit: beside at most one public row, as many as there were."""
+        alone = self.left.row_units and self.unit == self.left.unit and self.right.is_public
+        return alone and self.kind in (JoinKind.INNER, JoinKind.LEFT) and row_bounds(self.right)[1] in (0, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Mark(Relation):
@@ -321,6 +328,41 @@ def sources(node: Relation) -> tuple[Relation, ...]:
             return node.parts
         case _:
             return ()
+
+
+def row_bounds(node: Relation) -> tuple[int, int | None]:
+    """The fewest and the most rows a relation can have; None where the tables decide.
+
+    Declarations are not believed here: a column that is called unique bounds nothing.
+    """
+    match node:
+        case Constants():
+            return len(node.rows), len(node.rows)
+        case UnitAggregate() if not node.keys:
+            # An aggregate of everything has one row even over nothing.
+            return 1, 1
+        case Project() | UnitWindow() | Mark():
+            return row_bounds(node.source)
+        case Filter() | UnitAggregate():
+            return 0, row_bounds(node.source)[1]
+        case Join():
+            return _joined(node)
+        case UnionAll():
+            parts = [row_bounds(part) for part in node.parts]
+            mosts = [most for _, most in parts]
+            known = [most for most in mosts if most is not None]
+            return sum(fewest for fewest, _ in parts), sum(known) if len(known) == len(mosts) else None
+        case _:
+            return 0, None
+
+
+def _joined(node: Join) -> tuple[int, int | None]:
+    (fewest, most), (least, other) = row_bounds(node.left), row_bounds(node.right)
+    if most is None or other is None or node.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        return 0, None
+    if node.kind is JoinKind.LEFT:
+        return fewest, most * max(other, 1)
+    return fewest * least if node.condition == TRUE else 0, most * other
 
 
 def reference(relation: Relation, slot: int) -> Reference:

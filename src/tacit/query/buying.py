@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from tacit.accounting.prices import approx_price, gdp_price, pure_price, zcdp_price
 from tacit.core.errors import AccountingError, InputError, InternalError
@@ -13,17 +14,25 @@ from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.numbers import float_nearest
 from tacit.core.relations import Relation
+from tacit.query.auto_bounds import search_of, search_share, sought
 from tacit.query.expected import expected_error
 from tacit.query.final import FinalAggregation
-from tacit.query.price import Budget, Priced, largest_rho_of, mu_of_epsilon, price
+from tacit.query.price import Asked, Budget, Priced, largest_rho_of, mu_of_epsilon, price
 from tacit.query.request import Terms
 
-__all__ = ["Charge", "Weights", "buy", "check_charge"]
+__all__ = ["Charge", "Weights", "buy", "buy_rest", "check_charge"]
 
 #: A guarantee in the currency of an account.
 Charge = PureDP | ApproxDP | ZCDP | GDP
-#: Of every measurement, and of the selection of keys.
-Weights = tuple[list[Fraction], Fraction]
+
+
+class Weights(NamedTuple):
+    """How much every measurement, the selection of keys and the search for AUTO bounds matter."""
+
+    measures: list[Fraction]
+    keys: Fraction
+    bounds: Fraction
+
 
 _RULES: Final = {
     "AUTO": "best",
@@ -44,6 +53,17 @@ def buy(
     return priced, guarantee
 
 
+def buy_rest(final: FinalAggregation, relation: Relation, budget: Budget, asked: Asked, first: Priced | None) -> Priced:
+    """What a budget buys besides a search for AUTO bounds, before or after it.
+
+    The kind of noise is decided without the confidence of intervals, which may differ when an answer is looked at
+    again.
+    """
+    weights, keys, rule = asked
+    priced = price(final, budget, relation, weights=weights, keys_weight=keys, rule=rule)
+    return replace(priced, first=first, asked=asked)
+
+
 def _nothing(guarantee: Charge) -> Charge:
     """A question that releases nothing of anybody, such as the list of public keys, costs nothing."""
     match guarantee:
@@ -61,12 +81,17 @@ def _bought(
     final: FinalAggregation, relation: Relation, terms: Terms, currency: str, amount: Fraction, weights: Weights
 ) -> tuple[Priced, Charge]:
     delta = (terms.delta or Fraction(0)) if not final.public_keys else Fraction(0)
+
     beta = 1 - terms.confidence
+    asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
 
     def bought(budget: Budget) -> Priced:
-        return price(
-            final, budget, relation, weights=weights[0], keys_weight=weights[1], rule=_RULES[terms.rule], beta=beta
-        )
+        if not sought(final):
+            return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
+        share = search_share(weights.bounds, squared=budget.currency != "epsilon")
+        search = price(search_of(final), Budget(budget.currency, budget.amount * share), relation)
+        rest = Budget(budget.currency, budget.amount * (1 - share), budget.delta)
+        return buy_rest(final, relation, rest, asked, search)
 
     match terms.account:
         case "pure":

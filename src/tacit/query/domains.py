@@ -21,12 +21,15 @@ __all__ = ["MAX_VALUES", "UNKNOWN", "Domain", "Range", "finite", "hull", "union"
 
 #: The most public values that one expression is known to have; beyond, the set counts as unknown.
 MAX_VALUES = 10_000
-_LARGEST = Fraction(2**256)
+_LARGEST = 2**256
 _FINEST = 2**256
 
 
 def _tidy(end: Fraction | None, *, up: bool) -> Fraction | None:
-    if end is None or abs(end) > _LARGEST:
+    # Nearly all ends pass here, so their integers are compared rather than Fractions.
+    if end is None or (end.denominator <= _FINEST and -_LARGEST <= end.numerator <= _LARGEST):
+        return end
+    if abs(end) > _LARGEST:
         return None
     if end.denominator <= _FINEST:
         return end

@@ -50,12 +50,14 @@ class ExpectedError:
         kind: ``"value"``, ``"rank"`` (so many values before or after in order) or ``"count"`` (so many values fewer
             than the most common has).
         supposing: the number of values in a group for which it holds; None when it holds for any.
+        power: ``bound`` is to be multiplied by this power of the larger of the AUTO bounds, which are not found yet.
     """
 
     label: str
     bound: Fraction | None
     kind: str
     supposing: int | None = None
+    power: int = 0
 
 
 def expected_error(

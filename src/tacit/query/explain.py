@@ -17,13 +17,16 @@ from tacit.core.numbers import float_nearest, format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.mechanisms.laplace import Laplace
 from tacit.query.algebra import Relation, Scan, sources
+from tacit.query.auto_bounds import FALSE_CELL, MOST_STEPS, power, sought
 from tacit.query.expected import ExpectedError
 from tacit.query.plan import Plan
-from tacit.query.price import Release
+from tacit.query.price import Budget, Release
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "explain"]
 
 _DIGITS = 4
+#: Longer statements are cut in the middle when they are shown as text.
+_LONGEST = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,10 @@ class Explanation:
         relation: what neighbours are.
         bounding: how much of one unit counts, in words.
         keys: which groups there will be, in words.
-        releases: one line each, the selection of keys first.
+        bounds: which AUTO bounds will be found and how, or which were, in words; None without any.
+        releases: one line each, in the order in which they are made: the search for AUTO bounds, the selection of keys,
+            the rest. While AUTO bounds are not found, sensitivities and scales that depend on them are multiples of b,
+            the larger of the two bounds in steps.
         charge: the guarantee of the whole query, in the currency of the account.
         account: its kind.
         alone: what the charge means as (ε, δ), where it is not one.
@@ -96,6 +102,7 @@ class Explanation:
     relation: str
     bounding: str
     keys: str
+    bounds: str | None
     releases: tuple[ExplainedRelease, ...]
     charge: str
     account: str
@@ -127,7 +134,8 @@ def explain(plan: Plan) -> Explanation:
         relation=plan.relation.value,
         bounding=_bounding(plan),
         keys=_keys(plan),
-        releases=(*_selection(plan), *(_release(plan, release) for release in plan.releases)),
+        bounds=_bounds(plan),
+        releases=(*_search(plan), *_selection(plan), *_releases(plan)),
         charge=_charge(plan.guarantee),
         account=plan.account,
         alone=_alone(plan.guarantee),
@@ -179,6 +187,25 @@ def _keys(plan: Plan) -> str:
     return f"private: values of {names} with enough units; a group of {needed} units is kept with probability {chance}"
 
 
+def _bounds(plan: Plan) -> str | None:
+    if plan.found:
+        return "found: " + "; ".join(map(str, plan.found))
+    if plan.first is None:
+        return None
+    names = "; ".join(value.name for value in sought(plan.final))
+    mistaken = _percent(FALSE_CELL)
+    return (
+        f"AUTO for {names}: found first, from noisy counts of one value per unit in cells of powers of two; an empty "
+        f"cell is taken for an inhabited one with probability at most {mistaken}"
+    )
+
+
+def _search(plan: Plan) -> Iterator[ExplainedRelease]:
+    search = plan.priced.first
+    if search is not None:
+        yield from (_release(plan, search.budget, release) for release in search.releases)
+
+
 def _selection(plan: Plan) -> Iterator[ExplainedRelease]:
     keys = plan.keys
     if keys is None:
@@ -194,36 +221,46 @@ def _selection(plan: Plan) -> Iterator[ExplainedRelease]:
         reason=f"one unit counts once in each of at most {keys.groups} groups"
         + ("" if plan.relation is ADD_REMOVE else "; replacing it changes twice as many"),
         scale="no threshold: a table of probabilities" if threshold is None else f"threshold {threshold}",
-        share=str(keys.share),
-        cost=f"{_cost(plan, keys.share)}, delta {format_up(keys.delta, _DIGITS)}",
+        share=str(keys.share * plan.priced.budget.amount / plan.priced.amount),
+        cost=f"{_cost(plan.priced.budget, keys.share)}, delta {format_up(keys.delta, _DIGITS)}",
         integers=1,
     )
 
 
-def _release(plan: Plan, release: Release) -> ExplainedRelease:
-    moved = release.block.sensitivity
+def _releases(plan: Plan) -> Iterator[ExplainedRelease]:
+    for release in plan.releases:
+        growth = 0 if plan.found else power(plan.final, release.block.measures)
+        yield _release(plan, plan.priced.budget, release, growth)
+
+
+def _release(plan: Plan, budget: Budget, release: Release, growth: int = 0) -> ExplainedRelease:
+    """A release within a part of the budget; its noise grows with that power of bounds that are yet to be found."""
+    moved, why = release.block.sensitivity, release.block.reason
+    unit, b = Fraction(MOST_STEPS) ** growth, ("", " b", " b²")[growth]
+    if growth:
+        rows, groups = plan.final.measures[release.block.measures[-1]].rows, release.block.groups
+        why = f"one unit adds at most {rows} values within the bounds found to each of at most {groups} groups"
     return ExplainedRelease(
         name=release.block.name,
         mechanism=release.mechanism,
-        l1_sensitivity=str(moved.l1),
-        l2_sensitivity=format_up(moved.l2, 6),
-        reason=release.block.reason,
-        scale=_scale(release),
-        share=str(release.share),
-        cost=_cost(plan, release.share),
+        l1_sensitivity=f"{format_up(moved.l1 / unit, 6)}{b}" if growth else str(moved.l1),
+        l2_sensitivity=f"{format_up(moved.l2 / unit, 6)}{b}",
+        reason=why,
+        scale=f"{_scale(release, unit)}{b}",
+        share=str(release.share * budget.amount / plan.priced.amount),
+        cost=_cost(budget, release.share),
         integers=release.block.integers,
     )
 
 
-def _scale(release: Release) -> str:
+def _scale(release: Release, unit: Fraction) -> str:
     if release.mechanism == "constant":
         return "0"
     noise = release.noise()
-    return format_up(noise.scale if isinstance(noise, Laplace) else sqrt_bounds(noise.sigma2)[1], 6)
+    return format_up((noise.scale if isinstance(noise, Laplace) else sqrt_bounds(noise.sigma2)[1]) / unit, 6)
 
 
-def _cost(plan: Plan, share: Fraction) -> str:
-    budget = plan.priced.budget
+def _cost(budget: Budget, share: Fraction) -> str:
     name = {"epsilon": "epsilon", "rho": "rho", "mu2": "mu squared"}[budget.currency]
     return f"{name} {format_up(budget.amount * share)}"
 
@@ -253,7 +290,7 @@ def _alone(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str | None:
 def _error(error: ExpectedError) -> ExplainedError:
     if error.bound is None:
         return ExplainedError(error.label, None, "depends on how many values a group has; state suppose to see it")
-    bound = format_up(error.bound, _DIGITS)
+    bound = format_up(error.bound, _DIGITS) + ("", " times the larger bound", " times its square")[error.power]
     words = {
         "value": f"within {bound}",
         "rank": f"within {bound} values in rank",
@@ -262,6 +299,11 @@ def _error(error: ExpectedError) -> ExplainedError:
     if error.supposing is not None:
         words += f", supposing {error.supposing:,} values in a group"
     return ExplainedError(error.label, bound, words)
+
+
+def _cut(line: str) -> str:
+    """A line for people; JSON has all of it."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
 
 
 def _percent(share: Fraction) -> str:
@@ -275,6 +317,8 @@ def _lines(it: Explanation) -> Iterator[str]:
     yield f"Protects    {it.population}: {it.unit} ({it.relation.replace('_', '/', 1)})"
     yield f"Bounding    {it.bounding}"
     yield f"Groups      {it.keys}"
+    if it.bounds is not None:
+        yield f"Bounds      {it.bounds}"
     yield "Releases"
     for release in it.releases:
         yield f"  {release.name}"
@@ -286,5 +330,5 @@ def _lines(it: Explanation) -> Iterator[str]:
         yield f"  {error.label}: {error.meaning}"
     if it.engine_sql is not None:
         yield "Engine"
-        yield from (f"  {line}" for line in it.engine_sql.splitlines())
+        yield from (f"  {_cut(line)}" for line in it.engine_sql.splitlines())
     yield f"Plan        {it.digest[:16]}"

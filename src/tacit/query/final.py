@@ -18,6 +18,7 @@ Slice        OFFSET and LIMIT
 Unique       DISTINCT
 Regroup      aggregation of released cells: a column per key, then one per call
 Extend       windows over released cells: the columns there were, then one per window
+Match        a join with a public relation: the columns there were, then those of the relation
 ============ ==================================================================================================
 """
 
@@ -29,6 +30,7 @@ from enum import Enum
 from fractions import Fraction
 
 from tacit.query.algebra import (
+    JoinKind,
     Relation,
     SortKey,
     UnitCall,
@@ -51,6 +53,7 @@ __all__ = [
     "FinalAggregation",
     "Keep",
     "Key",
+    "Match",
     "OutputColumn",
     "Question",
     "Regroup",
@@ -58,6 +61,7 @@ __all__ = [
     "Sort",
     "Step",
     "Unique",
+    "types_after",
 ]
 
 
@@ -140,6 +144,11 @@ class FinalAggregation:
         return self.source.population
 
     @property
+    def types(self) -> tuple[SqlType, ...]:
+        """Of the released columns: keys, then aggregates."""
+        return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
+
+    @property
     def text(self) -> str:
         """Canonical text."""
         keys = [f"{text_of(key.expression)}={key.values!r}" for key in self.keys]
@@ -197,7 +206,37 @@ class Extend:
     calls: tuple[WindowCall, ...]
 
 
-Step = Derive | Keep | Sort | Slice | Unique | Regroup | Extend
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Released rows beside those of a public relation: the columns there were, then the relation's.
+
+    Args:
+        relation: public throughout; its rows are read without touching protected data.
+        kind: which unmatched rows stay, with the released rows as the left side.
+        condition: over both.
+    """
+
+    relation: Relation
+    kind: JoinKind
+    condition: Expression
+
+
+Step = Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match
+
+
+def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
+    """The types of the columns that a step makes of columns of some types."""
+    match step:
+        case Derive():
+            return tuple(part.type for part in step.expressions)
+        case Regroup():
+            return (*(key.type for key in step.keys), *(call.type for call in step.calls))
+        case Extend():
+            return (*types, *(call.type for call in step.calls))
+        case Match():
+            return (*types, *(column.type for column in step.relation.fields))
+        case _:
+            return types
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +266,11 @@ class Question:
     options: Options
 
     @property
+    def reads(self) -> tuple[Relation, ...]:
+        """The public relations whose rows the steps need, in the order of the steps."""
+        return tuple(step.relation for step in self.steps if isinstance(step, Match))
+
+    @property
     def text(self) -> str:
         """Canonical text: names of output columns and everything that decides the answer; no ranges, no aliases."""
         steps = [_step_text(step) for step in self.steps]
@@ -254,6 +298,8 @@ def _step_text(step: Step) -> str:
             return "regroup " + "; ".join(map(text_of, step.keys)) + " | " + "; ".join(calls)
         case Extend():
             return "extend " + "; ".join(map(window_text, step.calls))
+        case Match():
+            return f"match {step.kind.value} {text_of(step.condition)} {relation_text(step.relation)}"
         case _:
             return "unique"
 

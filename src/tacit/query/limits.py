@@ -17,10 +17,13 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_EXPRESSION",
     "MAX_IDENTIFIER",
+    "MAX_JOINED",
     "MAX_KEYS",
     "MAX_LITERAL",
     "MAX_NESTING",
     "MAX_NODES",
+    "MAX_PAIRS",
+    "MAX_PUBLIC_ROWS",
     "MAX_RELATIONS",
     "MAX_TOKENS",
     "check_size",
@@ -49,6 +52,12 @@ MAX_RELATIONS: Final = 200
 MAX_EXPRESSION: Final = 4_000
 #: Public keys of one question.
 MAX_KEYS: Final = 20_000
+#: Rows of a public relation that released rows are joined with.
+MAX_PUBLIC_ROWS: Final = 100_000
+#: Rows of such a join.
+MAX_JOINED: Final = 200_000
+#: Pairs of a released and a public row that its condition is tried on; equalities are looked up instead.
+MAX_PAIRS: Final = 1_000_000
 
 _SPACES = "\t\n\r"
 _SURROGATES = range(0xD800, 0xE000)

@@ -91,6 +91,8 @@ class Measure:
         leaf: how many steps one leaf is wide; 0 unless LEAVES.
         width: how many integers per group; 1 unless LEAVES or CATEGORIES.
         categories: the declared values; empty unless CATEGORIES.
+        auto: whether the analyst wrote ``CLAMP(x, AUTO)``: low and high stand for bounds that are found privately
+            (:mod:`tacit.query.auto_bounds`), or were.
     """
 
     kind: MeasureKind
@@ -105,6 +107,7 @@ class Measure:
     leaf: int = 0
     width: int = 1
     categories: tuple[Value | None, ...] = ()
+    auto: bool = False
 
     @property
     def unit_of_value(self) -> Fraction:
@@ -133,7 +136,8 @@ class Measure:
         numbers = (
             f"{self.step} {self.low}..{self.high} @{self.centre} {self.clamp} {self.rows} {self.leaf}x{self.width}"
         )
-        return f"{self.kind.value}({what}{where}) [{numbers} {self.categories!r}]"
+        sought = " auto" if self.auto else ""
+        return f"{self.kind.value}({what}{where}) [{numbers} {self.categories!r}{sought}]"
 
 
 def count_measure(

@@ -29,11 +29,11 @@ from tacit.query.final import FinalAggregation
 from tacit.query.measures import MeasureKind
 from tacit.query.noise_law import NoiseLaw
 from tacit.query.plan import Plan
-from tacit.query.price import Release
+from tacit.query.price import KeySelection, Release
 from tacit.query.quantile_tree import NoisyTree
 from tacit.query.types import Value, sort_key
 
-__all__ = ["KeyTuple", "Measured", "Released", "inputs", "release"]
+__all__ = ["KeyTuple", "Measured", "Released", "draw", "inputs", "release"]
 
 #: One group's key; empty for the one group of a query without GROUP BY.
 KeyTuple = tuple[Value | None, ...]
@@ -92,12 +92,12 @@ def release(plan: Plan, measurements: Measured) -> Released:
         raise InternalError("the engine measured something else than the plan says")
     raw = [_array(measurements.raw[i], final, i, len(keys), order) for i in range(len(final.measures))]
     if plan.keys is not None:
-        kept = _select(plan, measurements, order)
+        kept = draw(plan.keys, keys, _units(measurements, order))
         keys = [key for key, keep in zip(keys, kept, strict=True) if keep]
         raw = [array[kept] for array in raw]
     noisy: dict[int, NDArray[Any] | NoisyTree] = {}
     for each in plan.releases:
-        noisy |= _noised(each, inputs(each.block, raw))
+        noisy |= _read_off(each, draw(each, keys, inputs(each.block, raw)))
     laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(raw)))
     return Released(tuple(keys), tuple(noisy[i] for i in range(len(raw))), laws, plan)
 
@@ -116,9 +116,29 @@ def inputs(block: Block, raw: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.asarray(together @ np.array(block.forms, dtype=object).T)
 
 
-def _noised(each: Release, raw: NDArray[Any]) -> dict[int, NDArray[Any] | NoisyTree]:
+def draw(step: Release | KeySelection, keys: Sequence[KeyTuple], raw: NDArray[Any]) -> NDArray[Any]:
+    """Run one mechanism: the only place where exact integers go in and what comes out has paid.
+
+    Record-and-replay (``tests/support/replay.py``) takes hold here and nowhere else.
+
+    Args:
+        step: which mechanism of the plan.
+        keys: of the groups, one per row of ``raw``.
+        raw: the integers of each group, or for a selection how many units each group has.
+
+    Returns:
+        Integers of the same shape with noise, or for a selection which groups are kept.
+    """
+    if not isinstance(step, KeySelection):
+        return _with_noise(step, raw)
+    if not len(keys):
+        return np.zeros(0, dtype=np.bool_)
+    kept: NDArray[np.bool_] = step.mechanism().release(raw)
+    return kept
+
+
+def _read_off(each: Release, noisy: NDArray[Any]) -> dict[int, NDArray[Any] | NoisyTree]:
     block = each.block
-    noisy = _with_noise(each, raw)
     if block.tree is not None:
         index = block.measures[0]
         return {index: NoisyTree(block.tree, noisy, each.law(index))}
@@ -153,16 +173,12 @@ def _with_noise(each: Release, raw: NDArray[Any]) -> NDArray[Any]:
     return result.reshape(raw.shape)
 
 
-def _select(plan: Plan, measurements: Measured, order: list[int]) -> NDArray[np.bool_]:
-    if plan.keys is None:
-        raise InternalError("there are no private keys to choose")
+def _units(measurements: Measured, order: list[int]) -> NDArray[np.int64]:
+    """How many units each group has, in public order."""
     units = [operator.index(count) for count in measurements.raw_units]
     if len(units) != len(order):
         raise InternalError("the engine counted the units of other groups than it measured")
-    if not order:
-        return np.zeros(0, dtype=np.bool_)
-    kept: NDArray[np.bool_] = plan.keys.mechanism().release(np.array([units[i] for i in order], dtype=np.int64))
-    return kept
+    return np.array([units[i] for i in order], dtype=np.int64)
 
 
 def _order(final: FinalAggregation, keys: Sequence[KeyTuple]) -> list[int]:

@@ -11,6 +11,7 @@ keep, compute  act on one row at a time; the unit column is carried along
 join           with public data: each row is one owned row and public ones. Of two owned relations: both sides of a row
                have the same unit (enforced by an equality of the units beside the analyst's condition), and whether an
                outer row is unmatched depends on rows of its own unit alone
+attach         a join with public data
 mark           likewise: only rows of the same unit, or public ones, are looked at
 stack          every row keeps its unit
 group, window  every group or partition lies inside one unit, because the unit is among its keys
@@ -39,15 +40,18 @@ from tacit.query.algebra import (
     UnitWindow,
     WindowCall,
     reference,
+    row_bounds,
 )
 from tacit.query.catalog import ROW, Catalog, Table
 from tacit.query.domains import Domain, finite, union
 from tacit.query.expressions import TRUE, Call, Expression, Literal, Reference, literal, references, shift, size
 from tacit.query.functions import call, cast
+from tacit.query.public import is_public_throughout
 from tacit.query.refusal import Refusal
 from tacit.query.types import BOOLEAN, INTEGER, NULL, SqlType, common_type
 
 __all__ = [
+    "attach",
     "complete_keys",
     "compute",
     "conjuncts",
@@ -180,6 +184,15 @@ def join(left: Relation, right: Relation, kind: JoinKind, condition: Expression)
     rows, groups = max(left.max_rows, right.max_rows), max(left.max_groups, right.max_groups)
     weight = _weight(1 + left.weight + right.weight, size(condition), len(fields))
     return Join(fields, unit, left.population or right.population, groups, rows, weight, left, right, kind, condition)
+
+
+def attach(source: Relation, value: Relation) -> Relation:
+    """Every row with the value of a public relation of one column and at most one row, NULL where it has none."""
+    fewest, most = row_bounds(value)
+    if not is_public_throughout(value) or len(value.fields) != 1 or most is None or most > 1:
+        raise AssertionError("a value is one public row of one column")
+    # Where there is a row for certain, nothing can be unmatched; engines are faster without the question.
+    return join(source, value, JoinKind.INNER if fewest else JoinKind.LEFT, TRUE)
 
 
 def mark(source: Relation, other: Relation, condition: Expression) -> Relation:

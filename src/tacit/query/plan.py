@@ -8,26 +8,29 @@ accounting layer and must cost no more than the guarantee says.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from tacit.core.errors import InputError
+from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import log_bounds
 from tacit.core.relations import Relation
 from tacit.mechanisms.base import smallest_that
-from tacit.query.buying import Weights, buy, check_charge
+from tacit.query.auto_bounds import MOST_STEPS, Bounds, Found, bounded, power, search_of, sought
+from tacit.query.buying import Weights, buy, buy_rest, check_charge
 from tacit.query.catalog import Catalog
 from tacit.query.expected import ExpectedError, error_kind, expected_error
 from tacit.query.expressions import Reference
-from tacit.query.final import Derive, FinalAggregation, Question, Regroup
+from tacit.query.final import Aggregate, AggregateKind, Derive, FinalAggregation, Question, Regroup
+from tacit.query.options import Options
 from tacit.query.price import KeySelection, Priced, Release
 from tacit.query.refusal import Refusal
-from tacit.query.request import EVERY, KEYS, Request, Terms, settle
+from tacit.query.request import BOUNDS, EVERY, KEYS, Request, Terms, settle
 
-__all__ = ["Plan", "make_plan", "plan_question"]
+__all__ = ["Plan", "make_plan", "plan_question", "with_bounds"]
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
 LARGEST_EPSILON: Final = Fraction(50)
@@ -46,6 +49,7 @@ class Plan:
         guarantee: the charge, in the currency of the account: PureDP, ApproxDP, ZCDP or GDP.
         event: everything that is released, as accountants read it.
         catalog: a digest of the metadata; empty when the question was made by hand.
+        found: the AUTO bounds, once :attr:`first` has run; see :func:`with_bounds`.
     """
 
     question: Question
@@ -55,6 +59,21 @@ class Plan:
     guarantee: PureDP | ApproxDP | ZCDP | GDP
     event: ComposedEvent
     catalog: str = ""
+    found: tuple[Found, ...] = ()
+
+    @property
+    def first(self) -> Plan | None:
+        """The search for AUTO bounds, to be run before; None where nothing is to be found, or all is found."""
+        search = self.priced.first
+        if search is None or self.found:
+            return None
+        question = Question(search_of(self.final), (), (), Options())
+        return replace(self, question=question, priced=search, event=search.event(self.relation))
+
+    @property
+    def stages(self) -> tuple[Plan, ...]:
+        """What reads data, in order: the search for AUTO bounds where there is one, then the query."""
+        return (self,) if self.first is None else (self.first, self)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -84,10 +103,16 @@ class Plan:
     @property
     def errors(self) -> tuple[ExpectedError, ...]:
         """How far off one cell of each aggregate may be, at the confidence."""
-        beta = 1 - self.terms.confidence
-        return tuple(
-            expected_error(self.final, a, self.priced, beta, self.terms.suppose) for a in self.final.aggregates
-        )
+        return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
+
+    def _error(self, aggregate: Aggregate) -> ExpectedError:
+        error = expected_error(self.final, aggregate, self.priced, 1 - self.terms.confidence, self.terms.suppose)
+        growth = 0 if self.found else power(self.final, aggregate.measures)
+        if aggregate.kind in (AggregateKind.STDDEV_SAMP, AggregateKind.STDDEV_POP):
+            growth = min(growth, 1)
+        if not growth or error.bound is None:
+            return error
+        return replace(error, bound=error.bound / MOST_STEPS**growth, power=growth)
 
     @property
     def digest(self) -> str:
@@ -99,6 +124,7 @@ class Plan:
             self.terms,
             self.priced,
             _exactly(self.guarantee),
+            self.found,
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -120,6 +146,12 @@ def make_plan(sql: str, catalog: Catalog, request: Request) -> Plan:
 def plan_question(question: Question, relation: Relation, request: Request, *, catalog: str = "") -> Plan:
     """As :func:`make_plan`, of a question that is resolved already."""
     terms = settle(request, question.options)
+    if terms.currency == "within" and sought(question.final):
+        raise InputError(
+            "within",
+            "cannot be promised before AUTO bounds are found: noise grows with them; state epsilon, or write "
+            "CLAMP(x, lo, hi)",
+        )
     question = replace(question, final=_with_groups(question.final, terms))
     _check_keys(question.final, terms)
     names = _names(question)
@@ -133,6 +165,23 @@ def plan_question(question: Question, relation: Relation, request: Request, *, c
     event = priced.event(relation)
     check_charge(event, guarantee)
     return Plan(question, terms, relation, priced, guarantee, event, catalog)
+
+
+def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
+    """The plan of the rest of a query, once its AUTO bounds are found; the price stays what it was.
+
+    Args:
+        plan: of a question with AUTO bounds.
+        bounds: of each value sought, by :func:`tacit.query.auto_bounds.find`.
+    """
+    question = replace(plan.question, final=bounded(plan.final, bounds))
+    found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
+    if plan.priced.asked is None:
+        raise InternalError("there are no AUTO bounds to be found")
+    priced = buy_rest(question.final, plan.relation, plan.priced.budget, plan.priced.asked, plan.priced.first)
+    event = priced.event(plan.relation)
+    check_charge(event, plan.guarantee)
+    return replace(plan, question=question, priced=priced, event=event, found=found)
 
 
 def _with_groups(final: FinalAggregation, terms: Terms) -> FinalAggregation:
@@ -220,13 +269,13 @@ def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dic
 def _weights(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> Weights:
     """One weight per measurement: the largest of the aggregates that read it."""
     stated = dict(terms.weights)
-    keys = stated.pop(KEYS, Fraction(1))
+    keys, bounds = stated.pop(KEYS, Fraction(1)), stated.pop(BOUNDS, Fraction(1))
     by_aggregate = {_index(name, names, "weights"): weight for name, weight in stated.items()}
     weights = []
     for measure in range(len(final.measures)):
         readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
         weights.append(max((by_aggregate.get(i, Fraction(1)) for i in readers), default=Fraction(1)))
-    return weights, keys
+    return Weights(weights, keys, bounds)
 
 
 def _index(name: str, names: dict[str, int], parameter: str) -> int:

@@ -39,6 +39,8 @@ __all__ = ["Budget", "KeySelection", "Priced", "Release", "epsilon_of_mu2", "lar
 
 #: One release may hold this many numbers when the number of groups is private.
 ANY_NUMBER = 10**12
+#: See :class:`Priced`.
+Asked = tuple[tuple[Fraction, ...], Fraction, str]
 #: Beyond these, what is left to be told apart has no digits.
 LARGEST_MU = 20
 LARGEST_EPSILON_FOR_MU = 50
@@ -59,6 +61,17 @@ class Budget:
     currency: str
     amount: Fraction
     delta: Fraction = Fraction(0)
+
+
+# Mechanisms hold no state but constants, which take a while to compute, and a plan is asked for them many times.
+@lru_cache(maxsize=1024)
+def _laplace(epsilon: Fraction, l1: Fraction, relation: Relation) -> Laplace:
+    return Laplace(epsilon=epsilon, l1_sensitivity=l1, relation=relation)
+
+
+@lru_cache(maxsize=1024)
+def _gaussian(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relation) -> Gaussian:
+    return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +100,8 @@ class Release:
         """The mechanism that adds the noise."""
         moved = self.block.sensitivity
         if self.mechanism == "laplace":
-            return Laplace(epsilon=self.epsilon, l1_sensitivity=moved.l1, relation=self.relation)
-        return Gaussian.from_rho(
-            rho=self.rho, l2_squared=moved.l2_squared, dimension=self.numbers, relation=self.relation
-        )
+            return _laplace(self.epsilon, moved.l1, self.relation)
+        return _gaussian(self.rho, moved.l2_squared, self.numbers, self.relation)
 
     @property
     def event(self) -> Event:
@@ -143,16 +154,33 @@ class KeySelection:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """All releases of a query within one budget."""
+    """All releases of a query within one budget.
+
+    Args:
+        budget: of these releases.
+        releases: every release but the selection of keys.
+        keys: the selection of private keys.
+        first: the search for AUTO bounds, which comes before and has a budget of its own.
+        asked: where there is such a search, the weights of the measurements and of the selection, and its rule, with
+            which the rest is priced again once bounds are found; all that decides noise is then in this value.
+    """
 
     budget: Budget
     releases: tuple[Release, ...]
     keys: KeySelection | None
+    first: Priced | None = None
+    asked: Asked | None = None
+
+    @property
+    def amount(self) -> Fraction:
+        """Of the whole price, the search included."""
+        return self.budget.amount + (Fraction(0) if self.first is None else self.first.amount)
 
     def event(self, relation: Relation) -> ComposedEvent:
         """Everything that is released, as accountants read it."""
+        search = () if self.first is None else self.first.event(relation).events
         selection = [] if self.keys is None else [self.keys.event]
-        return ComposedEvent((*selection, *(release.event for release in self.releases)), relation=relation)
+        return ComposedEvent((*search, *selection, *(release.event for release in self.releases)), relation=relation)
 
     def release_of(self, measure: int) -> Release:
         """The release that holds a measurement."""

@@ -26,12 +26,14 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
 from tacit.query.options import Options
 
-__all__ = ["ACCOUNTS", "EVERY", "KEYS", "Account", "Request", "Terms", "settle"]
+__all__ = ["ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "Account", "Request", "Terms", "settle"]
 
 #: The kinds of account.
 ACCOUNTS: Final = ("pure", "approx", "zcdp", "gdp")
 #: The name under which the selection of private keys is weighed.
 KEYS: Final = "keys"
+#: The name under which the search for AUTO bounds is weighed.
+BOUNDS: Final = "bounds"
 #: The name under which ``within`` speaks of every aggregate.
 EVERY: Final = "*"
 
@@ -75,8 +77,8 @@ class Request:
             column in the answer or by its text such as ``avg(cost)``.
         confidence: the probability of being within, and of the errors that a plan shows.
         max_groups: the most groups that one unit counts in; not more than declared.
-        weights: how much an aggregate (or ``"keys"``) matters; one of weight 2 gets twice the epsilon of one of
-            weight 1.
+        weights: how much an aggregate (or ``"keys"``, or ``"bounds"`` for the search for AUTO bounds) matters; one of
+            weight 2 gets twice the epsilon of one of weight 1.
         account: what pays.
         suppose: how many values a group is supposed to have, for errors of averages and variances, which depend on it.
     """

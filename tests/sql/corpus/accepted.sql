@@ -266,3 +266,65 @@ SELECT (nights + 1) * 2 AS k, COUNT(*) FROM visits GROUP BY k HAVING k > 10 ORDE
 SELECT nights, COUNT(*) FROM visits GROUP BY nights HAVING nights BETWEEN 2 AND 4
 SELECT year(admitted) - 1 AS y, COUNT(*) FROM visits GROUP BY year(admitted)
 SELECT year(admitted), year(admitted) + 1, COUNT(*) FROM visits GROUP BY year(admitted)
+SELECT w.floor, s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward
+SELECT s.ward, s.n, w.beds FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s LEFT JOIN wards w ON w.ward = s.ward ORDER BY 1, 3
+SELECT s.ward, s.n, w.floor FROM wards w JOIN (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s ON s.ward = w.ward
+SELECT w.ward, w.floor, s.n FROM wards w LEFT JOIN (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s ON s.ward = w.ward
+SELECT w.ward, s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s RIGHT JOIN wards w ON s.ward = w.ward
+SELECT s.ward AS a, w.ward AS b, n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s FULL JOIN wards w ON s.ward = w.ward
+SELECT ward, n, floor FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards USING (ward)
+SELECT * FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards USING (ward)
+SELECT s.*, w.floor FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s, wards w WHERE s.ward = w.ward AND w.floor > 0
+SELECT w.floor, SUM(s.n) AS n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward GROUP BY w.floor ORDER BY w.floor
+SELECT s.ward, s.n / w.beds AS load FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward WHERE w.beds > 0 ORDER BY load DESC LIMIT 2
+SELECT s.ward, w.floor FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON s.n > w.beds AND w.floor < 3
+SELECT s.ward, COUNT(*) AS fuller FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON s.n > w.beds GROUP BY s.ward
+SELECT s.ward, COUNT(*) AS k FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s CROSS JOIN wards GROUP BY s.ward
+SELECT s.ward, a.floor, b.beds FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards a ON a.ward = s.ward JOIN wards b ON b.floor = a.floor + 1
+SELECT a.floor, b.beds, s.n FROM wards a JOIN wards b ON a.floor = b.floor JOIN (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s ON s.ward = a.ward
+SELECT s.ward, t.label, s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN (VALUES ('surgery', 'cut'), ('oncology', 'rays')) AS t(name, label) ON t.name = s.ward
+SELECT s.ward, m.most FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN (SELECT floor AS level, MAX(beds) AS most FROM wards WHERE ward IS NOT NULL GROUP BY floor, beds) m ON m.level < 2
+SELECT s.ward, w.floor, SUM(s.n) OVER (PARTITION BY w.floor) AS total FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward ORDER BY 1, 2
+SELECT DISTINCT w.floor > 1 AS high FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward
+SELECT s.ward, s.n / w.beds AS x, DP_INTERVAL_LOW(x) AS low FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward AND w.beds > 0
+SELECT s.ward, DP_INTERVAL_LOW(x) AS low, s.n / w.beds AS x FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward AND w.beds > 0
+SELECT w.floor, s.d, s.n FROM (SELECT doctor AS d, COUNT(*) AS n FROM visits GROUP BY doctor) s JOIN wards w ON s.d = 'dr ' || CAST(w.floor AS TEXT)
+WITH s AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward), w AS (SELECT ward, MAX(floor) AS floor, SUM(beds) AS beds FROM wards GROUP BY ward, ward IS NULL) SELECT s.ward, n, beds FROM s JOIN w ON w.ward = s.ward
+SELECT s.floor, w.ward, s.n FROM (SELECT floor, COUNT(*) AS n FROM visits JOIN wards USING (ward) GROUP BY floor) s JOIN wards w ON w.floor = s.floor
+SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards)
+SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(beds) FROM wards WHERE floor > 0) AND nights < (SELECT MAX(beds) FROM wards)
+SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards WHERE floor > 100)
+SELECT COUNT(*) FROM visits WHERE nights > (SELECT COUNT(*) FROM wards)
+SELECT COUNT(*) FROM visits WHERE nights > (SELECT COUNT(DISTINCT ward) FROM wards WHERE ward IN (SELECT ward FROM wards WHERE beds > 10))
+SELECT AVG(CASE WHEN nights > (SELECT MIN(beds) FROM wards) THEN cost END) FROM visits
+SELECT SUM(CLAMP(nights - (SELECT MAX(floor) FROM wards), 0, 60)) FROM visits
+SELECT SUM(nights * (SELECT MAX(floor) FROM wards)) FROM visits
+SELECT COUNT(*) FILTER (WHERE nights > (SELECT AVG(beds) FROM wards)) AS long, COUNT(*) AS n FROM visits
+SELECT nights > (SELECT AVG(beds) FROM wards) AS long, COUNT(*) FROM visits GROUP BY long
+SELECT ward, COUNT(*) / (SELECT SUM(beds) FROM wards) AS share FROM visits GROUP BY ward
+SELECT ward, COUNT(*) AS n, (SELECT MAX(beds) FROM wards) AS most FROM visits GROUP BY ward HAVING COUNT(*) > (SELECT MIN(beds) FROM wards) ORDER BY n - (SELECT MAX(beds) FROM wards), ward
+SELECT ward, n, n > (SELECT AVG(beds) FROM wards) AS full FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) WHERE n > (SELECT MIN(floor) FROM wards) - 100
+SELECT SUM(n) - (SELECT SUM(beds) FROM wards) AS spare, SUM(n - (SELECT MIN(beds) FROM wards)) AS over FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)
+SELECT AVG(t) FROM (SELECT patient_id, SUM(nights) * (SELECT MAX(floor) FROM wards) AS t FROM visits GROUP BY patient_id HAVING COUNT(*) < (SELECT SUM(beds) FROM wards))
+SELECT COUNT(*) FROM visits WHERE cost > COALESCE((SELECT MAX(beds) FROM wards WHERE ward = 'nowhere'), 12)
+SELECT COUNT(*) FROM visits WHERE nights > (SELECT MAX(beds) - (SELECT MIN(beds) FROM wards) FROM wards)
+WITH limits AS (SELECT MAX(beds) AS most FROM wards) SELECT COUNT(*) FROM visits WHERE nights < (SELECT most FROM limits)
+WITH visits AS (SELECT beds FROM wards) SELECT COUNT(*) FROM patients WHERE weight > (SELECT MAX(beds) FROM visits)
+SELECT level, COUNT(*) FROM log WHERE ms > (SELECT MAX(beds) FROM wards) GROUP BY level
+SELECT COUNT(*) FROM visits JOIN wards USING (ward) WHERE nights < beds + (SELECT MIN(floor) FROM wards)
+SELECT COUNT(*) FROM visits, (SELECT COUNT(*) AS c FROM wards) k
+SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1 FROM wards WHERE beds > (SELECT AVG(beds) FROM wards))
+WITH a AS (SELECT ward, COUNT(*) n FROM visits GROUP BY ward) SELECT a.n FROM a JOIN wards ON a.ward = wards.ward
+SELECT ward, nights > (SELECT AVG(beds) FROM wards) AS long, COUNT(*) / (SELECT MAX(beds) FROM wards) AS share FROM visits GROUP BY ward, long
+SELECT AVG(CLAMP(score, AUTO)) FROM visits
+SELECT ward, SUM(CLAMP(points, AUTO)) AS total, COUNT(*) AS n FROM visits GROUP BY ward
+SELECT AVG(CLAMP(score, AUTO)), SUM(CLAMP(score, AUTO)), COUNT(score) FROM visits
+SELECT MEDIAN(CLAMP(score, AUTO)) AS m, MIN(CLAMP(score, AUTO)) AS low, MAX(CLAMP(score, AUTO)) AS high FROM visits
+SELECT VARIANCE(CLAMP(points, AUTO)), STDDEV(CLAMP(points, AUTO)) FROM visits
+SELECT AVG(CLAMP(points, auto)) FILTER (WHERE urgent) AS u, AVG(CLAMP(points, AUTO)) AS a FROM visits
+SELECT AVG(CLAMP(t, AUTO)) FROM (SELECT patient_id, SUM(points) AS t FROM visits GROUP BY patient_id)
+SELECT doctor, SUM((CLAMP(score * cost, AUTO))) FROM visits GROUP BY doctor
+SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY CLAMP(length(note), AUTO)) FROM visits
+SELECT AVG(CLAMP(code, AUTO)), AVG(ms) FROM log
+SELECT SUM(CLAMP(cost, AUTO)), SUM(cost) FROM visits
+SELECT ward, AVG(CLAMP(score, AUTO)) - AVG(CLAMP(points, AUTO)) AS d FROM visits GROUP BY ward HAVING AVG(CLAMP(score, AUTO)) > 0 ORDER BY d

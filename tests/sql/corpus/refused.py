@@ -295,6 +295,30 @@ _HAND: list[tuple[str, str]] = [
     ("bounds", "SELECT SUM(CLAMP(score, 5, 1)) FROM visits"),
     ("bounds", "SELECT SUM(CLAMP(score, NULL, 1)) FROM visits"),
     ("bounds", "SELECT AVG(t) FROM (SELECT patient_id, SUM(score) AS t FROM visits GROUP BY patient_id)"),
+    # AUTO bounds are found for an aggregate's whole argument, and nowhere else
+    ("bounds", "SELECT COUNT(CLAMP(score, AUTO)) FROM visits"),
+    ("bounds", "SELECT COUNT(DISTINCT CLAMP(points, AUTO)) FROM visits"),
+    ("bounds", "SELECT MODE(CLAMP(points, AUTO)) FROM visits"),
+    ("bounds", "SELECT AVG(2 * CLAMP(score, AUTO)) FROM visits"),
+    ("bounds", "SELECT AVG(CLAMP(CLAMP(score, AUTO), AUTO)) FROM visits"),
+    ("bounds", "SELECT COUNT(*) FROM visits WHERE CLAMP(score, AUTO) > 3"),
+    ("bounds", "SELECT FLOOR(CLAMP(score, AUTO)) AS k, COUNT(*) FROM visits GROUP BY k"),
+    ("bounds", "SELECT AVG(x) FROM (SELECT CLAMP(score, AUTO) AS x FROM visits)"),
+    ("bounds", "SELECT AVG(CLAMP(score, 0, 1)) FROM visits HAVING CLAMP(COUNT(*), AUTO) > 2"),
+    ("bounds", "SELECT SUM(CLAMP(score, AUTO)) OVER (PARTITION BY patient_id) FROM visits"),
+    ("bounds", "SELECT AVG(CLAMP(score, 0, AUTO)) FROM visits"),
+    ("unknown_column", 'SELECT AVG(CLAMP(score, "AUTO")) FROM visits'),
+    ("unknown_column", "SELECT AVG(CLAMP(score, visits.auto)) FROM visits"),
+    ("unknown_column", "SELECT AVG(CLAMP(AUTO)) FROM visits"),
+    ("arguments", "SELECT AVG(CLAMP(score, 'AUTO')) FROM visits"),
+    ("type", "SELECT MAX(CLAMP(admitted, AUTO)) FROM visits"),
+    ("type", "SELECT SUM(CLAMP(urgent, AUTO)) FROM visits"),
+    ("type", "SELECT AVG(CLAMP(note, AUTO)) FROM visits"),
+    ("contribution_bounds", "SELECT SUM(score, contribution_bounds_per_group => AUTO) FROM visits"),
+    ("contribution_bounds", "SELECT AVG(score, contribution_bounds_per_row => auto) FROM visits"),
+    ("contribution_bounds", "SELECT SUM(CLAMP(score, AUTO), contribution_bounds_per_group => (0, 9)) FROM visits"),
+    ("bounds", "SELECT AVG(t) FROM (SELECT patient_id, SUM(CLAMP(score, AUTO)) AS t FROM visits GROUP BY patient_id)"),
+    ("bounds", "SELECT AVG(CLAMP(n, AUTO)) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)"),
     ("subquery", "SELECT SUM(CLAMP(score, 0, (SELECT MAX(score) FROM visits))) FROM visits"),
     ("contribution_bounds", "SELECT SUM(score, contribution_bounds_per_group => (5, 1)) FROM visits"),
     ("contribution_bounds", "SELECT SUM(score, contribution_bounds_per_group => (0, cost)) FROM visits"),
@@ -361,7 +385,64 @@ _HAND: list[tuple[str, str]] = [
     ("subquery", "SELECT COUNT(*), (SELECT MAX(cost) FROM visits WHERE patient_id = 17) FROM visits"),
     ("subquery", "SELECT (SELECT note FROM visits WHERE patient_id = 17) FROM visits"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)"),
-    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards)"),
+    # … or come in through a public table
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT beds FROM wards)"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT beds FROM wards WHERE ward = 'surgery')"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards GROUP BY floor)"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT DISTINCT floor FROM wards)"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds), MIN(beds) FROM wards)"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) OVER () FROM wards)"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT 1 UNION ALL SELECT MAX(beds) FROM wards)"),
+    ("limit_below", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT beds FROM wards ORDER BY beds LIMIT 1)"),
+    ("unknown_column", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(chairs) FROM wards)"),
+    ("subquery", "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT MAX(beds) FROM wards w WHERE w.ward = v.ward)"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds + nights) FROM wards)"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(visits.nights) FROM wards)"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM visits))"),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(score) FROM visits)"),
+    (
+        "subquery",
+        "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards WHERE ward IN (SELECT ward FROM visits))",
+    ),
+    (
+        "subquery",
+        "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards WHERE EXISTS (SELECT 1 FROM visits WHERE note = 'HIV'))",
+    ),
+    (
+        "subquery",
+        "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(b) FROM (SELECT beds AS b FROM wards UNION ALL SELECT nights FROM visits))",
+    ),
+    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards JOIN visits USING (ward))"),
+    (
+        "subquery",
+        "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards LEFT JOIN visits USING (ward))",
+    ),
+    (
+        "subquery",
+        "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) + (SELECT MAX(nights) FROM visits) FROM wards)",
+    ),
+    (
+        "subquery",
+        "WITH wards AS (SELECT * FROM visits) SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(cost) FROM wards)",
+    ),
+    (
+        "subquery",
+        "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT COUNT(*) FROM visits WHERE cost > (SELECT n FROM t)",
+    ),
+    ("subquery", "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT n - (SELECT MAX(n) FROM t) FROM t"),
+    (
+        "subquery",
+        "SELECT COUNT(*) FROM visits WHERE cost > (WITH wards AS (SELECT nights AS beds FROM visits) SELECT MAX(beds) FROM wards)",
+    ),
+    ("subquery", "SELECT (SELECT COUNT(*) FROM visits) / (SELECT COUNT(*) FROM patients)"),
+    ("subquery", "SELECT SUM(nights) - (SELECT MAX(salary) FROM staff) FROM visits"),
+    ("subquery", "SELECT COUNT(*) FROM visits JOIN wards ON beds > (SELECT MAX(nights) FROM visits)"),
+    ("subquery", "SELECT COUNT(*) FROM visits JOIN wards ON beds > (SELECT AVG(beds) FROM wards)"),
+    ("subquery", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT (SELECT MAX(floor) FROM wards)"),
+    ("bounds", "SELECT SUM(nights + (SELECT SUM(beds) FROM wards)) FROM visits"),
+    ("bounds", "SELECT SUM(nights * (SELECT COUNT(*) FROM wards)) FROM visits"),
+    ("public_only", "SELECT COUNT(*) FROM wards WHERE beds > (SELECT AVG(beds) FROM wards)"),
+    ("public_only", "SELECT (SELECT MAX(beds) FROM wards)"),
     (
         "subquery",
         "SELECT COUNT(*) FROM visits a WHERE (SELECT COUNT(*) FROM visits b WHERE b.patient_id = a.patient_id) > 3",
@@ -389,6 +470,70 @@ _HAND: list[tuple[str, str]] = [
     ("join", "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM patients p WHERE p.id > v.patient_id)"),
     ("join", "SELECT COUNT(*) FROM patients p WHERE p.id NOT IN (SELECT nights FROM visits)"),
     ("population", "SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT staff_id FROM staff)"),
+    # joins above the aggregation that would look back
+    (
+        "several_aggregations",
+        "SELECT s.n, v.cost FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN visits v ON v.ward = s.ward",
+    ),
+    (
+        "several_aggregations",
+        "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN (SELECT patient_id, ward FROM visits) v USING (ward)",
+    ),
+    (
+        "several_aggregations",
+        "WITH wards AS (SELECT ward, nights AS beds FROM visits) SELECT s.n, w.beds FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w USING (ward)",
+    ),
+    ("several_aggregations", "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s, patients"),
+    (
+        "several_aggregations",
+        "SELECT a.ward, a.n, b.m FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) a JOIN (SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward) b ON a.ward = b.ward",
+    ),
+    (
+        "several_aggregations",
+        "WITH s AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT a.n FROM s a JOIN s b USING (ward)",
+    ),
+    (
+        "subquery",
+        "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN (SELECT * FROM wards WHERE ward IN (SELECT ward FROM visits WHERE patient_id = 17)) w USING (ward)",
+    ),
+    (
+        "subquery",
+        "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.beds > (SELECT MAX(nights) FROM visits)",
+    ),
+    (
+        "subquery",
+        "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON EXISTS (SELECT 1 FROM visits)",
+    ),
+    (
+        "subquery",
+        "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s, LATERAL (SELECT * FROM wards w WHERE w.ward = s.ward) t",
+    ),
+    (
+        "unknown_column",
+        "SELECT w.floor, s.cost FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward",
+    ),
+    (
+        "unknown_column",
+        "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.beds = s.nights",
+    ),
+    (
+        "ambiguous_column",
+        "SELECT ward, n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.ward = s.ward",
+    ),
+    (
+        "duplicate_name",
+        "SELECT wards.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) wards JOIN wards USING (ward)",
+    ),
+    ("join", "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s LEFT JOIN wards w"),
+    ("type", "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w ON w.beds"),
+    (
+        "not_aggregated",
+        "SELECT w.floor, s.n, SUM(w.beds) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w USING (ward) GROUP BY w.floor",
+    ),
+    (
+        "interval",
+        "SELECT DP_INTERVAL_LOW(floor) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w USING (ward)",
+    ),
     # joins that mix persons
     ("join", "SELECT COUNT(*) FROM visits a JOIN visits b ON a.ward = b.ward"),
     ("join", "SELECT COUNT(*) FROM visits a, visits b"),
@@ -437,10 +582,6 @@ _HAND: list[tuple[str, str]] = [
     (
         "several_aggregations",
         "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, AVG(cost) m FROM visits GROUP BY ward) a ON a.ward = v.ward",
-    ),
-    (
-        "several_aggregations",
-        "WITH a AS (SELECT ward, COUNT(*) n FROM visits GROUP BY ward) SELECT a.n FROM a JOIN wards ON a.ward = wards.ward",
     ),
     # order and sampling below the aggregation
     ("limit_below", "SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 10)"),

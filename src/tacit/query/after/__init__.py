@@ -7,7 +7,7 @@ Everything here reads released integers, public keys and public parameters, so i
 * :mod:`.ranks`, :mod:`.categories`: quantiles, MIN and MAX; MODE
 * :mod:`.estimates`: which of them an aggregate is
 * :mod:`.derived`: expressions over cells, with interval arithmetic
-* :mod:`.regroup`, :mod:`.windows`, :mod:`.steps`: the steps of a question
+* :mod:`.regroup`, :mod:`.windows`, :mod:`.matching`, :mod:`.steps`: the steps of a question
 * :mod:`.places`: exact places as values of a type, rounded in a stated direction
 * :mod:`.result`: :func:`~tacit.query.after.result.finish`, from released integers to rows with intervals
 

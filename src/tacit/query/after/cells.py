@@ -15,15 +15,19 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar, Self
 
+from tacit.query.after.places import value_at
 from tacit.query.domains import UNKNOWN, Domain, Range, finite
 from tacit.query.noise_law import NoiseLaw, one_sided_error
 from tacit.query.types import SqlType, Value
 
-__all__ = ["Affine", "Cell", "Draw", "Event", "Exact", "Level", "linear_events"]
+__all__ = ["Affine", "Cell", "Draw", "Ends", "Event", "Exact", "Level", "around", "linear_events"]
 
 #: Anything hashable: two cells that rest on the same statement name it equally.
 Event = Hashable
+#: The low and the high end of an interval.
+Ends = tuple[Value | None, Value | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,8 @@ class Cell(ABC):
     type: SqlType
     value: Value | None
     events: frozenset[Event]
+    #: How many events each cell of the class rests on, where that is known and columns are done at once.
+    event_count: ClassVar[int | None] = None
 
     @property
     def affine(self) -> Affine | None:
@@ -139,6 +145,23 @@ class Cell(ABC):
         if known is None:
             known = level.memory[self] = self._enclose(level)
         return known
+
+    def ends(self, level: Level) -> Ends:
+        """The enclosure as values of the cell's own (ordered) type, rounded outwards; it contains the value."""
+        span = self.enclose(level).range
+        return around(self.value, value_at(span.low, self.type, "down"), value_at(span.high, self.type, "up"))
+
+    @classmethod
+    def column_ends(cls, cells: Sequence[Self], level: Level) -> list[Ends]:
+        """The ends of many cells; classes that can do a whole column faster say so by :attr:`event_count`."""
+        return [cell.ends(level) for cell in cells]
+
+
+def around(value: Value | None, low: Value | None, high: Value | None) -> Ends:
+    """The ends, moved where the value lies outside; rounded ends and the value are of one type."""
+    if value is None or low is None or high is None:
+        return low, high
+    return min(low, value), max(high, value)
 
 
 @dataclass(frozen=True, eq=False)

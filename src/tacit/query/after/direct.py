@@ -6,12 +6,14 @@ interval is cut to what is publicly possible (a count is not negative) and alway
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
-from tacit.query.after.cells import Affine, Cell, Draw, Event, Level
-from tacit.query.after.places import value_at
+from tacit.query.after.cells import Affine, Cell, Draw, Ends, Event, Level, around
+from tacit.query.after.places import value_at, value_of_ratio
 from tacit.query.domains import Domain, Range
 from tacit.query.types import SqlType, Value
 
@@ -35,11 +37,13 @@ class Direct(Cell):
     step: Fraction
     possible: Range
     type: SqlType
+    event_count: ClassVar[int | None] = 1
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
         """The number of steps times the step."""
-        return value_at(self.noisy * self.step, self.type)
+        noisy, step = self.noisy, self.step
+        return value_of_ratio(noisy.numerator * step.numerator, noisy.denominator * step.denominator, self.type)
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
@@ -50,6 +54,34 @@ class Direct(Cell):
     def affine(self) -> Affine:
         """Itself."""
         return Affine({self.draw: self.step}, self.noisy * self.step, self.step)
+
+    @classmethod
+    def column_ends(cls, cells: Sequence[Direct], level: Level) -> list[Ends]:
+        """As :meth:`ends`: (noisy ± width)·step in integers, cut where rounding has happened, which changes nothing."""
+        found: list[Ends] = []
+        last: Direct | None = None
+        for cell in cells:
+            if last is None or not cell._is_like(last):
+                last = cell
+                width, step = level.half_width(cell.draw.measure), cell.step
+                floor = [value_at(cell.possible.low, cell.type, way) for way in ("down", "up")]
+                roof = [value_at(cell.possible.high, cell.type, way) for way in ("down", "up")]
+            top, bottom = cell.noisy.numerator * width.denominator, cell.noisy.denominator
+            reach = bottom * width.numerator
+            bottom *= width.denominator * step.denominator
+            low = value_of_ratio((top - reach) * step.numerator, bottom, cell.type, "down")
+            high = value_of_ratio((top + reach) * step.numerator, bottom, cell.type, "up")
+            if cell.possible.low is not None:
+                low, high = max(low, floor[0]), max(high, floor[1])  # type: ignore[type-var]
+            if cell.possible.high is not None:
+                low, high = min(low, roof[0]), min(high, roof[1])  # type: ignore[type-var]
+            found.append(around(cell.value, low, high))
+        return found
+
+    def _is_like(self, other: Direct) -> bool:
+        """Whether both are of one column, which shares what is public."""
+        same = self.step is other.step and self.possible is other.possible
+        return same and self.draw.measure == other.draw.measure
 
     def _enclose(self, level: Level) -> Domain:
         width = level.half_width(self.draw.measure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -47,19 +46,21 @@ def _column(aggregate: Aggregate, measures: tuple[Measure, ...], released: Relea
     """What makes the cell of each group, for one aggregate."""
     last = measures[aggregate.measures[-1]]
     if aggregate.kind is AggregateKind.AVG:
-        return partial(_mean, aggregate, last, released)
+        return _means(aggregate, last, released)
     if last.kind is MeasureKind.CENTRED_SQUARES:
-        return partial(_spread, aggregate, last, released)
+        return _spreads(aggregate, last, released)
     if last.kind is MeasureKind.LEAVES:
         return partial(_rank, aggregate, _ranks(aggregate, last, released))
     if last.kind is MeasureKind.CATEGORIES:
         return partial(_common, aggregate, last, released)
-    return partial(_direct, aggregate, last, _possible(aggregate, last), released)
+    return _directs(aggregate, last, released)
 
 
-def _steps(released: Released, measure: int, group: int) -> Fraction:
-    """A released number in steps of its measurement."""
-    return int(_array(released, measure)[group]) * released.laws[measure].unit
+def _steps(released: Released, measure: int) -> list[Fraction]:
+    """Released numbers in steps of their measurement."""
+    unit = released.laws[measure].unit
+    numbers = _array(released, measure).tolist()
+    return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
 
 
 def _array(released: Released, measure: int) -> NDArray[Any]:
@@ -76,28 +77,24 @@ def _possible(aggregate: Aggregate, measure: Measure) -> Range:
     return possible if aggregate.bounds is None else possible.clamped(*aggregate.bounds)
 
 
-def _direct(aggregate: Aggregate, measure: Measure, possible: Range, released: Released, group: int) -> Cell:
-    index = aggregate.measures[0]
-    return Direct(_steps(released, index, group), Draw(index, group), measure.step, possible, aggregate.type)
+def _directs(aggregate: Aggregate, measure: Measure, released: Released) -> Callable[[int], Cell]:
+    index, possible = aggregate.measures[0], _possible(aggregate, measure)
+    noisy = _steps(released, index)
+    return lambda group: Direct(noisy[group], Draw(index, group), measure.step, possible, aggregate.type)
 
 
-def _mean(aggregate: Aggregate, measure: Measure, released: Released, group: int) -> Cell:
+def _means(aggregate: Aggregate, measure: Measure, released: Released) -> Callable[[int], Cell]:
     count, total = aggregate.measures
-    plain = Mean(
-        noisy_count=_steps(released, count, group),
-        noisy_sum=_steps(released, total, group),
-        count_draw=Draw(count, group),
-        sum_draw=Draw(total, group),
-        step=measure.step,
-        type=aggregate.type,
-        centre=measure.centre,
-        bounds=(measure.low, measure.high),
-    )
-    if not _two_totals(released, count, total):
-        return plain
+    counts, sums = _steps(released, count), _steps(released, total)
+    shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
     half = max(measure.high - measure.centre, measure.centre - measure.low)
-    parts = {part.name: getattr(plain, part.name) for part in fields(plain)}
-    return JointMean(**parts, half=half, scale=released.laws[total].scale)
+    scale, joint = released.laws[total].scale, _two_totals(released, count, total)
+
+    def cell(group: int) -> Cell:
+        parts = (counts[group], sums[group], Draw(count, group), Draw(total, group), *shared)
+        return JointMean(*parts, half, scale) if joint else Mean(*parts)
+
+    return cell
 
 
 def _two_totals(released: Released, count: int, total: int) -> bool:
@@ -108,20 +105,23 @@ def _two_totals(released: Released, count: int, total: int) -> bool:
     )
 
 
-def _spread(aggregate: Aggregate, measure: Measure, released: Released, group: int) -> Cell:
+def _spreads(aggregate: Aggregate, measure: Measure, released: Released) -> Callable[[int], Cell]:
     count, total, squares = aggregate.measures
-    return Spread(
-        noisy_count=_steps(released, count, group),
-        noisy_sum=_steps(released, total, group),
+    counts, sums, noisy_squares = (_steps(released, index) for index in aggregate.measures)
+    most = Fraction((measure.high - measure.low) ** 2, 4)
+    sample, root = aggregate.kind in _SAMPLE, aggregate.kind in _ROOT
+    return lambda group: Spread(
+        noisy_count=counts[group],
+        noisy_sum=sums[group],
         count_draw=Draw(count, group),
         sum_draw=Draw(total, group),
         step=measure.step,
         type=aggregate.type,
-        noisy_squares=_steps(released, squares, group),
+        noisy_squares=noisy_squares[group],
         squares_draw=Draw(squares, group),
-        most=Fraction((measure.high - measure.low) ** 2, 4),
-        sample=aggregate.kind in _SAMPLE,
-        root=aggregate.kind in _ROOT,
+        most=most,
+        sample=sample,
+        root=root,
     )
 
 

@@ -14,19 +14,27 @@ in the cell, and
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import ClassVar
+
+import numpy as np
 
 from tacit.core.numbers import float_nearest
-from tacit.query.after.cells import Event, Level
+from tacit.query.after.cells import Ends, Event, Level, around
 from tacit.query.after.moments import Mean
+from tacit.query.after.places import Direction
 from tacit.query.domains import Domain, Range
+from tacit.query.types import Value
 
 __all__ = ["JointMean", "PlaceEvent"]
 
 #: Cells of equal width into which [0, 1] is cut; each enlarges the interval by at most its width, relatively.
 _CELLS = 32
+#: Rows that are looked at together.
+_AT_ONCE = 16_384
 #: Larger than the rounding of the floats below, by far.
 _MARGIN = 1 + 1e-9
 _SLACK = 1e-12
@@ -51,11 +59,34 @@ class JointMean(Mean):
 
     half: int
     scale: Fraction
+    event_count: ClassVar[int | None] = 1
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
         """The one test."""
         return frozenset((PlaceEvent(self.sum_draw.measure, self.sum_draw.group),))
+
+    @classmethod
+    def column_ends(cls, cells: Sequence[JointMean], level: Level) -> list[Ends]:  # type: ignore[override]
+        """As :meth:`ends`, with the places of all cells found at once."""
+        found: list[Ends] = []
+        for cell, (low, high) in zip(cells, _all_places(cells, level), strict=True):
+            ends = (cell._value_at(low, "down"), cell._value_at(high, "up"))
+            found.append(around(cell.value, *ends))
+        return found
+
+    def _ratios(self) -> tuple[float, float]:
+        """The released place, and one over the total; of no meaning where the total is not above 0."""
+        count, total = self.noisy_count, self.noisy_sum
+        whole = self.half * count.numerator
+        if whole <= 0:
+            return 0.0, 0.0
+        middle = Fraction(total.numerator * count.denominator, total.denominator * whole)
+        return float_nearest(middle), float_nearest(Fraction(count.denominator, 2 * whole))
+
+    def _value_at(self, place: float, direction: Direction) -> Value | None:
+        top, bottom = place.as_integer_ratio()
+        return self.value_beside(top * self.half, bottom, direction)
 
     def _enclose(self, level: Level) -> Domain:
         difference, total = 2 * self.noisy_sum, 2 * self.half * self.noisy_count
@@ -81,6 +112,46 @@ def _places(difference: Fraction, total: Fraction, widths: tuple[Fraction, ...])
     # Totals beyond what any group can have leave no place; the nearest end of the bounds is all there is to say.
     edge = Fraction(1 if difference > 0 else -1)
     return (Fraction(min(ends)), Fraction(max(ends))) if ends else (edge, edge)
+
+
+def _all_places(cells: Sequence[JointMean], level: Level) -> list[tuple[float, float]]:
+    """As :func:`_places`, for many cells: the same operations on the same floats, a column at a time."""
+    near = np.arange(_CELLS) / _CELLS
+    far = near + 1 / _CELLS
+    found: list[tuple[float, float]] = []
+    for start in range(0, len(cells), _AT_ONCE):
+        part = cells[start : start + _AT_ONCE]
+        widths = np.array(_all_widths(part, level))
+        ratios = [cell._ratios() for cell in part]
+        middle = np.array([ratio[0] for ratio in ratios])[:, None]
+        reach = widths * np.array([ratio[1] for ratio in ratios])[:, None] * _MARGIN + _SLACK
+        lowest, highest = np.full(len(part), np.inf), np.full(len(part), -np.inf)
+        for first, last in ((near, far), (-far, -near)):
+            low, high = np.maximum(first, middle - reach), np.minimum(last, middle + reach)
+            inside = low <= high
+            lowest = np.minimum(lowest, np.where(inside, low, np.inf).min(axis=1))
+            highest = np.maximum(highest, np.where(inside, high, -np.inf).max(axis=1))
+        for cell, low_end, high_end in zip(part, lowest.tolist(), highest.tolist(), strict=True):
+            if cell.half <= 0 or cell.noisy_count.numerator <= 0:
+                found.append((-1.0, 1.0))
+            elif low_end > high_end:
+                edge = 1.0 if cell.noisy_sum.numerator > 0 else -1.0
+                found.append((edge, edge))
+            else:
+                found.append((low_end, high_end))
+    return found
+
+
+def _all_widths(cells: Sequence[JointMean], level: Level) -> list[tuple[float, ...]]:
+    found: list[tuple[float, ...]] = []
+    scale: Fraction | None = None
+    widths: tuple[float, ...] = ()
+    for cell in cells:
+        # A column shares one scale, the same object; hashing it for each cell would take longer than the rest.
+        if cell.scale is not scale:
+            scale, widths = cell.scale, _floats(half_widths(cell.scale, level.beta))
+        found.append(widths)
+    return found
 
 
 @lru_cache(maxsize=1024)

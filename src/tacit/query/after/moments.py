@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 from tacit.core.numbers import sqrt_bounds
-from tacit.query.after.cells import Cell, Draw, Event, Level
-from tacit.query.after.places import value_at
+from tacit.query.after.cells import Cell, Draw, Ends, Event, Level, around
+from tacit.query.after.places import Direction, value_at, value_of_ratio
 from tacit.query.domains import Domain, Range
 from tacit.query.types import SqlType, Value
 
@@ -74,14 +76,45 @@ class Mean(_Moments):
 
     centre: int
     bounds: tuple[int, int]
+    event_count: ClassVar[int | None] = 2
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
         """Count and sum."""
         return frozenset((self.count_draw, self.sum_draw))
 
+    @cached_property
+    def value(self) -> Value | None:  # type: ignore[override]
+        """The estimate; None when the noisy count is too small."""
+        count, total = self.noisy_count, self.noisy_sum
+        if count.numerator < count.denominator:
+            return None
+        return self.value_beside(total.numerator * count.denominator, total.denominator * count.numerator, "nearest")
+
+    def value_beside(self, top: int, bottom: int, direction: Direction) -> Value | None:
+        """The value ``top / bottom`` steps from the centre (``bottom`` above 0), cut to the bounds."""
+        place = min(max(self.centre * bottom + top, self.bounds[0] * bottom), self.bounds[1] * bottom)
+        return value_of_ratio(place * self.step.numerator, bottom * self.step.denominator, self.type, direction)
+
     def _estimate(self) -> Fraction | None:
         return self._place(self.noisy_sum / self.noisy_count) if self.noisy_count >= 1 else None
+
+    @classmethod
+    def column_ends(cls, cells: Sequence[Mean], level: Level) -> list[Ends]:
+        """As :meth:`ends`, in integers: s/n is extreme at corners of the box, and rounding keeps the order."""
+        found: list[Ends] = []
+        for cell in cells:
+            width, slack = level.half_width(cell.count_draw.measure), level.half_width(cell.sum_draw.measure)
+            count, total = cell.noisy_count, cell.noisy_sum
+            middle, reach = count.numerator * width.denominator, width.numerator * count.denominator
+            unit = count.denominator * width.denominator
+            fewest, most = max(-((reach - middle) // unit), 1), max((middle + reach) // unit, 1)
+            top, by = total.numerator * slack.denominator, slack.numerator * total.denominator
+            bottom = total.denominator * slack.denominator
+            low = cell.value_beside(top - by, bottom * (most if top >= by else fewest), "down")
+            high = cell.value_beside(top + by, bottom * (fewest if top >= -by else most), "up")
+            found.append(around(cell.value, low, high))
+        return found
 
     def _place(self, offset: Fraction) -> Fraction:
         low, high = self.bounds

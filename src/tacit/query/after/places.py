@@ -9,14 +9,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from tacit.core.numbers import float_down, float_nearest, float_up
 from tacit.query.domains import Range
 from tacit.query.types import DECIMAL_DIGITS, INTEGER_RANGE, Kind, SqlType, Value, from_ordinal, ordinal
 
-__all__ = ["Direction", "type_range", "value_at"]
+__all__ = ["Direction", "type_range", "value_at", "value_of_ratio"]
 
 Direction = Literal["nearest", "down", "up"]
-_LARGEST = Fraction(sys.float_info.max)
 
 
 @lru_cache(maxsize=64)
@@ -45,26 +43,54 @@ def value_at(place: Fraction | None, kind: SqlType, direction: Direction = "near
     """
     if not kind.is_ordered:
         return None
+    if place is not None:
+        return value_of_ratio(place.numerator, place.denominator, kind, direction)
     if kind.kind is Kind.DOUBLE:
-        return _double(place, direction)
-    span = type_range(kind)
-    low, high = span.ends or (Fraction(0), Fraction(0))
-    if place is None:
-        place = high if direction == "up" else low
-    inside = min(max(place, low), high)
-    step = kind.step or Fraction(1)
-    return from_ordinal(_whole(inside / step, direction) * step, kind)
-
-
-def _double(place: Fraction | None, direction: Direction) -> float:
-    if place is None:
         return sys.float_info.max if direction == "up" else -sys.float_info.max
-    inside = min(max(place, -_LARGEST), _LARGEST)
-    rounded = {"nearest": float_nearest, "down": float_down, "up": float_up}[direction](inside)
-    return rounded + 0.0
+    low, high = _grid_ends(kind)
+    return _on_grid(high if direction == "up" else low, kind)
 
 
-def _whole(value: Fraction, direction: Direction) -> int:
+def value_of_ratio(top: int, bottom: int, kind: SqlType, direction: Direction = "nearest") -> Value | None:
+    """As :func:`value_at`, of the place ``top / bottom`` with ``bottom`` above 0; faster than with a Fraction."""
+    if kind.kind is Kind.DOUBLE:
+        return _double(top, bottom, direction)
+    if kind.kind is Kind.INTEGER:
+        return min(max(_whole(top, bottom, direction), INTEGER_RANGE[0]), INTEGER_RANGE[1])
+    if kind.kind is Kind.DECIMAL:
+        top *= 10**kind.scale
+    low, high = _grid_ends(kind)
+    return _on_grid(min(max(_whole(top, bottom, direction), low), high), kind)
+
+
+@lru_cache(maxsize=64)
+def _grid_ends(kind: SqlType) -> tuple[int, int]:
+    """The first and the last place of a type, in its own steps."""
+    low, high = type_range(kind).ends or (Fraction(0), Fraction(0))
+    step = kind.step or Fraction(1)
+    return int(low / step), int(high / step)
+
+
+def _on_grid(whole: int, kind: SqlType) -> Value | None:
+    return from_ordinal(whole * (kind.step or Fraction(1)), kind)
+
+
+def _double(top: int, bottom: int, direction: Direction) -> float:
+    try:
+        # Python rounds the quotient of two integers correctly.
+        nearest = top / bottom
+    except OverflowError:
+        return sys.float_info.max if top > 0 else -sys.float_info.max
+    if direction == "nearest":
+        return nearest + 0.0
+    over, under = nearest.as_integer_ratio()
+    excess = over * bottom - top * under
     if direction == "down":
-        return math.floor(value)
-    return math.ceil(value) if direction == "up" else math.floor(value + Fraction(1, 2))
+        return (math.nextafter(nearest, -sys.float_info.max) if excess > 0 else nearest) + 0.0
+    return (math.nextafter(nearest, sys.float_info.max) if excess < 0 else nearest) + 0.0
+
+
+def _whole(top: int, bottom: int, direction: Direction) -> int:
+    if direction == "down":
+        return top // bottom
+    return -(-top // bottom) if direction == "up" else (2 * top + bottom) // (2 * bottom)

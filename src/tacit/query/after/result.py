@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tacit.core.errors import InputError
+from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
-from tacit.query.after.cells import Cell, Level
+from tacit.query.after.cells import Cell, Ends, Level
 from tacit.query.after.derived import Row
 from tacit.query.after.estimates import released_rows
-from tacit.query.after.places import value_at
+from tacit.query.after.matching import PublicRows, matched
 from tacit.query.after.steps import Rows, apply_step
-from tacit.query.final import OutputColumn, Question
+from tacit.query.final import Match, OutputColumn, Question, types_after
 from tacit.query.noise_law import NoiseLaw
 from tacit.query.noising import Released
-from tacit.query.types import Value, ordinal
+from tacit.query.types import Value
 
 __all__ = ["MOST_CONFIDENT", "Finished", "Intervals", "finish"]
 
-Ends = tuple[Value | None, Value | None]
 #: Confidence is at most this, so that quantiles stay cheap; beyond, noise has no practical meaning.
 MOST_CONFIDENT = 1 - Fraction(1, 10**12)
 
@@ -51,12 +50,15 @@ class Intervals:
             return None, None
         if not cell.events:
             return cell.value, cell.value
-        span = cell.enclose(self.level(len(cell.events))).range
-        low, high = span.low, span.high
-        if cell.value is not None:
-            place = ordinal(cell.value, cell.type)
-            low, high = None if low is None else min(low, place), None if high is None else max(high, place)
-        return value_at(low, cell.type, "down"), value_at(high, cell.type, "up")
+        return cell.ends(self.level(len(cell.events)))
+
+    def column(self, cells: Sequence[Cell]) -> list[Ends]:
+        """As :meth:`of`, of a whole column."""
+        kinds = {type(cell) for cell in cells}
+        kind = kinds.pop() if len(kinds) == 1 else Cell
+        if kind.event_count is None or not cells[0].type.is_ordered:
+            return [self.of(cell) for cell in cells]
+        return kind.column_ends(cells, self.level(kind.event_count))
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ class Finished:
     def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
         """For each cell (of the first ``rows``) its interval, at the confidence of the question or at another."""
         at = Intervals(self.laws, self.confidence if confidence is None else confidence)
-        return tuple(tuple(at.of(cell) for cell in row) for row in self.rows[:rows])
+        chosen = self.rows[:rows]
+        columns = [at.column([row[i] for row in chosen]) for i in range(len(self.columns))]
+        return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
 
     @cached_property
     def has_interval(self) -> tuple[bool, ...]:
@@ -88,13 +92,19 @@ class Finished:
         )
 
 
-def finish(question: Question, released: Released, *, confidence: Number) -> Finished:
+def finish(
+    question: Question, released: Released, *, confidence: Number, public: Sequence[PublicRows] = ()
+) -> Finished:
     """The answer to a question, from what was released for it.
 
     Args:
         question: what was asked.
         released: keys and noisy integers, by :func:`tacit.query.noising.release`.
         confidence: of intervals, and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH in the text.
+        public: the rows of the public relations it reads, in the order of :attr:`Question.reads`.
+
+    Raises:
+        Refusal: when a join with public rows is too large; says nothing but what released cells and public rows say.
     """
     intervals = Intervals(released.laws, confidence)
     rows: Rows = list(released_rows(question.final, released))
@@ -102,6 +112,10 @@ def finish(question: Question, released: Released, *, confidence: Number) -> Fin
     def ends(cell: Cell, high: bool) -> Value | None:
         return intervals.of(cell)[high]
 
+    if len(public) != len(question.reads):
+        raise InternalError("the rows of every public relation are needed")
+    types, fetched = question.final.types, iter(public)
     for step in question.steps:
-        rows = apply_step(step, rows, ends)
+        rows = matched(step, rows, types, next(fetched)) if isinstance(step, Match) else apply_step(step, rows, ends)
+        types = types_after(step, types)
     return Finished(question.columns, tuple(tuple(row) for row in rows), tuple(released.laws), intervals.confidence)

@@ -12,6 +12,7 @@ from tacit.query.after.derived import Ends, Row, derive
 from tacit.query.after.regroup import pool
 from tacit.query.after.windows import in_order, partitions, window_cells
 from tacit.query.algebra import UnitCall
+from tacit.query.expressions import Expression, Reference
 from tacit.query.final import Derive, Extend, Keep, Regroup, Slice, Sort, Step
 from tacit.query.types import Value, sort_key
 
@@ -21,10 +22,10 @@ Rows = list[Row]
 
 
 def apply_step(step: Step, rows: Rows, ends: Ends) -> Rows:
-    """The rows after a step; ``ends`` gives the ends of a cell's interval."""
+    """The rows after a step other than Match; ``ends`` gives the ends of a cell's interval."""
     match step:
         case Derive():
-            return [tuple(derive(node, row, ends) for node in step.expressions) for row in rows]
+            return list(zip(*(_derived(node, rows, ends) for node in step.expressions), strict=True))
         case Keep():
             return [row for row in rows if derive(step.condition, row, ends).value is True]
         case Sort():
@@ -41,6 +42,13 @@ def apply_step(step: Step, rows: Rows, ends: Ends) -> Rows:
             for row in rows:
                 first.setdefault(tuple(cell.value for cell in row), row)
             return list(first.values())
+
+
+def _derived(node: Expression, rows: Rows, ends: Ends) -> list[Cell]:
+    """One expression for every row."""
+    if isinstance(node, Reference):
+        return [row[node.slot] for row in rows]
+    return [derive(node, row, ends) for row in rows]
 
 
 def _regroup(step: Regroup, rows: Rows, ends: Ends) -> Rows:

@@ -1,7 +1,7 @@
 """From SQL text and a catalog to a resolved question.
 
 * :mod:`.queries`: WITH, SELECT, UNION ALL
-* :mod:`.tables`: FROM and joins; :mod:`.subqueries`: IN and EXISTS
+* :mod:`.tables`: FROM and joins; :mod:`.subqueries`: IN and EXISTS; :mod:`.values`: subqueries that stand for a value
 * :mod:`.grouping`: the clauses of one SELECT over rows, persons or released cells; :mod:`.items`: the SELECT list
 * :mod:`.scalars`, :mod:`.names`, :mod:`.scope`: expressions, functions, columns
 * :mod:`.aggregates`, :mod:`.windows`, :mod:`.finals`: what is aggregated and how it is bounded

@@ -15,7 +15,7 @@ from tacit.query.functions import call, cast
 from tacit.query.functions.signatures import fits_decimal
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.names import AGGREGATES
-from tacit.query.resolve.scalars import Scalars, function_name
+from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Kind, SqlType
 
 __all__ = ["AggregateCall", "read_aggregate", "unit_call"]
@@ -23,6 +23,8 @@ __all__ = ["AggregateCall", "read_aggregate", "unit_call"]
 Bounds = tuple[Fraction, Fraction]
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 _NUMERIC: Final = frozenset(["sum", "avg", "quantile", "var_samp", "var_pop", "stddev_samp", "stddev_pop"])
+#: Aggregates (as queries call them) that need bounds.
+_BOUNDED: Final = _NUMERIC | {"median", "min", "max"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class AggregateCall:
         parameter: the fraction of a quantile, or the rank of ``mode``.
         per_group: stated bounds on what one unit adds to one group.
         per_row: stated bounds on single values.
+        auto: whether bounds are to be found privately: the argument was written ``CLAMP(x, AUTO)`` and is x.
     """
 
     function: str
@@ -46,6 +49,7 @@ class AggregateCall:
     parameter: Fraction | None
     per_group: Bounds | None
     per_row: Bounds | None
+    auto: bool = False
 
     @property
     def label(self) -> str:
@@ -87,6 +91,12 @@ def _plain(
     wanted = 2 if function in ("quantile", "top_k") or name == "nth_most_common" else 1
     if len(args) != wanted or any(isinstance(arg, exp.Star) for arg in args):
         raise Refusal("arguments", f"{name.upper()} takes {wanted} argument{'s' if wanted > 1 else ''}.")
+    value = auto_clamped(args[0]) if function in _BOUNDED else None
+    if value is not None:
+        if bounds:
+            raise Refusal("contribution_bounds", f"{name.upper()} has AUTO bounds and stated ones; keep one of them.")
+        function, parameter = _parameter(function, name, args, scalars)
+        return AggregateCall(function, _clampable(name, scalars(value)), where, parameter, None, None, auto=True)
     argument = scalars(args[0])
     if function == "count_if":
         condition = scalars.condition(args[0])
@@ -99,6 +109,15 @@ def _plain(
         raise Refusal("aggregate", "TOP_K stands alone in the SELECT list and gives one column per rank.")
     function, parameter = _parameter(function, name, args, scalars)
     return AggregateCall(function, _checked(function, name, argument), where, parameter, groups, rows)
+
+
+def _clampable(name: str, argument: Expression) -> Expression:
+    if not argument.type.is_numeric:
+        raise Refusal(
+            "type",
+            f"AUTO finds bounds of numbers, and {name.upper()} reads {argument.type}; cast it, or declare its bounds.",
+        )
+    return argument
 
 
 def _parameter(function: str, name: str, args: list[exp.Expr], scalars: Scalars) -> tuple[str, Fraction | None]:
@@ -176,6 +195,8 @@ def _stated_bounds(arguments: list[exp.Expr], scalars: Scalars) -> dict[str, Bou
         if name not in (_PER_GROUP, _PER_ROW) or name in found:
             raise Refusal("contribution_bounds", f"Write {_PER_GROUP} => (lo, hi) once.")
         pair = argument.expression
+        if is_auto(pair):
+            raise Refusal("contribution_bounds", "Bounds are found privately where you write CLAMP(x, AUTO) instead.")
         ends = [_constant(scalars(end)) for end in pair.expressions] if isinstance(pair, exp.Tuple) else []
         if len(ends) != 2 or ends[0] is None or ends[1] is None or ends[0] > ends[1]:
             raise Refusal("contribution_bounds", f"{name} takes a pair (lo, hi) of numbers written out, lo <= hi.")
@@ -187,6 +208,8 @@ def _stated_bounds(arguments: list[exp.Expr], scalars: Scalars) -> dict[str, Bou
 
 def unit_call(asked: AggregateCall, source: Relation) -> tuple[UnitCall, Domain]:
     """The aggregate as an exact one inside a unit's group, with what is presumed about its value."""
+    if asked.auto:
+        raise Refusal("bounds", "AUTO bounds are found for the aggregate that gets noise; here nothing needs bounds.")
     if asked.per_group is not None or asked.per_row is not None:
         raise Refusal(
             "contribution_bounds", "Inside one person's rows aggregates are exact; give bounds to the outer aggregate."
@@ -195,7 +218,8 @@ def unit_call(asked: AggregateCall, source: Relation) -> tuple[UnitCall, Domain]
         raise Refusal("raw_aggregate", "MODE inside one person's rows is not supported; ties have no one answer.")
     if asked.function == "quantile" and asked.argument is not None and not asked.argument.type.is_numeric:
         raise Refusal("type", "A quantile inside one person's rows needs a number.")
-    kind, span = _unit_result(asked, source.max_rows)
+    # How many rows a public table has is nobody's declaration.
+    kind, span = _unit_result(asked, None if source.is_public else source.max_rows)
     counts = asked.function in ("count_rows", "count", "count_distinct")
     domain = (
         finite((False, True), BOOLEAN, nullable=True)
@@ -205,9 +229,9 @@ def unit_call(asked: AggregateCall, source: Relation) -> tuple[UnitCall, Domain]
     return UnitCall(asked.function, asked.argument, asked.where, asked.parameter, kind), domain
 
 
-def _unit_result(asked: AggregateCall, rows: int) -> tuple[SqlType, Range]:
+def _unit_result(asked: AggregateCall, rows: int | None) -> tuple[SqlType, Range]:
     if asked.argument is None or asked.function in ("count", "count_distinct"):
-        return INTEGER, Range(Fraction(0), Fraction(rows))
+        return INTEGER, Range(Fraction(0), None if rows is None else Fraction(rows))
     span, kind = asked.argument.range, asked.argument.type
     match asked.function:
         case "sum":
@@ -224,8 +248,8 @@ def _unit_result(asked: AggregateCall, rows: int) -> tuple[SqlType, Range]:
             return DOUBLE, _spread(span, squared=asked.function.startswith("var"))
 
 
-def _total(span: Range, rows: int) -> Range:
-    many = Range(Fraction(1), Fraction(rows))
+def _total(span: Range, rows: int | None) -> Range:
+    many = Range(Fraction(1), None if rows is None else Fraction(rows))
     return span * many
 
 

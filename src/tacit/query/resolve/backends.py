@@ -9,9 +9,9 @@ from typing import Protocol
 from sqlglot import exp
 
 from tacit.query import limits, ownership
-from tacit.query.algebra import Relation, UnitCall
+from tacit.query.algebra import JoinKind, Relation, UnitCall
 from tacit.query.domains import UNKNOWN, Domain
-from tacit.query.expressions import Expression, Reference, references
+from tacit.query.expressions import TRUE, Expression, Reference, references
 from tacit.query.final import AggregateKind, OutputColumn
 from tacit.query.options import Options
 from tacit.query.refusal import Refusal
@@ -20,6 +20,7 @@ from tacit.query.resolve.finals import FinalBuilder
 from tacit.query.resolve.released import Released
 from tacit.query.resolve.scope import Scope
 from tacit.query.resolve.subqueries import Body
+from tacit.query.resolve.values import PublicValues
 from tacit.query.types import SqlType
 
 __all__ = ["Backend", "Column", "InUnits", "OverPersons", "OverReleased"]
@@ -35,6 +36,9 @@ class Backend(Protocol):
 
     def hook(self, node: exp.Expr) -> Expression | None:
         """Subqueries, where they are allowed."""
+
+    def value(self, node: exp.Expr) -> Relation:
+        """The public relation of a subquery that stands for a value beside keys and aggregates."""
 
     def set_keys(self, keys: list[tuple[str, Expression]]) -> int:
         """Take the keys; returns the slot of the first aggregate."""
@@ -61,6 +65,10 @@ class InUnits:
         self.hook = body.hook
         self.keys: list[tuple[str, Expression]] = []
         self.calls: list[tuple[UnitCall, Domain]] = []
+
+    def value(self, node: exp.Expr) -> Relation:
+        """A public value."""
+        return self.body.values.relation(node, self.scope)
 
     def set_keys(self, keys: list[tuple[str, Expression]]) -> int:
         """The unit is always a key, hidden where the query does not list it."""
@@ -98,6 +106,10 @@ class OverPersons:
         self.scope = body.scope
         self.hook = body.hook
         self.builder: FinalBuilder | None = None
+
+    def value(self, node: exp.Expr) -> Relation:
+        """A public value."""
+        return self.body.values.relation(node, self.scope)
 
     def set_keys(self, keys: list[tuple[str, Expression]]) -> int:
         """Keys must be comparable exactly; whether they are public is decided here."""
@@ -148,17 +160,33 @@ class OverPersons:
 class OverReleased:
     """Cells that are already released: everything is free and cannot look back."""
 
-    def __init__(self, source: Released, scope: Scope) -> None:
+    def __init__(self, source: Released, scope: Scope, values: PublicValues) -> None:
         self.source = source
         self.scope = scope
+        self.values = values
+        self.attached: dict[Relation, int] = {}
         self.keys: list[tuple[str, Expression]] = []
         self.calls: list[UnitCall] = []
 
     def hook(self, node: exp.Expr) -> Expression | None:
-        """No subqueries above the aggregation."""
+        """Public values are one more column of the source; no other subqueries above the aggregation."""
         if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
-            raise Refusal("subquery", "A subquery cannot be used on released results; filter before the aggregation.")
-        return None
+            raise Refusal(
+                "subquery",
+                "IN and EXISTS take no subquery on released results; join the public table, or filter before the "
+                "aggregation.",
+            )
+        if not isinstance(node, exp.Subquery):
+            return None
+        value = self.value(node)
+        if value not in self.attached:
+            self.attached[value] = len(self.source.columns)
+            self.source = self.source.matched(value, JoinKind.LEFT, TRUE)
+        return self.source.reference(self.attached[value])
+
+    def value(self, node: exp.Expr) -> Relation:
+        """A public value."""
+        return self.values.relation(node, self.scope)
 
     def set_keys(self, keys: list[tuple[str, Expression]]) -> int:
         """Any expression of released cells may be a key."""

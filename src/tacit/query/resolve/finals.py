@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from tacit.query import limits
 from tacit.query.algebra import Relation
+from tacit.query.auto_bounds import provisional
 from tacit.query.expressions import Expression, Reference, references
 from tacit.query.final import Aggregate, AggregateKind, FinalAggregation, Key
 from tacit.query.keys import Work, check_key, public_count, public_values
@@ -125,28 +127,27 @@ class FinalBuilder:
         return Aggregate(kind, (index,), None, INTEGER, None, asked.label)
 
     def _sum(self, asked: AggregateCall, argument: Expression) -> Aggregate:
-        bounds = asked.per_row or argument.range.ends
+        bounds = provisional(argument) if asked.auto else asked.per_row or argument.range.ends
         if bounds is None and asked.per_group is None:
             raise _no_bounds(asked, argument)
-        step = grid_step(argument.step, argument.type, bounds or asked.per_group or (Fraction(0), Fraction(1)))
+        step = _grid(asked, argument, bounds or asked.per_group or (Fraction(0), Fraction(1)))
         measure = sum_measure(
             MeasureKind.SUM, argument, asked.where, bounds=bounds, step=step, rows=self.rows, total=asked.per_group
         )
-        return Aggregate(
-            AggregateKind.SUM, (self._measure(measure),), None, _sum_type(argument.type), None, asked.label
-        )
+        index = self._measure(replace(measure, auto=asked.auto))
+        return Aggregate(AggregateKind.SUM, (index,), None, _sum_type(argument.type), None, asked.label)
 
     def _ratio(self, asked: AggregateCall, argument: Expression) -> Aggregate:
         bounds = self._value_bounds(asked, argument)
-        step = grid_step(argument.step, argument.type, bounds)
+        step = _grid(asked, argument, bounds)
         kinds = [MeasureKind.CENTRED_SUM] + ([] if asked.function == "avg" else [MeasureKind.CENTRED_SQUARES])
         indices = [self._measure(count_measure(MeasureKind.VALUES, argument, asked.where, rows=self.rows))]
         for kind in kinds:
             measure = sum_measure(kind, argument, asked.where, bounds=bounds, step=step, rows=self.rows)
-            indices.append(self._measure(measure))
+            indices.append(self._measure(replace(measure, auto=asked.auto)))
         width = bounds[1] - bounds[0]
         spread = {"avg": bounds, "var_samp": (Fraction(0), width**2 / 2), "var_pop": (Fraction(0), width**2 / 4)}
-        known = spread.get(asked.function, (Fraction(0), width))
+        known = None if asked.auto else spread.get(asked.function, (Fraction(0), width))
         return Aggregate(_RATIOS[asked.function], tuple(indices), None, DOUBLE, known, asked.label)
 
     def _rank(self, asked: AggregateCall, argument: Expression) -> Aggregate:
@@ -156,10 +157,12 @@ class FinalBuilder:
                 f"{asked.function.upper()} of {argument.type} would return somebody's value; use numbers or dates.",
             )
         bounds = self._value_bounds(asked, argument)
-        step = grid_step(argument.step, argument.type, bounds)
-        index = self._measure(leaves_measure(argument, asked.where, bounds=bounds, step=step, rows=self.rows))
+        step = _grid(asked, argument, bounds)
+        measure = leaves_measure(argument, asked.where, bounds=bounds, step=step, rows=self.rows)
+        index = self._measure(replace(measure, auto=asked.auto))
         kind = DOUBLE if asked.function == "quantile" and argument.type.is_numeric else argument.type
-        return Aggregate(_RANKS[asked.function], (index,), asked.parameter, kind, bounds, asked.label)
+        known = None if asked.auto else bounds
+        return Aggregate(_RANKS[asked.function], (index,), asked.parameter, kind, known, asked.label)
 
     def _mode(self, asked: AggregateCall, argument: Expression) -> Aggregate:
         values = public_values(argument, self.work)
@@ -173,6 +176,8 @@ class FinalBuilder:
         return Aggregate(AggregateKind.MOST_COMMON, (index,), asked.parameter, argument.type, None, asked.label)
 
     def _value_bounds(self, asked: AggregateCall, argument: Expression) -> Bounds:
+        if asked.auto:
+            return provisional(argument)
         stated = asked.per_row or asked.per_group
         bounds = stated or argument.range.ends
         if bounds is None:
@@ -208,6 +213,10 @@ def _count_clamp(asked: AggregateCall) -> tuple[int, int] | None:
     return 0, int(high)
 
 
+def _grid(asked: AggregateCall, argument: Expression, bounds: Bounds) -> Fraction:
+    return Fraction(1) if asked.auto else grid_step(argument.step, argument.type, bounds)
+
+
 def _sum_type(kind: SqlType) -> SqlType:
     return kind if kind.kind in (Kind.INTEGER, Kind.DECIMAL) else DOUBLE
 
@@ -216,7 +225,8 @@ def _no_bounds(asked: AggregateCall, argument: Expression) -> Refusal:
     return Refusal(
         "bounds",
         f"{asked.function.upper()} needs bounds for {_names(argument)}: write CLAMP(x, lo, hi) or "
-        "contribution_bounds_per_group => (lo, hi), or ask the data owner to declare bounds.",
+        "contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO), or ask the "
+        "data owner to declare bounds.",
     )
 
 

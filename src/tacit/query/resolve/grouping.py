@@ -21,13 +21,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tacit.query import limits, ownership
-from tacit.query.algebra import Relation, SortKey, WindowCall, WindowFrame, reference
+from tacit.query.algebra import JoinKind, Relation, SortKey, WindowCall, WindowFrame, reference
 from tacit.query.domains import Domain
-from tacit.query.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite
+from tacit.query.expressions import TRUE, Expression, Interval, Literal, Reference, literal, references, rewrite
 from tacit.query.final import (
     Derive,
     Extend,
     Keep,
+    Match,
     OutputColumn,
     Regroup,
     Slice,
@@ -44,11 +45,14 @@ from tacit.query.resolve.released import Released
 from tacit.query.resolve.scalars import Remembering, Scalars, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.scope import Scope
 from tacit.query.resolve.windows import named_windows, read_window, sort_key_of
+from tacit.query.rules.rewriting import moved_window
 from tacit.query.types import DOUBLE
 
 __all__ = ["Grouping"]
 
 _INTERVALS = {"dp_interval_low": False, "dp_interval_high": True}
+#: Until all columns are known, windows have the slots -1, -2, … and public values this one and those below it.
+_VALUES = -(10**6)
 
 
 class Grouping:
@@ -61,8 +65,9 @@ class Grouping:
         self.grouped = grouped
         self.named = named_windows(node)
         self.windows: list[tuple[WindowCall, Domain]] = []
+        self.values: list[Relation] = []
         self.aggregates: dict[int, Column] = {}
-        self.plain = Remembering(backend.scope, "SELECT", _no_subqueries)
+        self.plain = Remembering(backend.scope, "SELECT", self._plain_hook)
         self.opened: set[int] = set()
         self.keys = self._keys() if grouped else []
         self.first = backend.set_keys(self.keys) if grouped else backend.width()
@@ -141,6 +146,8 @@ class Grouping:
             return self.backend.hook(node)
         if is_aggregate(node):
             return self._aggregate(node)
+        if isinstance(node, exp.Subquery):
+            return self._value(node)
         return self._key_reference(node)
 
     def _aggregate(self, node: exp.Expr) -> Expression:
@@ -148,6 +155,16 @@ class Grouping:
         index, column = self.backend.aggregate(read_aggregate(node, inner))
         self.aggregates[index] = column
         return Reference(column[0], column[1], self.first + index, f"aggregate {index + 1}")
+
+    def _value(self, node: exp.Subquery) -> Expression:
+        """A public value beside keys and aggregates."""
+        value = self.backend.value(node)
+        if value not in self.values:
+            limits.check_size(len(self.values) + 1, limits.MAX_COLUMNS, "subqueries")
+            self.values.append(value)
+        column = value.fields[0]
+        domain = replace(column.domain, nullable=True)
+        return Reference(column.type, domain, _VALUES - self.values.index(value), "subquery")
 
     def _key_reference(self, node: exp.Expr) -> Expression | None:
         """A node that is a key as a whole; a bare column that is none is refused, the rest goes on to its parts."""
@@ -166,6 +183,13 @@ class Grouping:
         raise Refusal(
             "not_aggregated", f"The column {node.name!r} is neither a key of GROUP BY nor inside an aggregate."
         )
+
+    def _plain_hook(self, node: exp.Expr) -> Expression | None:
+        if isinstance(node, exp.Exists | exp.Window) or (
+            isinstance(node, exp.In) and node.args.get("query") is not None
+        ):
+            raise Refusal("subquery", "A subquery cannot be a key.")
+        return self.backend.hook(node) if isinstance(node, exp.Subquery) else None
 
     def _matching_key(self, node: exp.Expr) -> Expression | None:
         if not self.keys:
@@ -235,17 +259,19 @@ class Grouping:
         )
 
     def _is_noisy(self, expression: Expression) -> bool:
-        if any(part.slot < 0 for part in references(expression)):
+        if any(_is_window(part) for part in references(expression)):
             return True
-        return self.backend.is_noisy(expression, self.grouped, self.first)
+        certain = rewrite(expression, lambda part: literal(None, part.type) if _is_value(part) else None)
+        return self.backend.is_noisy(certain, self.grouped, self.first)
 
     def _settled(self, expression: Expression, width: int) -> Expression:
-        """Windows stand behind all other columns, whose number is known only when everything is resolved."""
+        """Values and then windows stand behind all other columns, whose number is known when everything is resolved."""
 
         def move(part: Expression) -> Expression | None:
-            if isinstance(part, Reference) and part.slot < 0:
-                return replace(part, slot=width - 1 - part.slot)
-            return None
+            if not isinstance(part, Reference) or part.slot >= 0:
+                return None
+            place = _VALUES - part.slot if _is_value(part) else len(self.values) - 1 - part.slot
+            return replace(part, slot=width + place)
 
         return rewrite(expression, move)
 
@@ -256,7 +282,7 @@ class Grouping:
         if having is None:
             return TRUE
         found = self._scalars("HAVING").condition(having.this)
-        if any(part.slot < 0 for part in references(found)):
+        if any(_is_window(part) for part in references(found)):
             raise Refusal("window", "A window cannot be used in HAVING; filter in an outer query.")
         return found
 
@@ -295,11 +321,17 @@ class Grouping:
         having = self._having()
         outputs = self._outputs()
         result = self._grouped_relation() if self.grouped else backend.body.relation
-        result = ownership.keep(result, having)
         width = len(result.fields)
+        for value in self.values:
+            result = ownership.attach(result, value)
+        result = ownership.keep(result, self._over(result, self._settled(having, width)))
         if self.windows:
-            result = ownership.window(result, self.windows)
+            settled = [(self._moved_window(item, width), domain) for item, domain in self.windows]
+            result = ownership.window(result, settled)
         return ownership.compute(result, [(name, self._over(result, self._settled(e, width))) for name, e in outputs])
+
+    def _moved_window(self, call: WindowCall, width: int) -> WindowCall:
+        return moved_window(call, lambda part: self._settled(part, width))
 
     def _over(self, relation: Relation, expression: Expression) -> Expression:
         return rewrite(expression, lambda part: reference(relation, part.slot) if isinstance(part, Reference) else None)
@@ -317,16 +349,17 @@ class Grouping:
             final, before = backend.source.final, backend.source.steps
             if self.grouped:
                 steps.append(Regroup(tuple(e for _, e in self.keys), tuple(backend.calls)))
-            width = self.first + len(backend.calls) if self.grouped else self.first
+            width = self.first + len(backend.calls) if self.grouped else backend.width()
         else:
             if not isinstance(backend, OverPersons) or backend.builder is None:
                 raise AssertionError("a result is released")
             final, before = backend.builder.build(backend.body.relation), ()
             width = self.first + len(final.aggregates)
+        steps.extend(Match(value, JoinKind.LEFT, TRUE) for value in self.values)
         if having != TRUE:
-            steps.append(Keep(having))
+            steps.append(Keep(self._settled(having, width)))
         if self.windows:
-            steps.append(Extend(tuple(self._settled_window(item) for item, _ in self.windows)))
+            steps.append(Extend(tuple(self._settled_window(item, width) for item, _ in self.windows)))
         noisy = [self._is_noisy(e) for _, e in outputs]
         settled = [(name, self._settled(e, width)) for name, e in outputs]
         keys = tuple(replace(key, expression=self._settled(key.expression, width)) for key in order)
@@ -344,11 +377,12 @@ class Grouping:
         steps.extend(_slice(self.node))
         return Released(final, (*before, *steps), columns)
 
-    def _settled_window(self, call: WindowCall) -> WindowCall:
+    def _settled_window(self, call: WindowCall, width: int) -> WindowCall:
         if any(isinstance(part, Interval) for part in (call.argument, *call.partition)):
             raise Refusal("interval", "An interval cannot be used inside a window.")
         # Released rows have a public order of their own, which settles ties.
-        return replace(call, frame=WindowFrame.RUNNING) if call.frame is WindowFrame.PEERS else call
+        frame = WindowFrame.RUNNING if call.frame is WindowFrame.PEERS else call.frame
+        return replace(self._moved_window(call, width), frame=frame)
 
     @staticmethod
     def ordered(node: exp.Select, released: Released) -> Released:
@@ -368,10 +402,12 @@ class Grouping:
         return replace(released, steps=(*released.steps, *steps, *_slice(node)))
 
 
-def _no_subqueries(node: exp.Expr) -> Expression | None:
-    if isinstance(node, (exp.Exists, exp.Window)) or (isinstance(node, exp.In) and node.args.get("query") is not None):
-        raise Refusal("subquery", "A subquery cannot be a key.")
-    return None
+def _is_value(part: Expression) -> bool:
+    return isinstance(part, Reference) and part.slot <= _VALUES
+
+
+def _is_window(part: Expression) -> bool:
+    return isinstance(part, Reference) and _VALUES < part.slot < 0
 
 
 def _slice(node: exp.Select) -> list[Step]:

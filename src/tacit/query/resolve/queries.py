@@ -24,6 +24,7 @@ from tacit.query.resolve.released import Released
 from tacit.query.resolve.scalars import has_aggregate
 from tacit.query.resolve.subqueries import Body
 from tacit.query.resolve.tables import from_clause
+from tacit.query.resolve.values import PublicValues
 
 __all__ = ["Names", "Queries"]
 
@@ -97,7 +98,8 @@ class Queries:
             found = self.query(part, ctes)
             if isinstance(found, Released):
                 raise Refusal(
-                    "several_aggregations", "Each part aggregates on its own; stack the rows first and aggregate once."
+                    "several_aggregations",
+                    "Each part aggregates on its own; stack the rows first and aggregate once, or ask two questions.",
                 )
             relations.append(found)
         return ownership.stack(relations)
@@ -116,7 +118,8 @@ class Queries:
         limits.check_size(len(items), limits.MAX_COLUMNS, "columns")
         grouped = _is_grouped(node, items)
         if isinstance(found, Released):
-            return Grouping(node, items, OverReleased(found, scope), grouped=grouped).result()
+            over = OverReleased(found, scope, PublicValues(self, ctes))
+            return Grouping(node, items, over, grouped=grouped).result()
         body = Body(self, found, scope, ctes)
         where = node.args.get("where")
         if where is not None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tacit.query.algebra import Field
+from tacit.query import limits
+from tacit.query.algebra import Field, JoinKind, Relation
+from tacit.query.domains import Domain
 from tacit.query.expressions import Expression, Reference, references
-from tacit.query.final import FinalAggregation, OutputColumn, Step
+from tacit.query.final import FinalAggregation, Match, OutputColumn, Step
+from tacit.query.public import is_public_throughout
 from tacit.query.resolve.scope import Scope, Source, renamed
 
 __all__ = ["Released"]
@@ -37,6 +40,22 @@ class Released:
         columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
         return replace(self, columns=columns)
 
+    def matched(self, public: Relation, kind: JoinKind, condition: Expression) -> Released:
+        """Beside the rows of a public relation, whose columns come last; ``kind`` with this result on the left."""
+        if not is_public_throughout(public):
+            raise AssertionError("released cells meet public rows only")
+        mine, theirs = kind in (JoinKind.RIGHT, JoinKind.FULL), kind in (JoinKind.LEFT, JoinKind.FULL)
+        columns = (
+            *(replace(column, domain=_maybe_missing(column.domain, mine)) for column in self.columns),
+            *(OutputColumn(c.name or "", c.type, False, _maybe_missing(c.domain, theirs)) for c in public.fields),
+        )
+        limits.check_size(len(columns), 4 * limits.MAX_COLUMNS, "columns")
+        return Released(self.final, (*self.steps, Match(public, kind, condition)), columns)
+
     def is_noisy(self, expression: Expression) -> bool:
         """Whether a value depends on noise."""
         return any(self.columns[part.slot].noisy for part in references(expression))
+
+
+def _maybe_missing(domain: Domain, outer: bool) -> Domain:
+    return replace(domain, nullable=True) if outer else domain

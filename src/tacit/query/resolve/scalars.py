@@ -30,7 +30,18 @@ from tacit.query.types import (
     decimal,
 )
 
-__all__ = ["Hook", "Remembering", "Scalars", "conjuncts_of", "function_name", "has_aggregate", "is_aggregate", "number"]
+__all__ = [
+    "Hook",
+    "Remembering",
+    "Scalars",
+    "auto_clamped",
+    "conjuncts_of",
+    "function_name",
+    "has_aggregate",
+    "is_aggregate",
+    "is_auto",
+    "number",
+]
 
 #: Tried first on every node: returns the expression, or None to go on as usual.
 Hook = Callable[[exp.Expr], Expression | None]
@@ -221,6 +232,12 @@ class Scalars:
             raise Refusal("window", f"{name.upper()} needs OVER (PARTITION BY the unit …).")
         if any(isinstance(arg, (exp.Star, exp.Distinct, exp.Kwarg, exp.Alias)) for arg in node.expressions):
             raise Refusal("arguments", f"{name.upper()} takes plain arguments.")
+        if name == "clamp" and any(is_auto(arg) for arg in node.expressions[1:]):
+            raise Refusal(
+                "bounds",
+                "AUTO stands for both bounds, directly inside SUM, AVG, VARIANCE, STDDEV, MIN, MAX or a quantile: "
+                "write AVG(CLAMP(x, AUTO)).",
+            )
         return scalar_call(name, [self(arg) for arg in node.expressions])
 
     def _misplaced(self, name: str) -> None:
@@ -243,8 +260,8 @@ class Scalars:
         del node
         raise Refusal(
             "subquery",
-            "A subquery cannot stand for a value: it would carry exact data into the answer. "
-            "Join it in FROM (grouped by the unit), or use IN or EXISTS.",
+            f"A subquery cannot stand for a value in {self.clause}; join it in FROM, or compute the value in a "
+            "subquery there.",
         )
 
     def _window(self, node: exp.Expr) -> Expression:
@@ -320,6 +337,27 @@ def function_name(node: exp.Anonymous) -> str:
     """The lower-case name of a called function."""
     this = node.this
     return (this if isinstance(this, str) else this.name).lower()
+
+
+def is_auto(node: exp.Expr) -> bool:
+    """Whether a node is the bare word AUTO."""
+    return (
+        isinstance(node, exp.Column)
+        and not node.table
+        and isinstance(node.this, exp.Identifier)
+        and not node.this.args.get("quoted")
+        and node.name.upper() == "AUTO"
+    )
+
+
+def auto_clamped(node: exp.Expr) -> exp.Expr | None:
+    """The x of ``CLAMP(x, AUTO)``; None for anything else."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.Anonymous) or function_name(node) != "clamp" or len(node.expressions) != 2:
+        return None
+    value, bounds = node.expressions
+    return value if is_auto(bounds) else None
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tacit.query.algebra import Field, Relation, reference
@@ -74,9 +74,13 @@ class Scope:
 
     def over(self, relation: Relation) -> Scope:
         """The same names with what is now known about the columns of ``relation``, which has them in the same slots."""
+        return self.renewed(lambda slot: reference(relation, slot))
+
+    def renewed(self, read: Callable[[int], Expression]) -> Scope:
+        """The same names with every column read anew."""
 
         def fresh(node: Expression) -> Expression:
-            return rewrite(node, lambda part: reference(relation, part.slot) if isinstance(part, Reference) else None)
+            return rewrite(node, lambda part: read(part.slot) if isinstance(part, Reference) else None)
 
         renewed = tuple(Source(s.alias, tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
         return Scope(renewed, {name: fresh(e) for name, e in self.merged.items()})

@@ -1,4 +1,8 @@
-"""IN and EXISTS over subqueries: a mark on each row, by rows of the same person or by public ones."""
+"""Subqueries below the aggregation.
+
+IN and EXISTS become a mark on each row, by rows of the same person or by public ones; a subquery that stands for a
+value becomes a column, joined from a public relation of at most one row.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from tacit.query.resolve.released import Released
 from tacit.query.resolve.scalars import Scalars
 from tacit.query.resolve.scope import Correlated, Scope
 from tacit.query.resolve.tables import from_clause
+from tacit.query.resolve.values import PublicValues
 from tacit.query.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -27,26 +32,36 @@ _SIMPLE = ("expressions", "from_", "joins", "where", "distinct")
 
 
 class Body:
-    """The relation of one SELECT while its clauses are resolved; marks for subqueries append columns to it."""
+    """The relation of one SELECT while its clauses are resolved; subqueries append columns to it."""
 
     def __init__(self, queries: Queries, relation: Relation, scope: Scope, ctes: Names) -> None:
         self.queries = queries
         self.relation = relation
         self.scope = scope
         self.ctes = ctes
+        self.values = PublicValues(queries, ctes)
+        self.attached: dict[Relation, int] = {}
 
     def scalars(self, clause: str) -> Scalars:
         """A resolver for a clause that may hold IN and EXISTS."""
         return Scalars(self.scope, clause, self.hook)
 
     def hook(self, node: exp.Expr) -> Expression | None:
-        """Resolve IN (SELECT …) and EXISTS (SELECT …); nothing else."""
+        """Resolve IN (SELECT …), EXISTS (SELECT …) and (SELECT …) for a value; nothing else."""
         if isinstance(node, exp.In) and node.args.get("query") is not None:
             found = self._in(self.scalars("IN")(node.this), _query_of(node.args["query"]))
             return call("not", found) if node.args.get("negate") else found
         if isinstance(node, exp.Exists):
             return self._mark(*self._inner(_query_of(node.this), columns=False)[:2])
+        if isinstance(node, exp.Subquery):
+            return self._value(self.values.relation(node, self.scope))
         return None
+
+    def _value(self, value: Relation) -> Expression:
+        if value not in self.attached:
+            self.relation = ownership.attach(self.relation, value)
+            self.attached[value] = len(self.relation.fields) - 1
+        return reference(self.relation, self.attached[value])
 
     def _in(self, value: Expression, query: exp.Query) -> Expression:
         other, condition, column = self._inner(query, columns=True)

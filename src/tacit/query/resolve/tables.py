@@ -12,6 +12,7 @@ from tacit.query.domains import union
 from tacit.query.expressions import TRUE, Expression, Literal, Reference, references
 from tacit.query.functions import call
 from tacit.query.functions.signatures import coerce_all
+from tacit.query.public import is_public_throughout
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.released import Released
 from tacit.query.resolve.scalars import Scalars, conjuncts_of
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["from_clause"]
 
+_TURNED = {**{kind: kind for kind in JoinKind}, JoinKind.LEFT: JoinKind.RIGHT, JoinKind.RIGHT: JoinKind.LEFT}
 _KINDS = {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL, "": JoinKind.INNER}
 
 
 def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[Relation | Released, Scope]:
-    """What FROM stands for: a relation, or one released result on its own."""
+    """What FROM stands for: a relation, or one released result, alone or beside public tables."""
     start = select.args.get("from_")
     if start is None:
         if select.args.get("joins"):
@@ -36,11 +38,6 @@ def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[Rela
     left, scope = _source(queries, start.this, ctes)
     for node in select.args.get("joins") or []:
         right, names = _source(queries, node.this, ctes)
-        if isinstance(left, Released) or isinstance(right, Released):
-            raise Refusal(
-                "several_aggregations",
-                "An aggregated result cannot be joined; join first and aggregate last, in one question.",
-            )
         left, scope = _join(left, scope, right, names, node, select)
     return left, scope
 
@@ -97,24 +94,61 @@ def _values(node: exp.Values) -> Relation:
 
 
 def _join(
-    left: Relation, scope: Scope, right: Relation, names: Scope, node: exp.Join, select: exp.Select
-) -> tuple[Relation, Scope]:
+    left: Relation | Released,
+    scope: Scope,
+    right: Relation | Released,
+    names: Scope,
+    node: exp.Join,
+    select: exp.Select,
+) -> tuple[Relation | Released, Scope]:
     kind = _kind(node)
-    width = len(left.fields)
-    moved = names.shifted(width)
-    both = scope.beside(moved)
+    _check_sides(left, right)
+    # Released columns stand before public ones, whichever side they were written on.
+    turned = isinstance(right, Released) and not isinstance(left, Released)
+    first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
+    both = first.beside(second)
     using = [column.name for column in node.args.get("using") or []]
     if using:
-        condition = _using_condition(scope, moved, using)
+        condition = _using_condition(first, second, using)
     elif node.args.get("on") is not None:
         condition = Scalars(both, "a join condition").condition(node.args["on"])
     elif kind is not JoinKind.INNER:
         raise Refusal("join", "An outer join needs a condition: write ON or USING.")
     else:
         condition = _implied(both, select, left, right)
-    joined = ownership.join(left, right, kind, condition)
-    visible = both.over(joined)
-    return joined, _merged(visible, scope, moved, using, kind) if using else visible
+    joined: Relation | Released
+    match left, right:
+        case Released(), Relation():
+            joined = left.matched(right, kind, condition)
+        case Relation(), Released():
+            joined = right.matched(left, _TURNED[kind], condition)
+        case Relation(), Relation():
+            joined = ownership.join(left, right, kind, condition)
+        case _:
+            raise AssertionError("refused above")
+    visible = both.over(joined) if isinstance(joined, Relation) else both.renewed(joined.reference)
+    return joined, _merged(visible, first, second, using, kind) if using else visible
+
+
+def _width(found: Relation | Released) -> int:
+    return len(found.columns) if isinstance(found, Released) else len(found.fields)
+
+
+def _check_sides(left: Relation | Released, right: Relation | Released) -> None:
+    """An aggregated result may be joined with public relations."""
+    if isinstance(left, Released) and isinstance(right, Released):
+        raise Refusal(
+            "several_aggregations",
+            "Each side aggregates on its own, which is two releases: ask two questions and join their answers, or "
+            "join the rows of each person first and aggregate once.",
+        )
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Released) and isinstance(other, Relation) and not is_public_throughout(other):
+            raise Refusal(
+                "several_aggregations",
+                "An aggregated result can be joined with public tables only; join protected tables first and "
+                "aggregate last, or ask two questions.",
+            )
 
 
 def _kind(node: exp.Join) -> JoinKind:
@@ -149,12 +183,17 @@ def _fresh(visible: Scope, expression: Expression) -> Expression:
     return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
 
 
-def _implied(both: Scope, select: exp.Select, left: Relation, right: Relation) -> Expression:
-    """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides, if both are protected."""
+def _implied(both: Scope, select: exp.Select, left: Relation | Released, right: Relation | Released) -> Expression:
+    """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides, unless one is a public table.
+
+    Released rows are joined by them as well, because trying every pair takes long.
+    """
     where = select.args.get("where")
-    if where is None or left.is_public or right.is_public:
+    sides = (left, right)
+    plain = not any(isinstance(side, Released) for side in sides)
+    if where is None or (plain and any(isinstance(side, Relation) and side.is_public for side in sides)):
         return TRUE
-    width = len(left.fields)
+    width = _width(left if plain or isinstance(left, Released) else right)
     found: list[Expression] = []
     for part in conjuncts_of(where.this, exp.And):
         if not isinstance(part, exp.EQ):

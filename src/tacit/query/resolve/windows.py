@@ -81,7 +81,8 @@ def _ranking(
     if name in _NUMBERED:
         if args:
             raise Refusal("arguments", f"{name.upper()} takes no arguments.")
-        domain = Domain(Range(Fraction(1), Fraction(source.max_rows)), False, None, Fraction(1))
+        most = None if source.is_public else Fraction(source.max_rows)
+        domain = Domain(Range(Fraction(1), most), False, None, Fraction(1))
         return WindowCall(name, None, None, partition, order, WindowFrame.PARTITION, INTEGER), domain
     if not order:
         raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")

@@ -14,12 +14,13 @@ from tacit.query.rules.count_rows import count_rows
 from tacit.query.rules.inline_projections import inline_projections
 from tacit.query.rules.merge_filters import merge_filters
 from tacit.query.rules.prune_columns import prune_columns
+from tacit.query.rules.prune_matches import prune_matches
 
 __all__ = ["RULES", "apply_rules"]
 
 Rule = Callable[[Question], Question]
 #: In the order of application: first what removes layers, then what the removal makes superfluous.
-RULES: Final[tuple[Rule, ...]] = (inline_projections, prune_columns, merge_filters, count_rows)
+RULES: Final[tuple[Rule, ...]] = (inline_projections, prune_matches, prune_columns, merge_filters, count_rows)
 
 
 def apply_rules(question: Question) -> Question:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from tacit.query.algebra import (
     Filter,
     Join,
+    JoinKind,
     Mark,
     Project,
     Relation,
@@ -19,12 +20,13 @@ from tacit.query.algebra import (
     UnionAll,
     UnitAggregate,
     UnitWindow,
+    row_bounds,
 )
-from tacit.query.expressions import Expression, Reference, references
+from tacit.query.expressions import TRUE, Expression, Reference, references
 from tacit.query.final import Question
 from tacit.query.rules.rewriting import final_over, moved, moved_call, moved_window
 
-__all__ = ["prune_columns"]
+__all__ = ["Pruned", "prune_columns", "pruned", "slots_read"]
 
 #: A relation without some columns, and where the columns it kept now stand.
 Pruned = tuple[Relation, dict[int, int]]
@@ -34,22 +36,24 @@ def prune_columns(question: Question) -> Question:
     """Keep the columns that keys and measurements read, and what those need."""
     final = question.final
     read = [part for measure in final.measures for part in (measure.argument, measure.where) if part is not None]
-    needed = _slots([*read, *(key.expression for key in final.keys)])
-    source, slots = _pruned(final.source, needed)
+    needed = slots_read([*read, *(key.expression for key in final.keys)])
+    source, slots = pruned(final.source, needed)
     return replace(question, final=final_over(final, source, moved(slots)))
 
 
-def _slots(expressions: Iterable[Expression | None]) -> set[int]:
+def slots_read(expressions: Iterable[Expression | None]) -> set[int]:
+    """The slots that expressions read."""
     return {part.slot for expression in expressions if expression is not None for part in references(expression)}
 
 
-def _pruned(node: Relation, needed: set[int]) -> Pruned:
+def pruned(node: Relation, needed: set[int]) -> Pruned:
+    """The relation with the columns of ``needed``, its unit, and as few others as its node allows."""
     wanted = needed if node.unit is None else needed | {node.unit}
     match node:
         case Scan():
             return _scan(node, wanted)
         case Filter():
-            below, slots = _pruned(node.source, wanted | _slots([node.condition]))
+            below, slots = pruned(node.source, wanted | slots_read([node.condition]))
             condition = moved(slots)(node.condition)
             return replace(node, fields=below.fields, unit=below.unit, source=below, condition=condition), slots
         case Project():
@@ -59,7 +63,7 @@ def _pruned(node: Relation, needed: set[int]) -> Pruned:
         case Mark():
             return _mark(node, wanted)
         case UnionAll() if all(isinstance(part, Project) for part in node.parts):
-            kept = [_pruned(part, wanted | _units(node)) for part in node.parts]
+            kept = [pruned(part, wanted | _units(node)) for part in node.parts]
             slots = kept[0][1]
             fields = tuple(node.fields[old] for old in sorted(slots))
             unit = None if node.unit is None else slots[node.unit]
@@ -86,7 +90,7 @@ def _scan(node: Scan, wanted: set[int]) -> Pruned:
 
 def _project(node: Project, wanted: set[int]) -> Pruned:
     kept = sorted(wanted)
-    below, inner = _pruned(node.source, _slots(node.expressions[old] for old in kept))
+    below, inner = pruned(node.source, slots_read(node.expressions[old] for old in kept))
     change = moved(inner)
     slots = {old: new for new, old in enumerate(kept)}
     unit = None if node.unit is None else slots[node.unit]
@@ -101,9 +105,11 @@ def _project(node: Project, wanted: set[int]) -> Pruned:
 def _join(node: Join, wanted: set[int]) -> Pruned:
     width = len(node.left.fields)
     both = width + len(node.right.fields)
-    read = {slot for slot in wanted if slot < both} | _slots([node.condition])
-    left, first = _pruned(node.left, {slot for slot in read if slot < width})
-    right, second = _pruned(node.right, {slot - width for slot in read if slot >= width})
+    if all(slot < width for slot in wanted) and _keeps_left(node):
+        return pruned(node.left, wanted)
+    read = {slot for slot in wanted if slot < both} | slots_read([node.condition])
+    left, first = pruned(node.left, {slot for slot in read if slot < width})
+    right, second = pruned(node.right, {slot - width for slot in read if slot >= width})
     slots = {**first, **{old + width: new + len(left.fields) for old, new in second.items()}}
     condition = moved(slots)(node.condition)
     if len(node.fields) > both:
@@ -113,13 +119,21 @@ def _join(node: Join, wanted: set[int]) -> Pruned:
     return replace(node, fields=fields, unit=unit, left=left, right=right, condition=condition), slots
 
 
+def _keeps_left(node: Join) -> bool:
+    """Whether every left row comes out exactly once, whatever the tables hold: as beside a public value."""
+    fewest, most = row_bounds(node.right)
+    if most is None or most > 1:
+        return False
+    return node.kind is JoinKind.LEFT or (node.kind is JoinKind.INNER and fewest == 1 and node.condition == TRUE)
+
+
 def _mark(node: Mark, wanted: set[int]) -> Pruned:
     width = len(node.source.fields)
     if width not in wanted:
-        return _pruned(node.source, wanted)
-    read = _slots([node.condition])
-    below, first = _pruned(node.source, {slot for slot in wanted | read if slot < width})
-    other, second = _pruned(node.other, {slot - width for slot in read if slot >= width})
+        return pruned(node.source, wanted)
+    read = slots_read([node.condition])
+    below, first = pruned(node.source, {slot for slot in wanted | read if slot < width})
+    other, second = pruned(node.other, {slot - width for slot in read if slot >= width})
     inner = {**first, **{old + width: new + len(below.fields) for old, new in second.items()}}
     condition = moved(inner)(node.condition)
     slots = {**first, width: len(below.fields)}
@@ -132,7 +146,7 @@ def _aggregate(node: UnitAggregate, wanted: set[int]) -> Pruned:
     kept = [index for index in range(len(node.calls)) if index + count in wanted]
     calls = [node.calls[index] for index in kept]
     read = [part for call in calls for part in (call.argument, call.where)]
-    below, inner = _pruned(node.source, _slots([*node.keys, *read]))
+    below, inner = pruned(node.source, slots_read([*node.keys, *read]))
     change = moved(inner)
     slots = {slot: slot for slot in range(count)} | {index + count: new + count for new, index in enumerate(kept)}
     fields = (*node.fields[:count], *(node.fields[index + count] for index in kept))
@@ -146,10 +160,10 @@ def _window(node: UnitWindow, wanted: set[int]) -> Pruned:
     kept = [index for index in range(len(node.calls)) if index + width in wanted]
     passed = {slot for slot in wanted if slot < width}
     if not kept:
-        return _pruned(node.source, passed)
+        return pruned(node.source, passed)
     calls = [node.calls[index] for index in kept]
     parts = [p for c in calls for p in (c.argument, *c.partition, *(key.expression for key in c.order))]
-    below, slots = _pruned(node.source, passed | _slots(parts))
+    below, slots = pruned(node.source, passed | slots_read(parts))
     change = moved(slots)
     slots = {**slots, **{index + width: len(below.fields) + new for new, index in enumerate(kept)}}
     fields = (*below.fields, *(node.fields[index + width] for index in kept))

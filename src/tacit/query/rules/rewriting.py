@@ -22,7 +22,7 @@ from tacit.query.algebra import (
 from tacit.query.expressions import Expression, Reference, rewrite
 from tacit.query.final import FinalAggregation
 
-__all__ = ["bottom_up", "final_over", "moved", "moved_call", "moved_window", "substituted"]
+__all__ = ["Change", "bottom_up", "final_over", "moved", "moved_call", "moved_window", "substituted"]
 
 Change = Callable[[Expression], Expression]
 

@@ -1,0 +1,52 @@
+"""Rows of public relations, for what happens above the final aggregation.
+
+Nothing protected may come this way, so the relation is checked node by node, and every table it reads once more against
+what the catalog says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from tacit.core.errors import InternalError
+from tacit.engines.duckdb.relations import relation_sql, scanned
+from tacit.engines.duckdb.results import value_of
+from tacit.engines.duckdb.sources import StoredTable
+from tacit.engines.duckdb.spelling import column
+from tacit.query.algebra import Relation
+from tacit.query.public import is_public_throughout
+from tacit.query.refusal import Refusal
+from tacit.query.types import Value
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["check_public", "read_rows"]
+
+
+def check_public(relation: Relation, public: Collection[str]) -> None:
+    """Stop at anything protected; ``public`` holds the lower-case names of the public tables."""
+    if not is_public_throughout(relation) or not scanned(relation) <= set(public):
+        raise InternalError("rows of protected tables are never read out")
+
+
+def read_rows(
+    cursor: duckdb.DuckDBPyConnection, relation: Relation, most: int, tables: Mapping[str, StoredTable]
+) -> tuple[tuple[Value | None, ...], ...]:
+    """All rows, sorted by their columns, NULL last.
+
+    Raises:
+        Refusal: when there are more than ``most``.
+    """
+    slots = range(len(relation.fields))
+    inner = relation_sql(relation, frozenset(slots), tables)
+    order = f" ORDER BY {', '.join(f'{column(slot)} NULLS LAST' for slot in slots)}" if slots else ""
+    found = cursor.execute(f"SELECT * FROM ({inner}){order} LIMIT {most + 1}").fetchall()
+    if len(found) > most:
+        raise Refusal(
+            "too_large",
+            f"The public table beside the released rows has more than {most} rows; filter or group it in a subquery.",
+        )
+    kinds = [part.type for part in relation.fields]
+    return tuple(tuple(value_of(cell, kind) for cell, kind in zip(row, kinds, strict=False)) for row in found)
