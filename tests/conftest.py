@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,14 @@ from tacit.noise import entropy
 
 #: What the bench extra brings.
 RIVALS = ("autodp", "diffprivlib", "dp_accounting", "opendp", "prv_accountant")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Anchors of ledgers lie in the user's state directory; every test has one of its own."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("TACIT_STATE", str(folder))
+    return folder
 
 
 @pytest.fixture

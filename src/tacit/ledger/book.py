@@ -1,0 +1,207 @@
+"""What every call of the ledger goes through: stops for good when storage fails, writes, reads with suspicion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from tacit.accounting.filters import Filter
+from tacit.core.errors import AccessError
+from tacit.core.events import Event
+from tacit.core.guarantees import Guarantee
+from tacit.ledger.anchor import Anchor
+from tacit.ledger.chain import digest, link
+from tacit.ledger.entries import step_of
+from tacit.ledger.errors import BusyError, LedgerError, RollbackError
+from tacit.ledger.opening import check_anchor, found, gone, look_over, read_entry
+from tacit.ledger.protocol import Name, Placed, Short, StorageError, Store, StoreBusy, Stored, Taken
+from tacit.ledger.records import Outcome, Reservation
+from tacit.ledger.terms import Priced, filter_from_terms
+from tacit.ledger.verify import amounts_of, verify
+
+__all__ = ["Book", "Clock", "translated"]
+
+Clock = Callable[[], datetime]
+
+
+class Book:
+    """A store and its anchor, checked and in use."""
+
+    def __init__(self, store: Store, anchor: Anchor, opened: Mapping[str, Any], clock: Clock | None) -> None:
+        self._store = store
+        self._anchor = anchor
+        self._opened = opened
+        self._clock = clock or _now
+        self._stopped = ""
+        self._limits: dict[str, Filter] = {}
+        self._prices: dict[tuple[str, Event | Guarantee], Priced] = {}
+
+    @classmethod
+    def on(
+        cls,
+        store: Store,
+        anchor: Anchor,
+        *,
+        public_key: str = "",
+        clock: Clock | None = None,
+        override: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The ledger in a store, if the store is whole and the anchor agrees; a new one where the store is empty.
+
+        Args:
+            store: the database; it is closed if the ledger cannot be opened.
+            anchor: what remembers the newest entry.
+            public_key: for the first entry of a new ledger.
+            clock: for the times that people read.
+            override: an operator's words for taking the ledger although the anchor does not agree.
+        """
+        try:
+            with translated():
+                return cls._open(store, anchor, public_key, clock, override)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def _open(
+        cls, store: Store, anchor: Anchor, public_key: str, clock: Clock | None, override: Mapping[str, str] | None
+    ) -> Self:
+        before = None
+        if override is not None:
+            before = _remembered(anchor)
+        if store.head().seq == 0:
+            if override is None:
+                gone(anchor, store.place)
+            elif before is None:
+                raise StorageError(f"there is no ledger at {store.place} and none is remembered: nothing to adopt")
+            time = (clock or _now)().isoformat(timespec="seconds")
+            found(store, anchor, {"public_key": public_key, "time": time}, anew=override is not None)
+        book = cls(store, anchor, look_over(store), clock)
+        if override is None:
+            check_anchor(store, anchor, book._ledger, store.place)
+            anchor.use(book._ledger)
+        else:
+            with store.snapshot() as snapshot:
+                report = verify(snapshot)
+            if not report.ok:
+                raise StorageError(f"the ledger {store.place} is damaged: {'; '.join(report.problems)}")
+            anchor.replace(book._ledger, report.head)
+            anchor.use(book._ledger)
+            book._write({"kind": "adopted", "remembered": before, "found": list(report.head), **override})
+        anchor.advance(store.head())
+        if store.migrated is not None:
+            fields = {"from": store.migrated[0], "to": store.migrated[1]}
+            book._write({"kind": "note", "note": "migration", "fields": fields})
+        return book
+
+    @property
+    def _ledger(self) -> str:
+        return str(self._opened["ledger"])
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Refuse once stopped; stop when storage fails."""
+        if self._stopped:
+            raise LedgerError(f"the ledger is stopped: {self._stopped}")
+        try:
+            with translated():
+                yield
+        except (BusyError, RollbackError):
+            raise
+        except LedgerError as problem:
+            self._stopped = str(problem)
+            raise
+
+    def _write(self, body: Mapping[str, Any], papers: Mapping[str, bytes] | None = None) -> Placed | Taken | Short:
+        """Write an entry, and have the anchor remember it, before anyone hears of it."""
+        time = self._clock().isoformat(timespec="seconds")
+        result = self._store.append(step_of({**body, "time": time}, papers))
+        if isinstance(result, Placed):
+            self._anchor.advance(result.head)
+        return result
+
+    def _read(self, seq: int, *kinds: str) -> tuple[Stored, dict[str, Any]]:
+        """An entry of a kind; one that is not what the index says is damage."""
+        entry, body = read_entry(self._store, seq)
+        if body["kind"] not in kinds:
+            raise StorageError(f"entry {seq} is of kind {body['kind']}, not {' or '.join(kinds)}")
+        return entry, body
+
+    def _bodies(self, *, newest_first: bool = False) -> Iterator[tuple[Stored, dict[str, Any]]]:
+        """All entries, each compared with the chain."""
+        entries = self._store.entries_down() if newest_first else self._store.entries()
+        while True:
+            with self._working():
+                entry = next(entries, None)
+                if entry is None:
+                    return
+                if link(entry.previous, entry.body) != entry.hash:
+                    raise StorageError(f"entry {entry.seq} does not fit the chain")
+            yield entry, json.loads(entry.body)
+
+    def _terms(self, population: str) -> dict[str, Any]:
+        """The terms of an account as they are now."""
+        seq = self._store.find(Name("terms", population))
+        if seq is None:
+            raise AccessError(f"there is no account for {population!r}")
+        _, body = self._read(seq, "account", "caps")
+        if body["population"] != population:
+            raise StorageError(f"entry {seq} does not state the terms of {population}")
+        terms: dict[str, Any] = body["terms"]
+        return terms
+
+    def _limit(self, population: str) -> Filter:
+        """What prices charges: the rule is fixed when an account is made, so it is read once."""
+        known = self._limits.get(population)
+        if known is None:
+            known = self._limits[population] = filter_from_terms(self._terms(population))
+        return known
+
+    def _reservation(self, seq: int, *, resumed: bool) -> Reservation:
+        entry, body = self._read(seq, "reserve")
+        # Whoever made the entry may have died before the anchor knew of it.
+        self._anchor.advance(entry.head)
+        return Reservation(seq, entry.hash, entry.previous, body["population"], amounts_of(body), resumed)
+
+    def _kept(self, seq: int) -> Outcome | None:
+        """The stored outcome of a reservation, compared with its digests."""
+        at = self._store.find(Name("outcome", str(seq)))
+        if at is None:
+            return None
+        commit, body = self._read(at, "commit")
+        if body["of"] != seq:
+            raise StorageError(f"entry {at} is not the outcome of entry {seq}")
+        papers = {name: self._store.paper(at, name) for name in ("result", "receipt")}
+        result, receipt = papers["result"], papers["receipt"]
+        if result is None or receipt is None or {n: digest(p or b"") for n, p in papers.items()} != body["papers"]:
+            raise StorageError(f"what is kept with entry {at} does not fit its digest")
+        self._anchor.advance(commit.head)
+        reservation = self._reservation(seq, resumed=False)
+        return Outcome(reservation, at, body["papers"]["result"], result, receipt, repeated=True)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What storage says, as errors of the tree."""
+    try:
+        yield
+    except StoreBusy as problem:
+        raise BusyError(str(problem)) from problem
+    except StorageError as problem:
+        raise LedgerError(str(problem)) from problem
+
+
+def _remembered(anchor: Anchor) -> dict[str, Any] | None:
+    """What the anchor says, for the entry that overrides it; a damaged one says that."""
+    try:
+        mark = anchor.read()
+    except StorageError as problem:
+        return {"problem": str(problem)}
+    return None if mark is None else {"ledger": mark.ledger, "seq": mark.head.seq, "hash": mark.head.hash}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

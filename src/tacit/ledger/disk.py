@@ -1,0 +1,111 @@
+"""The few things that are done with small files, each durable when it returns.
+
+Everything outside the database goes through here, so that tests can put a disk underneath that fails, tears writes or
+dies at any call.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Disk"]
+
+_SMALL: Final = 1 << 16
+
+
+class Disk:
+    """Small files on the real disk. Every failure is an :class:`OSError`."""
+
+    def read(self, path: Path) -> bytes | None:
+        """The whole file, or ``None`` where there is none."""
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def create(self, path: Path, content: bytes, *, replace: bool) -> bool:
+        """A file with this content, after a crash whole or not at all.
+
+        Returns whether it was made: where there is one already, ``replace`` says if it is taken away.
+        """
+        self.make_folder(path.parent)
+        draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            _write(file, content, 0)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        made = True
+        if replace:
+            draft.replace(path)
+        else:
+            try:
+                path.hardlink_to(draft)
+            except FileExistsError:
+                made = False
+            draft.unlink()
+        self.sync_folder(path.parent)
+        return made
+
+    def change(self, path: Path, decide: Callable[[bytes], tuple[int, bytes] | None]) -> None:
+        """Replace a part of a file that exists, under its lock; after a crash that part, and only it, may be garbled.
+
+        Args:
+            path: the file.
+            decide: given what the file holds, says at which offset to write what, or ``None`` to leave it.
+        """
+        file = os.open(path, os.O_RDWR)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            decided = decide(os.pread(file, _SMALL, 0))
+            if decided is not None:
+                _write(file, decided[1], decided[0])
+                _sync_data(file)
+        finally:
+            os.close(file)
+
+    def make_folder(self, path: Path) -> None:
+        """The folder and those above it, each durable in the one that holds it."""
+        missing = []
+        while not path.exists():
+            missing.append(path)
+            path = path.parent
+        for folder in reversed(missing):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self.sync_folder(folder.parent)
+
+    def sync_folder(self, path: Path) -> None:
+        """Make the names in a folder durable."""
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def lock(self, path: Path) -> Iterator[None]:
+        """Hold a file's lock, among all processes; the system frees it when the holder dies."""
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+
+def _write(file: int, content: bytes, offset: int) -> None:
+    while content:
+        done = os.pwrite(file, content, offset)
+        content, offset = content[done:], offset + done
+
+
+def _sync_data(file: int) -> None:
+    # The size does not change, so data alone is enough where the system can tell the two apart.
+    getattr(os, "fdatasync", os.fsync)(file)

@@ -1,0 +1,287 @@
+"""Entries: canonical text, and what each does. What an entry does is a function of its text alone.
+
+:func:`step_of` is used both to write an entry and, by ``verify``, to find out what it must have done.
+
+=========  ========================================================================================================
+kind       is
+=========  ========================================================================================================
+opened     the first entry: the ledger's id, the public key of its receipts
+account    a population's account and its terms
+caps       other caps for an account, by an operator
+quota      caps for one analyst's or project's share
+source     fingerprints of data that holds persons of a population
+analyst    someone was registered, changed, revoked
+reserve    a charge
+repeat     an idempotency key that stands for an earlier charge, because the question was a repeat
+commit     the outcome of a charge
+adopted    an operator overrode what the anchor said
+note       anything else worth keeping
+=========  ========================================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from tacit.core.errors import InputError
+from tacit.ledger.grains import from_grains, grains_up
+from tacit.ledger.protocol import Cap, Move, Name, Pocket, Step
+from tacit.ledger.records import Order
+from tacit.ledger.terms import Priced, caps_of, filter_from_terms
+
+__all__ = [
+    "amounts_text",
+    "canonical",
+    "check_text",
+    "event_text",
+    "owner_of",
+    "parse",
+    "plain_name",
+    "repeat_name",
+    "request_name",
+    "reserve_body",
+    "source_name",
+    "step_of",
+]
+
+_LONGEST_NAME = 200
+
+
+def _no_float(text: str) -> float:
+    raise ValueError(f"it holds the float {text}")
+
+
+_DECODER = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float)
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def canonical(value: Mapping[str, Any]) -> str:
+    """JSON in one way only: sorted keys, no spaces, ASCII, no floats."""
+    _check_plain(value)
+    return _ENCODER.encode(value)
+
+
+def event_text(event: Mapping[str, Any]) -> str:
+    """The event within an entry, as :func:`tacit.core.events.event_from_json` reads it."""
+    return _ENCODER.encode(event)
+
+
+def _check_plain(value: object) -> None:
+    kind = type(value)
+    if kind is str or kind is int or value is None or kind is bool:
+        return
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InputError("entry", f"keys must be text, got {key!r}")
+            if type(item) is not str:
+                _check_plain(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _check_plain(item)
+    else:
+        raise InputError(
+            "entry", f"holds text, integers, lists and objects only, not {kind.__name__}; write numbers as text"
+        )
+
+
+@lru_cache(maxsize=4096)
+def plain_name(text: str, parameter: str, *, empty: bool = False) -> str:
+    """The one spelling of a name: letters that differ in case or Unicode form are the same."""
+    if not isinstance(text, str):
+        raise InputError(parameter, f"must be text, not {type(text).__name__}")
+    name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
+    if (not name and not empty) or len(name) > _LONGEST_NAME or any(unicodedata.category(c)[0] == "C" for c in name):
+        raise InputError(parameter, f"must be 1 to {_LONGEST_NAME} printable characters, got {text[:40]!r}")
+    return name
+
+
+def check_text(text: str, parameter: str) -> str:
+    """Words that must be there."""
+    if not text.strip():
+        raise InputError(parameter, "must say something; it is kept for good")
+    return text
+
+
+def reserve_body(order: Order, price: Callable[[str], Priced]) -> dict[str, Any]:
+    """The entry of a charge; ``price`` gives its price in a population's account."""
+    population = plain_name(order.population, "population")
+    if len(order.idempotency_key) > _LONGEST_NAME:
+        raise InputError("idempotency_key", f"must have at most {_LONGEST_NAME} characters")
+    priced = price(population)
+    body = {
+        "kind": "reserve",
+        "population": population,
+        "analyst": plain_name(order.analyst, "analyst", empty=True),
+        "project": plain_name(order.project, "project", empty=True),
+        "event": json.loads(priced.event),
+        "amounts": amounts_text(priced.amounts),
+        "quote": dict(order.quote),
+        "sql": order.sql,
+        "plan": order.plan,
+        "repeat": order.repeat_key,
+        "key": order.idempotency_key,
+    }
+    if order.idempotency_key and not order.request:
+        return {**body, "request": _hashed(canonical(body))}
+    return {**body, "request": order.request}
+
+
+def owner_of(analyst: str, project: str) -> str:
+    """The owner of a share's pockets."""
+    return f"analyst:{analyst}" if analyst else f"project:{project}"
+
+
+def amounts_text(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Grains as exact fractions, for an entry."""
+    return {currency: _text(grains) for currency, grains in amounts.items()}
+
+
+@lru_cache(maxsize=4096)
+def _text(grains: int) -> str:
+    return str(from_grains(grains))
+
+
+def request_name(analyst: str, key: str) -> Name:
+    """What an idempotency key takes; each analyst has their own."""
+    return Name("request", _hashed(analyst, key))
+
+
+def repeat_name(population: str, key: str) -> Name:
+    """What a release takes, so that an equal one finds it."""
+    return Name("repeat", _hashed(population, key))
+
+
+def source_name(fingerprint: str) -> Name:
+    """What a fingerprint takes."""
+    return Name("source", _hashed(fingerprint))
+
+
+def _hashed(*parts: str) -> str:
+    # Lengths first, so that no two lists of parts are the same text.
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def step_of(body: Mapping[str, Any], papers: Mapping[str, bytes] | None = None) -> Step:
+    """The step that an entry stands for."""
+    parts = _EFFECTS[body["kind"]](body)
+    return Step(canonical(body), papers=papers or {}, **parts)
+
+
+def parse(text: str) -> tuple[dict[str, Any], Step]:
+    """An entry read back, and the step it stands for; :class:`ValueError` unless the text is canonical."""
+    body: dict[str, Any] = _DECODER.decode(text)
+    if _ENCODER.encode(body) != text:
+        raise ValueError("it is not written in canonical form")
+    return body, Step(text, **_EFFECTS[body["kind"]](body))
+
+
+def _opened(_: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": [Name("ledger", "")]}
+
+
+def _account(body: Mapping[str, Any]) -> dict[str, Any]:
+    population = body["population"]
+    return {
+        "claims": [Name("account", population)],
+        "puts": [Name("terms", population)],
+        "caps": _population_caps(body),
+    }
+
+
+def _caps(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"puts": [Name("terms", body["population"])], "caps": _population_caps(body)}
+
+
+def _population_caps(body: Mapping[str, Any]) -> list[Cap]:
+    caps = caps_of(filter_from_terms(body["terms"]))
+    return [Cap(Pocket(body["population"], "", currency), cap) for currency, cap in caps.items()]
+
+
+def _quota(body: Mapping[str, Any]) -> dict[str, Any]:
+    caps = body["caps"].items()
+    return {
+        "caps": [
+            Cap(Pocket(body["population"], body["owner"], currency), None if cap is None else _grains(cap))
+            for currency, cap in caps
+        ]
+    }
+
+
+def _source(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": [source_name(fingerprint) for fingerprint in body["fingerprints"]]}
+
+
+def _analyst(body: Mapping[str, Any]) -> dict[str, Any]:
+    name, revoked = Name("analyst", body["name"]), Name("revoked", body["name"])
+    return {"puts": [name], "drops": [revoked]} if body["active"] else {"puts": [name, revoked]}
+
+
+def _reserve(body: Mapping[str, Any]) -> dict[str, Any]:
+    population = body["population"]
+    return {
+        "moves": _moves(population, body["analyst"], body["project"], tuple(body["amounts"].items())),
+        "claims": _request(body) + ([repeat_name(population, body["repeat"])] if body["repeat"] else []),
+        "bars": _not_revoked(body),
+    }
+
+
+@lru_cache(maxsize=4096)
+def _moves(population: str, analyst: str, project: str, amounts: tuple[tuple[str, str], ...]) -> tuple[Move, ...]:
+    owners = [("", False)]
+    owners += [(owner_of(analyst, ""), True)] if analyst else []
+    owners += [(owner_of("", project), True)] if project else []
+    grains = [(currency, _grains(amount)) for currency, amount in amounts]
+    return tuple(
+        Move(Pocket(population, owner, currency), amount, opens)
+        for owner, opens in owners
+        for currency, amount in grains
+        if amount
+    )
+
+
+def _repeat(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": _request(body), "bars": _not_revoked(body)}
+
+
+def _request(body: Mapping[str, Any]) -> list[Name]:
+    return [request_name(body["analyst"], body["key"])] if body["key"] else []
+
+
+def _not_revoked(body: Mapping[str, Any]) -> list[Name]:
+    return [Name("revoked", body["analyst"])] if body["analyst"] else []
+
+
+def _commit(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": [Name("outcome", str(body["of"]))]}
+
+
+def _nothing(_: Mapping[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+@lru_cache(maxsize=4096)
+def _grains(amount: str) -> int:
+    return grains_up(Fraction(amount))
+
+
+_EFFECTS = {
+    "opened": _opened,
+    "account": _account,
+    "caps": _caps,
+    "quota": _quota,
+    "source": _source,
+    "analyst": _analyst,
+    "reserve": _reserve,
+    "repeat": _repeat,
+    "commit": _commit,
+    "adopted": _nothing,
+    "note": _nothing,
+}

@@ -1,0 +1,42 @@
+"""What the ledger raises, besides the errors of :mod:`tacit.core.errors`.
+
+::
+
+    TacitError
+    ├── InputError
+    │   └── ConflictError     input.conflict      an idempotency key was used before, for another request
+    └── InternalError
+        └── LedgerError       internal.ledger     the ledger cannot be trusted or written; opaque to analysts
+            ├── RollbackError internal.rollback   the ledger is older than something that is known about it
+            └── BusyError     internal.busy       someone else held it for too long; nothing was changed, try again
+"""
+
+from __future__ import annotations
+
+from tacit.core.errors import InputError, InternalError
+
+__all__ = ["BusyError", "ConflictError", "LedgerError", "RollbackError"]
+
+
+class ConflictError(InputError):
+    """An idempotency key was used before by the same analyst, for another request; nothing was charged."""
+
+    code = "input.conflict"
+
+
+class LedgerError(InternalError):
+    """The ledger cannot be trusted or cannot be written, so nothing is authorised. Operators see why."""
+
+    code = "internal.ledger"
+
+
+class RollbackError(LedgerError):
+    """The ledger is older than its anchor or than a receipt, or is not the ledger they speak of."""
+
+    code = "internal.rollback"
+
+
+class BusyError(LedgerError):
+    """Someone else held the ledger for too long. Nothing was changed; the request may be made again."""
+
+    code = "internal.busy"

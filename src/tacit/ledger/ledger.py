@@ -1,0 +1,473 @@
+"""The durable account: what is authorised here was paid for, and stays paid for.
+
+``reserve → run → commit``. :meth:`Ledger.reserve` makes a charge durable before it returns; data is read after that.
+:meth:`Ledger.commit` makes the outcome durable before the answer leaves. A reservation without a commit counts as
+spent. There is no refund. ``ledger.proof.md`` has the argument.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from tacit.accounting.filters import Filter
+from tacit.accounting.prices import Charge
+from tacit.core.errors import AccessError, BudgetError, InputError
+from tacit.core.events import Event
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import Number, exact_nonnegative
+from tacit.ledger.book import Book, Clock, translated
+from tacit.ledger.chain import digest
+from tacit.ledger.entries import check_text, owner_of, plain_name, reserve_body, source_name
+from tacit.ledger.errors import ConflictError, RollbackError
+from tacit.ledger.grains import from_grains, grains_down
+from tacit.ledger.memory import MEMORY
+from tacit.ledger.opening import check_anchor, choose_anchor, open_reader, open_store, read_entry
+from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Taken
+from tacit.ledger.records import Analyst, Budget, Order, Outcome, Record, Report, Reservation
+from tacit.ledger.terms import Priced, filter_from_terms, price, terms_of
+from tacit.ledger.verify import amounts_of, verify
+from tacit.ledger.words import budget, shortage, terms_words
+
+__all__ = ["Ledger"]
+
+_MOST_PRICES = 1024
+
+
+class Ledger(Book):
+    """Accounts, charges and outcomes in one append-only, hash-chained book. Safe to use from several threads.
+
+    Any number of processes may hold the same ledger open. After a storage error the object is stopped for good: every
+    further call raises :class:`LedgerError`.
+    """
+
+    @classmethod
+    def open(
+        cls,
+        place: str | os.PathLike[str],
+        *,
+        anchor: str | os.PathLike[str] | None = None,
+        create: bool = True,
+        public_key: str = "",
+        clock: Clock | None = None,
+    ) -> Ledger:
+        """Open the ledger at ``place``, making a new one where there is none.
+
+        Args:
+            place: a file for SQLite, ``postgresql://…``, or ``:memory:`` for one that nothing remembers.
+            anchor: the file that remembers the newest entry, outside the ledger's folder; by default in the user's
+                state directory (``TACIT_STATE``, ``XDG_STATE_HOME`` or ``~/.local/state``), by the ledger's id.
+            create: whether a new ledger may be made.
+            public_key: of the key that signs receipts, written into the first entry of a new ledger.
+            clock: for the times that people read; no decision depends on it.
+
+        Raises:
+            RollbackError: the ledger is older than its anchor, or the anchor is missing.
+            LedgerError: it is damaged, cannot be written, or does not exist and ``create`` is false.
+        """
+        with translated():
+            store = open_store(place, create=create)
+            return cls.on(store, choose_anchor(anchor, store.place), public_key=public_key, clock=clock)
+
+    @classmethod
+    def adopt(
+        cls,
+        place: str | os.PathLike[str],
+        *,
+        reason: str,
+        operator: str,
+        anchor: str | os.PathLike[str] | None = None,
+        clock: Clock | None = None,
+    ) -> Ledger:
+        """Open a ledger whose anchor is missing or ahead, after a full verification.
+
+        That it was done, by whom, why, and what the anchor said, becomes a permanent entry.
+        """
+        words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
+        with translated():
+            store = open_store(place, create=True)
+            return cls.on(store, choose_anchor(anchor, store.place), clock=clock, override=words)
+
+    @classmethod
+    def examine(
+        cls,
+        place: str | os.PathLike[str],
+        *,
+        anchor: str | os.PathLike[str] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        check_outcome: Callable[[Outcome], str | None] | None = None,
+    ) -> Report:
+        """Verify everything without changing anything, also a ledger that :meth:`open` refuses."""
+        with translated(), open_reader(place, still=True) as (reader, _):
+            report = verify(reader, progress=progress, check_outcome=check_outcome)
+        with translated(), open_reader(place, still=False) as (reader, where):
+            try:
+                check_anchor(reader, choose_anchor(anchor, where), report.ledger, where)
+            except (RollbackError, StorageError) as problem:
+                report = replace(report, problems=(*report.problems, str(problem)))
+            return report
+
+    @property
+    def id(self) -> str:
+        """Random, fixed when the ledger was made."""
+        return self._ledger
+
+    @property
+    def public_key(self) -> str:
+        """As given when the ledger was made."""
+        return str(self._opened["public_key"])
+
+    @property
+    def place(self) -> str:
+        """Where it is kept; without passwords."""
+        return self._store.place
+
+    @property
+    def durable(self) -> bool:
+        """Whether it outlives the process."""
+        return self._store.place != MEMORY
+
+    @property
+    def head(self) -> Head:
+        """Place and hash of the newest entry."""
+        with self._working():
+            return self._store.head()
+
+    # Accounts, quotas, sources, analysts -------------------------------------------------------------------------
+
+    def ensure_account(self, population: str, limit: Filter) -> None:
+        """Make the account of a population, or check that it has exactly these terms.
+
+        Args:
+            population: its name; names that differ only in case or Unicode form are the same.
+            limit: an empty filter that states rule, relation and caps.
+
+        Raises:
+            InputError: the account exists with other terms. They are fixed; :meth:`change_caps` is the way to change
+                caps, and leaves a permanent entry.
+        """
+        name, terms = plain_name(population, "population"), terms_of(limit)
+        with self._working():
+            if self._store.find(Name("account", name)) is None:
+                self._write({"kind": "account", "population": name, "terms": terms})
+            known = self._terms(name)
+        if known != terms:
+            raise InputError(
+                f"populations.{name}",
+                f"has an account with other terms, {terms_words(known)}, and not {terms_words(terms)}; terms are "
+                f"fixed when an account is made, caps can be changed by an operator with `tacit ledger caps`",
+            )
+
+    def change_caps(self, population: str, limit: Filter, *, reason: str, operator: str) -> None:
+        """Give an account other caps of the same rule and relation. What was spent stays spent."""
+        name, terms = plain_name(population, "population"), terms_of(limit)
+        words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
+        with self._working():
+            known = filter_from_terms(self._terms(name))
+            if _currencies(known) != _currencies(limit):
+                raise InputError("limit", f"must keep the account's rule and relation: {terms_words(terms_of(known))}")
+            self._write({"kind": "caps", "population": name, "terms": terms, **words})
+
+    def accounts(self) -> tuple[str, ...]:
+        """Names of all populations."""
+        with self._working():
+            return tuple(name.key for name, _ in self._store.names("account"))
+
+    def filter(self, population: str) -> Filter:
+        """An empty filter with the account's terms; for prices and for its guarantee."""
+        name = plain_name(population, "population")
+        with self._working():
+            return filter_from_terms(self._terms(name))
+
+    def set_quota(
+        self,
+        population: str,
+        caps: Mapping[str, Number] | None,
+        *,
+        analyst: str = "",
+        project: str = "",
+        operator: str = "",
+    ) -> None:
+        """Limit what one analyst or one project may spend of an account, from everything they ever spent on.
+
+        Args:
+            population: the account.
+            caps: by currency of the account's filter, such as ``{"epsilon": "1"}``; currencies not named stay free
+                within the account. ``None`` takes the limit away.
+            analyst: whose limit; or
+            project: whose.
+            operator: who decided.
+        """
+        name = plain_name(population, "population")
+        who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
+        if bool(who) == bool(what):
+            raise InputError("analyst", "say whose quota it is: an analyst's or a project's, one of them")
+        with self._working():
+            currencies = [line.currency for line in filter_from_terms(self._terms(name)).lines]
+            stated = {} if caps is None else dict(caps)
+            for currency in stated:
+                if currency not in currencies:
+                    raise InputError("caps", f"the account counts {', '.join(currencies)}, not {currency!r}")
+            exact = {c: from_grains(grains_down(exact_nonnegative(cap, c))) for c, cap in stated.items()}
+            written = {c: str(exact[c]) if c in exact else None for c in currencies}
+            owner = owner_of(who, what)
+            self._write({"kind": "quota", "population": name, "owner": owner, "caps": written, "operator": operator})
+
+    def bind_source(self, population: str, fingerprints: Sequence[str], *, name: str = "") -> None:
+        """Note that a source holds persons of a population; any one known fingerprint makes it the same source.
+
+        Raises:
+            InputError: it belongs to another population, which is named.
+        """
+        owner = plain_name(population, "population")
+        with self._working():
+            self._terms(owner)
+            while fresh := self._unbound(owner, fingerprints):
+                body = {"kind": "source", "population": owner, "fingerprints": fresh, "name": name}
+                if isinstance(self._write(body), Placed):
+                    return
+
+    def source_of(self, fingerprint: str) -> str | None:
+        """The population that a fingerprint belongs to."""
+        with self._working():
+            seq = self._store.find(source_name(fingerprint))
+            return None if seq is None else str(self._read(seq, "source")[1]["population"])
+
+    def add_analyst(self, name: str, details: Mapping[str, Any] | None = None, *, operator: str = "") -> None:
+        """Register someone, change their details, or admit them again. What they spent stays spent."""
+        self._register(name, active=True, details=dict(details or {}), operator=operator, reason="")
+
+    def revoke_analyst(self, name: str, *, operator: str = "", reason: str = "") -> None:
+        """From here on :meth:`reserve` refuses them."""
+        self._register(name, active=False, details=None, operator=operator, reason=reason)
+
+    def analysts(self) -> tuple[Analyst, ...]:
+        """Everyone ever registered, by name."""
+        with self._working():
+            found = [self._read(seq, "analyst") for _, seq in self._store.names("analyst")]
+            return tuple(Analyst(body["name"], body["active"], body["details"], entry.seq) for entry, body in found)
+
+    def note(self, kind: str, fields: Mapping[str, Any]) -> Head:
+        """Write something down for good: plain JSON, integers and text, no floats."""
+        with self._working():
+            placed = self._write({"kind": "note", "note": check_text(kind, "kind"), "fields": dict(fields)})
+            if not isinstance(placed, Placed):
+                raise StorageError("a note was refused")
+            return placed.head
+
+    def notes(self, kind: str | None = None) -> Iterator[tuple[Head, Mapping[str, Any]]]:
+        """What was written down, in order."""
+        for entry, body in self._bodies():
+            if body["kind"] == "note" and kind in (None, body["note"]):
+                yield entry.head, body["fields"]
+
+    # The way of a charge -----------------------------------------------------------------------------------------
+
+    def reserve(self, order: Order) -> Reservation | Outcome:
+        """Authorise a charge, durably; or return what exists already, for nothing.
+
+        * A new order that fits: a :class:`Reservation`. Now data may be read.
+        * Its repeat key or idempotency key is known and its outcome exists: that :class:`Outcome`.
+        * The key is known and there is no outcome yet (still running elsewhere, or died): the same reservation, with
+          ``resumed`` set. Run it; whoever commits first decides what is released.
+
+        Raises:
+            BudgetError: it does not fit; names what is short. Nothing was charged.
+            AccountingError: the charge has no price in the account's currency.
+            ConflictError: the idempotency key stands for another request.
+            AccessError: the analyst was revoked, or there is no such account.
+            BusyError: nothing was charged; try again.
+            LedgerError: nobody knows whether it was charged; nothing may be answered.
+        """
+        with self._working():
+            body = reserve_body(order, lambda population: self._price(population, order.charge))
+            result = self._write(body)
+            if isinstance(result, Placed):
+                amounts = amounts_of(body)
+                return Reservation(result.head.seq, result.head.hash, result.previous, body["population"], amounts)
+            if isinstance(result, Short):
+                raise BudgetError(shortage(body, result.levels))
+            return self._known(body, result)
+
+    def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"") -> Outcome:
+        """Make an outcome durable and return what may leave the process.
+
+        The first commit of a reservation wins. **Answer with the bytes of the outcome that is returned**, which are
+        those of another run if that one was first (``repeated`` is then set).
+        """
+        with self._working():
+            if read_entry(self._store, reservation.seq)[0].hash != reservation.hash:
+                raise InputError("reservation", "is not one of this ledger")
+            papers = {"result": result, "receipt": receipt}
+            digests = {name: digest(paper) for name, paper in papers.items()}
+            placed = self._write({"kind": "commit", "of": reservation.seq, "papers": digests}, papers)
+            if isinstance(placed, Placed):
+                return Outcome(reservation, placed.head.seq, digests["result"], result, receipt)
+            kept = self._kept(reservation.seq)
+            if kept is None:
+                raise StorageError(f"the outcome of entry {reservation.seq} is gone")
+            return kept
+
+    def outcome(self, seq: int) -> Outcome | None:
+        """What was released under the reservation at ``seq``, if anything."""
+        with self._working():
+            return self._kept(seq)
+
+    def budget(self, population: str, *, analyst: str = "", project: str = "", charge: Charge | None = None) -> Budget:
+        """What is spent and left; and how many more charges like ``charge`` fit."""
+        name = plain_name(population, "population")
+        who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
+        owners = ["", *([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
+        with self._working():
+            limit = filter_from_terms(self._terms(name))
+            levels = self._store.levels(name, owners)
+        return budget(limit, name, owners, levels, None if charge is None else price(limit, charge))
+
+    def history(
+        self, *, population: str = "", analyst: str = "", project: str = "", newest_first: bool = False
+    ) -> Iterator[Record]:
+        """Charges in order, streaming."""
+        wanted = {
+            "population": plain_name(population, "population", empty=True),
+            "analyst": plain_name(analyst, "analyst", empty=True),
+            "project": plain_name(project, "project", empty=True),
+        }
+        for entry, body in self._bodies(newest_first=newest_first):
+            if body["kind"] != "reserve" or any(value and body[key] != value for key, value in wanted.items()):
+                continue
+            with self._working():
+                committed = self._store.find(Name("outcome", str(entry.seq)))
+                papers = {} if committed is None else self._read(committed, "commit")[1]["papers"]
+            yield Record(
+                entry.seq, entry.hash, body["time"], body["population"], body["analyst"], body["project"],
+                amounts_of(body), body["sql"], body["plan"], committed, papers.get("result", ""),
+            )  # fmt: skip
+
+    # Trust -------------------------------------------------------------------------------------------------------
+
+    def check_receipt(self, seq: int, hash: str, *, ledger: str = "") -> None:  # noqa: A002
+        """Compare a receipt with the ledger.
+
+        Raises:
+            RollbackError: the receipt is newer than the head, or its entry here is another one.
+        """
+        with self._working():
+            if ledger and ledger != self.id:
+                raise RollbackError(f"the receipt is of ledger {ledger}, and this is ledger {self.id}")
+            entry = self._store.entry(seq) if seq > 0 else None
+            if entry is None:
+                raise RollbackError(
+                    f"the receipt is of entry {seq}, and this ledger ends at entry {self._store.head().seq}: "
+                    f"it is an old copy"
+                )
+            if entry.hash != hash:
+                raise RollbackError(
+                    f"the receipt says that entry {seq} has hash {hash[:16]}…, and here it has {entry.hash[:16]}…: "
+                    f"this is another history"
+                )
+
+    def verify(
+        self,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        check_outcome: Callable[[Outcome], str | None] | None = None,
+    ) -> Report:
+        """Recompute everything: chain, prices, sums, caps, names, outcomes. A ledger that is not whole is stopped.
+
+        Args:
+            progress: called with entries done and entries in all, now and then.
+            check_outcome: called with every outcome; returns what is wrong with its receipt, or ``None``.
+        """
+        with self._working(), self._store.snapshot() as snapshot:
+            report = verify(snapshot, progress=progress, check_outcome=check_outcome)
+        if not report.ok:
+            self._stopped = f"verification found that {report.problems[0]}"
+        return report
+
+    def close(self) -> None:
+        """Give everything back; further calls raise."""
+        self._stopped = self._stopped or "it was closed"
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _price(self, population: str, charge: Charge) -> Priced:
+        """Equal questions are priced once: events and guarantees are values."""
+        key = (population, charge) if isinstance(charge, Event | Guarantee) else None
+        priced = self._prices.get(key) if key is not None else None
+        if priced is None:
+            priced = price(self._limit(population), charge)
+            if key is not None:
+                if len(self._prices) >= _MOST_PRICES:
+                    self._prices.clear()
+                self._prices[key] = priced
+        return priced
+
+    def _known(self, body: Mapping[str, Any], taken: Taken) -> Reservation | Outcome:
+        """An order that cannot be new, because a name it needs stands for an entry."""
+        if taken.name.space == "revoked":
+            raise AccessError(f"{body['analyst']} may not ask any more")
+        seq = taken.seq
+        if taken.name.space == "repeat" and body["key"]:
+            words = {name: body[name] for name in ("population", "analyst", "project", "key", "request")}
+            again = self._write({"kind": "repeat", "of": seq, **words})
+            if isinstance(again, Taken):
+                return self._known({**body, "repeat": ""}, again)
+        elif taken.name.space == "request":
+            seq = self._same_request(body, seq)
+        return self._kept(seq) or self._resumed(body, seq, taken.name.space)
+
+    def _resumed(self, body: Mapping[str, Any], seq: int, space: str) -> Reservation:
+        """The charge of an equal order; what runs under it must be what was paid for."""
+        _, paid = self._read(seq, "reserve")
+        if (paid["population"], paid["event"]) != (body["population"], body["event"]):
+            parameter = "repeat_key" if space == "repeat" else "idempotency_key"
+            raise ConflictError(parameter, "stands for a charge that was for another release; use a fresh one")
+        return self._reservation(seq, resumed=True)
+
+    def _same_request(self, body: Mapping[str, Any], seq: int) -> int:
+        """The charge that an idempotency key stands for, if it was given with the same request."""
+        _, first = self._read(seq, "reserve", "repeat")
+        if (first["analyst"], first["key"]) != (body["analyst"], body["key"]):
+            raise StorageError(f"entry {seq} does not hold the request it should")
+        if first["request"] != body["request"]:
+            raise ConflictError("idempotency_key", "was used before for another request; use a fresh one")
+        return int(first["of"]) if first["kind"] == "repeat" else seq
+
+    def _unbound(self, population: str, fingerprints: Sequence[str]) -> list[str]:
+        """The fingerprints that nothing is known of yet."""
+        fresh = []
+        for fingerprint in dict.fromkeys(fingerprints):
+            owner = self.source_of(fingerprint)
+            if owner is None:
+                fresh.append(fingerprint)
+            elif owner != population:
+                raise InputError(
+                    "source",
+                    f"belongs to the population {owner!r}, whose account it is charged to; it cannot be {population!r}",
+                )
+        return fresh
+
+    def _register(
+        self, name: str, *, active: bool, details: Mapping[str, Any] | None, operator: str, reason: str
+    ) -> None:
+        who = plain_name(name, "name")
+        with self._working():
+            if details is None:
+                known = self._store.find(Name("analyst", who))
+                details = {} if known is None else self._read(known, "analyst")[1]["details"]
+            words = {"operator": operator, "reason": reason}
+            self._write({"kind": "analyst", "name": who, "active": active, "details": dict(details), **words})
+
+
+def _currencies(limit: Filter) -> tuple[object, ...]:
+    return type(limit), limit.relation, tuple(line.currency for line in limit.lines)

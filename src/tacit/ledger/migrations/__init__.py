@@ -1,0 +1,1 @@
+"""The tables of a ledger, version by version; one module per database."""

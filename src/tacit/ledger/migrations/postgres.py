@@ -1,0 +1,123 @@
+"""PostgreSQL: step ``n`` of :data:`MIGRATIONS` turns version ``n`` of the tables into version ``n + 1``.
+
+Statements run with the ledger's own schema first on the search path. A step that was ever released is never edited.
+
+``append`` carries out a step of :mod:`tacit.ledger.protocol` in one round trip. It begins by locking the head, so steps
+happen one after the other; and it looks at everything before it writes anything, so what it refuses changed nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["MIGRATIONS"]
+
+_TABLES: Final = (
+    # Rows that change with every step leave room on their page, so that an update touches no index.
+    "CREATE TABLE head (seq BIGINT NOT NULL, hash BYTEA NOT NULL) WITH (fillfactor = 10)",
+    "INSERT INTO head VALUES (0, decode(repeat('00', 32), 'hex'))",
+    """
+    CREATE TABLE entries (
+        seq BIGINT PRIMARY KEY,
+        body TEXT NOT NULL,
+        hash BYTEA NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE pockets (
+        account TEXT COLLATE "C" NOT NULL,
+        owner TEXT COLLATE "C" NOT NULL,
+        currency TEXT COLLATE "C" NOT NULL,
+        spent NUMERIC NOT NULL,
+        cap NUMERIC,
+        PRIMARY KEY (account, owner, currency)
+    ) WITH (fillfactor = 10)
+    """,
+    """
+    CREATE TABLE names (
+        space TEXT COLLATE "C" NOT NULL,
+        key TEXT COLLATE "C" NOT NULL,
+        seq BIGINT NOT NULL,
+        PRIMARY KEY (space, key)
+    )
+    """,
+    """
+    CREATE TABLE papers (
+        seq BIGINT NOT NULL,
+        name TEXT NOT NULL,
+        content BYTEA NOT NULL,
+        PRIMARY KEY (seq, name)
+    )
+    """,
+    """
+    CREATE FUNCTION entries_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'entries are never changed or deleted'; END $$
+    """,
+    """
+    CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
+    FOR EACH STATEMENT EXECUTE FUNCTION entries_stay()
+    """,
+)
+
+_APPEND: Final = """
+CREATE FUNCTION append(
+    entry text, moves jsonb, caps jsonb, barred jsonb, named jsonb, dropped jsonb, titles text[], contents bytea[]
+) RETURNS TABLE (verdict text, place bigint, digest bytea, before bytea, details jsonb)
+LANGUAGE plpgsql AS $$
+DECLARE
+    last head%ROWTYPE;
+    holder names%ROWTYPE;
+    trouble jsonb;
+    mark bytea;
+BEGIN
+    SELECT * INTO STRICT last FROM head FOR UPDATE;
+
+    SELECT n.* INTO holder
+    FROM jsonb_array_elements(barred) WITH ORDINALITY AS b (name, turn)
+    JOIN names AS n ON n.space = b.name ->> 0 AND n.key = b.name ->> 1
+    ORDER BY b.turn LIMIT 1;
+    IF FOUND THEN
+        RETURN QUERY SELECT 'taken', holder.seq, NULL::bytea, NULL::bytea, to_jsonb(ARRAY[holder.space, holder.key]);
+        RETURN;
+    END IF;
+
+    SELECT jsonb_agg(to_jsonb(ARRAY[p.account, p.owner, p.currency, p.spent::text, p.cap::text]) ORDER BY m.turn)
+    INTO trouble
+    FROM jsonb_array_elements(moves) WITH ORDINALITY AS m (move, turn)
+    JOIN pockets AS p ON (p.account, p.owner, p.currency) = (m.move ->> 0, m.move ->> 1, m.move ->> 2)
+    WHERE p.spent + (m.move ->> 3)::numeric > p.cap;
+    IF trouble IS NOT NULL THEN
+        RETURN QUERY SELECT 'short', NULL::bigint, NULL::bytea, NULL::bytea, trouble;
+        RETURN;
+    END IF;
+
+    mark := sha256(last.hash || sha256(convert_to(entry, 'UTF8')));
+    UPDATE head SET seq = last.seq + 1, hash = mark;
+    INSERT INTO entries VALUES (last.seq + 1, entry, mark);
+    IF caps <> '[]' THEN
+        INSERT INTO pockets SELECT c ->> 0, c ->> 1, c ->> 2, 0, (c ->> 3)::numeric FROM jsonb_array_elements(caps) AS c
+        ON CONFLICT (account, owner, currency) DO UPDATE SET cap = EXCLUDED.cap;
+    END IF;
+    IF EXISTS (
+        SELECT FROM jsonb_array_elements(moves) AS m
+        LEFT JOIN pockets AS p ON (p.account, p.owner, p.currency) = (m ->> 0, m ->> 1, m ->> 2)
+        WHERE p.account IS NULL AND NOT (m ->> 4)::boolean
+    ) THEN
+        RAISE EXCEPTION 'a pocket is gone';
+    END IF;
+    INSERT INTO pockets SELECT m ->> 0, m ->> 1, m ->> 2, (m ->> 3)::numeric, NULL FROM jsonb_array_elements(moves) AS m
+    ON CONFLICT (account, owner, currency) DO UPDATE SET spent = pockets.spent + EXCLUDED.spent;
+    INSERT INTO names SELECT n ->> 0, n ->> 1, last.seq + 1 FROM jsonb_array_elements(named) AS n
+    ON CONFLICT (space, key) DO UPDATE SET seq = EXCLUDED.seq;
+    IF dropped <> '[]' THEN
+        DELETE FROM names USING jsonb_array_elements(dropped) AS d WHERE space = d ->> 0 AND key = d ->> 1;
+    END IF;
+    IF cardinality(titles) > 0 THEN
+        INSERT INTO papers SELECT last.seq + 1, p.title, p.content FROM unnest(titles, contents) AS p (title, content);
+    END IF;
+    RETURN QUERY SELECT 'placed', last.seq + 1, mark, last.hash, NULL::jsonb;
+END
+$$
+"""
+
+MIGRATIONS: Final = ((*_TABLES, _APPEND),)

@@ -1,0 +1,187 @@
+"""What goes into the ledger and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from tacit.accounting.filters import Line
+from tacit.accounting.prices import Charge
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import format_up
+from tacit.ledger.protocol import Head
+
+__all__ = ["Amount", "Analyst", "Balance", "Budget", "Order", "Outcome", "Record", "Report", "Reservation"]
+
+
+class Amount(NamedTuple):
+    """So much of one currency."""
+
+    currency: str
+    amount: Fraction
+
+    def __str__(self) -> str:
+        return f"{self.currency} {format_up(self.amount)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request to authorise one charge.
+
+    Args:
+        population: whose budget.
+        charge: an event, a guarantee or a mechanism; priced by the account's filter.
+        analyst: who asks; what they spend is counted, and limited where a quota was set.
+        project: for what; counted and limited likewise.
+        sql: the question, for the record.
+        plan: digest of the plan.
+        quote: anything more about what will be released: plain JSON, integers and text, no floats.
+        repeat_key: names the release (plan, parameters, data version). A second order with the same key costs nothing.
+        idempotency_key: chosen by the analyst; a second order with the same key is the same order.
+        request: digest of the whole request, compared when an idempotency key comes again.
+    """
+
+    population: str
+    charge: Charge
+    analyst: str = ""
+    project: str = ""
+    sql: str = ""
+    plan: str = ""
+    quote: Mapping[str, Any] = field(default_factory=dict)
+    repeat_key: str = ""
+    idempotency_key: str = ""
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A durable charge. It counts from here on, whether or not an answer ever exists.
+
+    Args:
+        seq: its place in the ledger.
+        hash: of its entry in the chain.
+        previous: hash of the entry before it.
+        population: whose budget.
+        amounts: what was charged.
+        resumed: an equal order had been admitted before, without an outcome yet; this one runs under its charge.
+    """
+
+    seq: int
+    hash: str
+    previous: str
+    population: str
+    amounts: tuple[Amount, ...]
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was released under a reservation: exactly these bytes, whoever asks and how often.
+
+    Args:
+        reservation: the charge it was released under.
+        seq: place of the commit.
+        digest: SHA-256 of ``result``, in hexadecimal; it stands in the chain.
+        result: the released bytes.
+        receipt: bytes of the receipt.
+        repeated: whether this call charged nothing because the release existed before.
+    """
+
+    reservation: Reservation
+    seq: int
+    digest: str
+    result: bytes
+    receipt: bytes
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What one purse of an account holds: the population's own, an analyst's or a project's share.
+
+    Args:
+        owner: ``"population"``, ``"analyst alice"`` or ``"project x"``.
+        limited: whether it has caps of its own; without, ``lines`` show the population's.
+        lines: cap and consumption of each currency.
+    """
+
+    owner: str
+    limited: bool
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The state of an account, as one analyst in one project meets it.
+
+    Args:
+        population: whose.
+        guarantee: what holds for everything ever released about the population.
+        balances: the population's first, then the analyst's and the project's where asked for.
+        questions: how many more charges like the one given fit in all of them; ``None`` without one or if free.
+    """
+
+    population: str
+    guarantee: Guarantee
+    balances: tuple[Balance, ...]
+    questions: int | None = None
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """Of the population as a whole."""
+        return self.balances[0].lines
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One charge of the history; ``committed`` is the place of its outcome, ``None`` while there is none."""
+
+    seq: int
+    hash: str
+    time: str
+    population: str
+    analyst: str
+    project: str
+    amounts: tuple[Amount, ...]
+    sql: str
+    plan: str
+    committed: int | None
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """Someone who may ask; never deleted, only revoked."""
+
+    name: str
+    active: bool
+    details: Mapping[str, Any]
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a full verification found.
+
+    Args:
+        ledger: id of the ledger.
+        entries: how many were read.
+        head: of the chain, recomputed.
+        charges: reservations among the entries.
+        outcomes: commits among them, each compared with the stored bytes.
+        problems: what is wrong, in words; empty for a ledger that is whole.
+    """
+
+    ledger: str
+    entries: int
+    head: Head
+    charges: int
+    outcomes: int
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems

@@ -1,0 +1,75 @@
+"""What an account holds and what it is short of, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from tacit.accounting.filters import Filter, Line
+from tacit.core.numbers import format_up, round_down
+from tacit.ledger.grains import from_grains
+from tacit.ledger.protocol import Level
+from tacit.ledger.records import Balance, Budget
+from tacit.ledger.terms import Priced
+
+__all__ = ["budget", "owner_words", "shortage", "terms_words"]
+
+
+def budget(
+    limit: Filter, population: str, owners: Sequence[str], levels: Sequence[Level], priced: Priced | None
+) -> Budget:
+    """The balances of an account and of the shares asked for."""
+    held = {(level.pocket.owner, level.pocket.currency): level for level in levels}
+    balances = tuple(_balance(limit, owner, held) for owner in owners)
+    questions = None if priced is None else _questions(levels, priced)
+    return Budget(population, limit.guarantee, balances, questions)
+
+
+def _balance(limit: Filter, owner: str, held: Mapping[tuple[str, str], Level]) -> Balance:
+    lines, limited = [], False
+    for line in limit.lines:
+        whole, share = held.get(("", line.currency)), held.get((owner, line.currency))
+        limited = limited or (share is not None and share.cap is not None)
+        cap = share.cap if share is not None and share.cap is not None else None if whole is None else whole.cap
+        spent = 0 if share is None else share.spent
+        lines.append(Line(line.currency, from_grains(cap or 0), from_grains(spent)))
+    return Balance(owner_words(owner), limited, tuple(lines))
+
+
+def _questions(levels: Sequence[Level], priced: Priced) -> int | None:
+    counts = [
+        max(level.cap - level.spent, 0) // priced.amounts[level.pocket.currency]
+        for level in levels
+        if level.cap is not None and priced.amounts[level.pocket.currency]
+    ]
+    return min(counts, default=None)
+
+
+def shortage(body: Mapping[str, Any], levels: Sequence[Level]) -> str:
+    """Why a charge was refused: whose budget, how much it needs, how much is left."""
+    parts = []
+    for level in levels:
+        cap = level.cap or 0
+        left = from_grains(max(cap - level.spent, 0))
+        whose = f" for {owner_words(level.pocket.owner)}" if level.pocket.owner else ""
+        needed = format_up(Fraction(body["amounts"][level.pocket.currency]))
+        parts.append(
+            f"{level.pocket.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
+        )
+    return f"{body['population']}: the charge does not fit: {'; '.join(parts)}"
+
+
+def owner_words(owner: str) -> str:
+    """Such as ``analyst alice``."""
+    return owner.replace(":", " ", 1) if owner else "population"
+
+
+def terms_words(terms: Mapping[str, Any]) -> str:
+    """Such as ``pure, epsilon 4 (add_remove)``."""
+    parts = (f"{name} {_down(Fraction(value))}" for name, value in terms["parameters"].items())
+    return f"{terms['rule']}, {', '.join(parts)} ({terms['relation']})"
+
+
+def _down(value: Fraction) -> str:
+    return format_up(round_down(value, 6))
