@@ -14,12 +14,9 @@ import pytest
 from rich.console import Console
 
 from support.bits import SeededBits
+from support.desks import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
-from tacit.curator.accounts import open_account
-from tacit.curator.answer import Desk
-from tacit.curator.config import PopulationModel
-from tacit.curator.curator import Curator
 from tacit.curator.result import Answer
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
@@ -58,9 +55,7 @@ def answer(seeded: SeededBits) -> Answer:
         }
         for i in range(600)
     ]
-    account = open_account("patients", PopulationModel(epsilon="10"))
-    desk = Desk(CATALOG, ToyEngine({"visits": rows}), {"patients": account}, lambda: "1", b"secret")
-    return Curator("clinic", desk).sql(SQL, epsilon="2")
+    return toy_curator(CATALOG, ToyEngine({"visits": rows}), {"epsilon": "10"}).sql(SQL, epsilon="2")
 
 
 def test_arrow_has_the_types_of_the_columns(answer: Answer) -> None:

@@ -1,42 +1,32 @@
-"""Who may authorise a charge: the small protocol behind which budgets live, and the one that lives in memory.
+"""The account of a population as users see it: terms from the project file, state and lines from the ledger.
 
 ``reserve → run → commit``: a charge is admitted *before* data is read and counts from that moment on, whatever happens
 next; ``commit`` records that its answer exists. There is no refund, so a failure after the reservation costs what was
-reserved.
+reserved. :mod:`tacit.ledger` does all that; here are only words and views.
 """
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, Line, PureFilter, ZCDPFilter
-from tacit.accounting.prices import Charge
-from tacit.core.errors import BudgetError, InputError
+from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact_positive, exact_probability, format_up, round_down
+from tacit.ledger import Amount, Balance, Outcome, Record, Reservation
+from tacit.ledger import Budget as LedgerBudget
 from tacit.query.request import Account as AccountKind
 
 if TYPE_CHECKING:
     from tacit.curator.config import PopulationModel
 
-__all__ = ["Account", "Amount", "Budget", "Entry", "MemoryAccount", "open_account"]
+__all__ = ["Budget", "Entry", "account_kind", "entry_of", "filter_of"]
 
 #: How many questions that need a delta and state none the budget's delta lasts for.
 _QUESTIONS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """So much of one currency."""
-
-    currency: str
-    amount: Fraction
-
-    def __str__(self) -> str:
-        return f"{self.currency} {format_up(self.amount)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +34,14 @@ class Entry:
     """One line of an account: what was asked and what it cost.
 
     Args:
-        number: its place, from 1; 0 for a repeated question, which is not entered.
+        number: its place in the ledger; that of the first time for a repeated question, which is not entered.
         population: whose budget.
         amounts: what was charged; empty for a repeated question.
-        sql: the question.
+        sql: the question, or the label of a mechanism that was used directly.
         digest: of the plan.
         committed: whether its answer exists; if not, the charge counts all the same.
+        analyst: who asked.
+        repeated: whether nothing was charged because the answer existed.
     """
 
     number: int
@@ -58,23 +50,64 @@ class Entry:
     sql: str
     digest: str
     committed: bool = False
+    analyst: str = ""
+    repeated: bool = False
 
     @property
     def text(self) -> str:
         """Such as ``Charged epsilon 0.5 to patients``."""
-        if not self.amounts:
+        if self.repeated:
             return "A repeated question: charged nothing"
+        if not self.amounts:
+            return f"Charged nothing to {self.population}"
         return f"Charged {', '.join(map(str, self.amounts))} to {self.population}"
+
+
+def entry_of(
+    found: Record | Outcome, *, sql: str = "", digest: str = "", analyst: str = "", paid: bool = True
+) -> Entry:
+    """A line of the history; or that of an outcome, which was ``paid`` for just now or had been before."""
+    if isinstance(found, Record):
+        done = found.committed is not None
+        amounts = _in_order(found.amounts)
+        return Entry(found.seq, found.population, amounts, found.sql, found.plan, done, found.analyst)
+    under: Reservation = found.reservation
+    amounts = _in_order(under.amounts) if paid else ()
+    return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid)
+
+
+def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:
+    """What was charged at all, delta last."""
+    return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a population's account holds: for each currency its cap, what was spent and what is left."""
+    """What a population's account holds: for each currency its cap, what was spent and what is left.
+
+    Args:
+        population: whose.
+        guarantee: what holds for everything ever released about the population.
+        balances: the population's own, then the shares of the analyst and the project.
+        questions: how many more such questions fit in all of them, where one was shown.
+        durable: whether it outlasts the process.
+    """
 
     population: str
     guarantee: Guarantee
-    lines: tuple[Line, ...]
+    balances: tuple[Balance, ...]
     questions: int | None = None
+    durable: bool = True
+
+    @classmethod
+    def of(cls, found: LedgerBudget, *, durable: bool) -> Budget:
+        """As the ledger says."""
+        return cls(found.population, found.guarantee, found.balances, found.questions, durable)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """Of the population as a whole."""
+        return self.balances[0].lines
 
     @property
     def spent(self) -> tuple[Amount, ...]:
@@ -87,99 +120,28 @@ class Budget:
         return tuple(Amount(line.currency, line.left) for line in self.lines)
 
     def __str__(self) -> str:
-        parts = [
-            f"{line.currency}: {format_up(Fraction(line.spent))} of {_down(line.cap)} spent, {_down(line.left)} left"
-            for line in self.lines
-            if line.cap
-        ]
-        more = "" if self.questions is None else f"; {self.questions} more such questions fit"
-        return f"{self.population}: {'; '.join(parts)}{more}"
+        shares = [f"{balance.owner}: {_spent_of(balance)}" for balance in self.balances[1:] if balance.limited]
+        more = [] if self.questions is None else [f"{self.questions} more such questions fit"]
+        kept = "" if self.durable else " (kept in memory: it ends with this process)"
+        return "; ".join([f"{self.population}: {_spent_of(self.balances[0])}", *shares, *more]) + kept
 
 
-class Account(Protocol):
-    """Where charges are authorised; the ledger implements it durably."""
-
-    kind: AccountKind
-    population: str
-
-    def reserve(self, charge: Charge, *, sql: str, digest: str) -> Entry:
-        """Admit a charge, or raise :class:`BudgetError` and change nothing. It counts from here on."""
-
-    def commit(self, entry: Entry) -> Entry:
-        """Record that the answer of a reserved charge exists."""
-
-    def budget(self, charge: Charge | None = None) -> Budget:
-        """What is spent and left, and how many more charges like ``charge`` fit."""
-
-    def history(self) -> tuple[Entry, ...]:
-        """All entries, in order."""
+def _spent_of(balance: Balance) -> str:
+    return "; ".join(
+        f"{line.currency}: {format_up(Fraction(line.spent))} of {_down(line.cap)} spent, {_down(line.left)} left"
+        for line in balance.lines
+        if line.cap
+    )
 
 
-class MemoryAccount:
-    """An account that lasts as long as the process; safe to use from several threads.
-
-    Privacy:
-        that of the filter: charges are admitted while they fit, whatever the analyst does.
-
-    Sensitivity:
-        that of the charges.
-
-    Error:
-        none; sums are exact, prices rounded up.
-
-    Assumes:
-        that nobody restarts the process to get a fresh budget: a durable ledger prevents that, this does not.
-
-    References:
-        :mod:`tacit.accounting.filters`.
-    """
-
-    def __init__(self, population: str, limit: Filter, kind: AccountKind) -> None:
-        self.population = population
-        self.kind = kind
-        self._filter = limit
-        self._entries: list[Entry] = []
-        self._lock = threading.Lock()
-
-    def reserve(self, charge: Charge, *, sql: str, digest: str) -> Entry:
-        """Admit a charge, or raise :class:`BudgetError` and change nothing."""
-        with self._lock:
-            price = self._filter.price(charge)
-            try:
-                self._filter.charge(charge)
-            except BudgetError as problem:
-                raise BudgetError(f"{self.population}: {problem}") from None
-            lines = zip(self._filter.lines, price, strict=True)
-            amounts = tuple(Amount(line.currency, Fraction(cost)) for line, cost in lines if cost)
-            entry = Entry(len(self._entries) + 1, self.population, amounts, sql, digest)
-            self._entries.append(entry)
-            return entry
-
-    def commit(self, entry: Entry) -> Entry:
-        """Record that the answer exists."""
-        with self._lock:
-            done = self._entries[entry.number - 1] = replace(entry, committed=True)
-            return done
-
-    def budget(self, charge: Charge | None = None) -> Budget:
-        """What is spent and left."""
-        more = None if charge is None else self._filter.how_many(charge)
-        return Budget(self.population, self._filter.guarantee, self._filter.lines, more)
-
-    def history(self) -> tuple[Entry, ...]:
-        """All entries, in order."""
-        with self._lock:
-            return tuple(self._entries)
+def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
+    """What planning needs to know about an account: its currency, and the delta that a question may use."""
+    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit))
 
 
-def open_account(name: str, model: PopulationModel) -> MemoryAccount:
-    """An empty account with the budget that a project file states."""
+def filter_of(name: str, model: PopulationModel) -> Filter:
+    """The terms that a project file states, as an empty filter."""
     where = f"populations.{name}"
-    limit = _filter(where, model)
-    return MemoryAccount(name, limit, AccountKind(model.accounting, _query_delta(where, model, limit)))
-
-
-def _filter(where: str, model: PopulationModel) -> Filter:
     stated = {word for word in ("epsilon", "delta", "rho", "mu") if getattr(model, word) is not None}
     relation = model.relation
     needs = {

@@ -2,58 +2,68 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tacit.core.errors import EngineError, InternalError, TacitError
-from tacit.curator.accounts import Account, Entry
+from tacit.curator.accounts import Entry, entry_of
+from tacit.curator.keys import Keys
+from tacit.curator.receipt import Receipt, about_plan, issue, mechanisms_of
 from tacit.curator.result import Answer
+from tacit.curator.sources import scanned
+from tacit.curator.stored import canonical, digest_of, released_from_text, released_to_text
+from tacit.curator.turns import Turns
 from tacit.engines.protocol import Engine, Work
+from tacit.ledger import BusyError, Ledger, LedgerError, Order, Outcome, Reservation
 from tacit.noise import entropy
+from tacit.query.after.matching import PublicRows
 from tacit.query.after.result import finish
+from tacit.query.auto_bounds import find
 from tacit.query.catalog import Catalog
+from tacit.query.explain import explain
+from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.noising import Released, release
-from tacit.query.plan import Plan, plan_question
-from tacit.query.request import Request
+from tacit.query.plan import Plan, plan_question, with_bounds
+from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 
-__all__ = ["Desk", "answer", "opaque", "quote"]
+__all__ = ["Caller", "Desk", "answer", "opaque", "present", "quote", "release_key", "run"]
 
 _OPERATOR = logging.getLogger("tacit.operator")
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and the key under which a request may be sent again (empty for none)."""
+
+    analyst: str
+    idempotency_key: str = ""
+
+
 @dataclass(frozen=True)
 class Desk:
-    """What answering needs: public metadata, the data, who authorises, and the answers given so far.
+    """What answering needs: public metadata, the data, who authorises, and the keys that sign.
 
     Args:
+        project: its name.
         catalog: public metadata.
         engine: the only thing that reads data.
-        accounts: one per population.
-        version: names the state of the data; repeats are free within one.
-        key_secret: decides which groups of a unit are kept, alike in all questions.
+        ledger: the only thing that authorises.
+        keys: sign receipts, and decide which groups of a unit are kept.
+        accounts: for each population the kind of its account.
+        version: names the state of the tables given; repeats are free within one.
     """
 
+    project: str
     catalog: Catalog
     engine: Engine
+    ledger: Ledger
+    keys: Keys
     accounts: Mapping[str, Account]
-    version: Callable[[], str]
-    key_secret: bytes
-    stored: dict[str, Released] = field(default_factory=dict)
-    _turns: dict[str, threading.Lock] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @contextmanager
-    def turn(self, key: str) -> Iterator[None]:
-        """Equal questions wait for one another, so that the second finds the answer of the first."""
-        with self._lock:
-            mine = self._turns.setdefault(key, threading.Lock())
-        with mine:
-            yield
+    version: Callable[[Iterable[str]], str]
+    turns: Turns = field(default_factory=Turns)
 
 
 def quote(desk: Desk, sql: str, request: Request) -> Plan:
@@ -61,48 +71,100 @@ def quote(desk: Desk, sql: str, request: Request) -> Plan:
     with opaque():
         question = resolve(sql, desk.catalog)
         population = desk.catalog.population(question.final.population)
-        request = replace(request, account=desk.accounts[population.name].kind)
+        request = replace(request, account=desk.accounts[population.name])
         plan = plan_question(question, population.relation, request, catalog=desk.catalog.digest)
         desk.engine.check(plan.final)
     return plan
 
 
-def answer(desk: Desk, sql: str, request: Request) -> Answer:
-    """The answer to a question, charged before data is read and never refunded.
+def answer(
+    desk: Desk, sql: str, request: Request, caller: Caller, progress: Callable[[float], None] | None = None
+) -> Answer:
+    """The answer to a question, charged durably before data is read and never refunded.
+
+    One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
+    in this process or another. If the first run died or failed, the next one runs under the same charge. ``progress``
+    is for the terminal of whoever holds the data; see :mod:`tacit.curator.progress`.
 
     Raises:
-        Refusal, InputError: as written it cannot be answered; nothing is charged.
-        BudgetError: the account does not allow the charge; nothing is charged.
+        Refusal, InputError: as written it cannot be answered; nothing is charged. Only a join of released rows with
+            public ones can turn out too large afterwards; what was released is kept, and other joins of it are free.
+        BudgetError: the account, or the analyst's or the project's share of it, does not allow the charge.
         EngineError, InternalError: something failed, and only an id says what; what was reserved stays spent.
+        LedgerError: the ledger failed; no further question is answered.
     """
     plan = quote(desk, sql, request)
-    account = desk.accounts[plan.final.population]
-    key = _key(plan, desk.version())
-    with desk.turn(key), opaque():
-        if key in desk.stored:
-            entry = Entry(0, account.population, (), sql, plan.digest, committed=True)
-            return _present(plan, desk.stored[key], entry)
-        entry = account.reserve(plan.guarantee, sql=sql, digest=plan.digest)
-        raw_measurements = desk.engine.measure(Work(plan.final, desk.key_secret))
-        released = release(plan, raw_measurements)
-        del raw_measurements
-        entry = account.commit(entry)
-        desk.stored[key] = released
-        return _present(plan, released, entry)
+    with opaque():
+        order = _order(desk, plan, sql, caller)
+        public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
+        with desk.turns.take(order.repeat_key):
+            found = desk.ledger.reserve(order)
+            paid = isinstance(found, Reservation) and not found.resumed
+            if isinstance(found, Reservation):
+                found = _commit(desk, sql, found, run(desk, plan, progress))
+        entry = entry_of(found, sql=sql, digest=plan.digest, analyst=caller.analyst, paid=paid)
+        return present(plan, found.result, entry, Receipt.from_json(found.receipt), public)
 
 
-def _present(plan: Plan, released: Released, entry: Entry) -> Answer:
-    return Answer(finish(plan.question, released, confidence=plan.confidence), plan, entry)
+def run(desk: Desk, plan: Plan, progress: Callable[[float], None] | None = None) -> Released:
+    """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
+    search = plan.first
+    if search is not None:
+        found = run(desk, search, progress)
+        plan = with_bounds(plan, find(plan.final, found.noisy, found.laws))
+    secret = desk.keys.group_secret(plan.final.population)
+    raw_measurements = desk.engine.measure(Work(plan.final, secret, progress=progress))
+    return release(plan, raw_measurements)
 
 
-def _key(plan: Plan, version: str) -> str:
-    """Names a release: the same numbers, the same noise, the same price.
+def present(plan: Plan, result: bytes, entry: Entry, receipt: Receipt, public: Sequence[PublicRows]) -> Answer:
+    """The answer, from the bytes that the ledger holds: the same for everybody, now and later."""
+    released = released_from_text(result.decode(), plan)
+    finished = finish(released.plan.question, released, confidence=plan.confidence, public=public)
+    return Answer(finished, released.plan, entry, receipt)
+
+
+def _order(desk: Desk, plan: Plan, sql: str, caller: Caller) -> Order:
+    return Order(
+        plan.final.population,
+        plan.guarantee,
+        analyst=caller.analyst,
+        project=desk.project,
+        sql=sql,
+        plan=plan.digest,
+        quote={"mechanisms": mechanisms_of(plan.priced)},
+        repeat_key=release_key(desk, plan),
+        idempotency_key=caller.idempotency_key,
+        request=digest_of(canonical([sql, plan.digest])),
+    )
+
+
+def _commit(desk: Desk, sql: str, reservation: Reservation, released: Released) -> Outcome:
+    plan, result = released.plan, released_to_text(released)
+    words = explain(plan)
+    receipt = issue(
+        desk.keys,
+        desk.ledger.id,
+        reservation,
+        answers=[about_plan(words, plan, sql, released=digest_of(result))],
+        unit=words.unit,
+        account=plan.account,
+        guarantee=plan.guarantee,
+        project=desk.project,
+        catalog=plan.catalog,
+    )
+    return desk.ledger.commit(reservation, result.encode(), receipt=receipt.to_json().encode())
+
+
+def release_key(desk: Desk, plan: Plan) -> str:
+    """Names a release: the same numbers of the same data, the same noise, the same price.
 
     What is done with the cells afterwards (order, limits, names, expressions, the confidence of intervals) is
     post-processing, so a question that differs only there is a repeat as well.
     """
+    version = desk.version(scanned(plan.final.source))
     parts = (plan.final.text, plan.catalog, plan.relation.value, plan.priced, repr(plan.guarantee), version)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    return digest_of(repr(parts))
 
 
 @contextmanager
@@ -113,7 +175,8 @@ def opaque() -> Iterator[None]:
     except TacitError as problem:
         if not problem.opaque:
             raise
-        kind = EngineError if isinstance(problem, EngineError) else InternalError
+        kinds = (BusyError, LedgerError, EngineError)
+        kind = next((kind for kind in kinds if isinstance(problem, kind)), InternalError)
         raise kind(_noted(problem)) from None
     except Exception as problem:
         raise InternalError(_noted(problem)) from None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -22,6 +22,7 @@ from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
 from tacit.curator.schemas import Source, column_types
 from tacit.curator.values import as_declared
+from tacit.ledger.memory import MEMORY
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import SqlType, Value, parse_type
 
@@ -80,7 +81,9 @@ class PopulationModel(_Strict):
 class _About(_Strict):
     name: str = "project"
     engine: str = "duckdb"
-    ledger: str | None = None
+    ledger: str = "tacit.ledger"
+    anchor: str | None = None
+    key: str | None = None
 
 
 class ProjectModel(_Strict):
@@ -93,12 +96,18 @@ class ProjectModel(_Strict):
 
 @dataclass(frozen=True)
 class Project:
-    """A project ready to be opened: public metadata, where each table is, and the budgets."""
+    """A project ready to be opened: public metadata, where each table is, the budgets, and where they are kept.
+
+    ``ledger``, ``anchor`` and ``key`` are places; None where there is no project file that says so.
+    """
 
     name: str
     catalog: Catalog
     sources: Mapping[str, Source]
     populations: Mapping[str, PopulationModel]
+    ledger: str | None = None
+    anchor: str | None = None
+    key: str | None = None
 
 
 def load(path: str | Path) -> Project:
@@ -113,7 +122,20 @@ def load(path: str | Path) -> Project:
     model = validate(ProjectModel, content)
     if model.project.engine != "duckdb":
         raise InputError("project.engine", f"must be 'duckdb', got {model.project.engine!r}")
-    return build(model, {name: Source.of(table.source, place.parent) for name, table in model.tables.items()})
+    project = build(model, {name: Source.of(table.source, place.parent) for name, table in model.tables.items()})
+    about, folder = model.project, place.parent
+    key = "tacit.key" if about.key is None and "://" in about.ledger else about.key
+    return replace(
+        project,
+        ledger=_beside(about.ledger, folder),
+        anchor=_beside(about.anchor, folder),
+        key=_beside(key, folder),
+    )
+
+
+def _beside(text: str | None, folder: Path) -> str | None:
+    """A place in the words of the project file; relative ones are beside it."""
+    return text if text is None or text == MEMORY or "://" in text else str(folder / text)
 
 
 def validate(kind: type[_Model], content: object, where: str = "") -> _Model:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
+from tacit.accounting.prices import Charge
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.curator.accounts import Account, Budget, Entry
-from tacit.curator.answer import Desk, answer, opaque, quote
+from tacit.curator.accounts import Budget, Entry, entry_of
+from tacit.curator.answer import Caller, Desk, answer, opaque, quote
+from tacit.curator.direct import DirectRelease, Releases, charge_directly, release_directly
+from tacit.curator.progress import terminal_progress
 from tacit.curator.quote import Quote
+from tacit.curator.receipt import Receipt
+from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
 from tacit.curator.result import Answer
+from tacit.ledger import Ledger
 from tacit.query.catalog import Table
 from tacit.query.explain import explain
 from tacit.query.final import FinalAggregation
@@ -62,12 +68,31 @@ class TableInfo:
 class Curator:
     """Stands between data and questions: answers with noise, within a budget. Made by :func:`tacit.open`.
 
-    Every method may be called from several threads at once.
+    Every method may be called from several threads at once, and several processes may work on one ledger.
+
+    Args:
+        desk: what answering needs.
+        analyst: who asks, unless a call says otherwise.
     """
 
-    def __init__(self, name: str, desk: Desk) -> None:
-        self.name = name
+    def __init__(self, desk: Desk, analyst: str) -> None:
         self._desk = desk
+        self.analyst = analyst
+
+    @property
+    def name(self) -> str:
+        """Of the project."""
+        return self._desk.project
+
+    @property
+    def ledger(self) -> Ledger:
+        """The account behind all answers, for operators: analysts, quotas, verification."""
+        return self._desk.ledger
+
+    @property
+    def public_key(self) -> str:
+        """What anybody needs to check a receipt of this curator."""
+        return self._desk.keys.public_key
 
     def sql(
         self,
@@ -82,6 +107,8 @@ class Curator:
         max_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         suppose: int | None = None,
+        analyst: str | None = None,
+        idempotency_key: str = "",
     ) -> Answer:
         """The answer to a question in SQL.
 
@@ -99,12 +126,17 @@ class Curator:
             max_groups: the most groups that one unit counts in, if fewer than declared.
             weights: which aggregates matter more.
             suppose: how many values a group is supposed to have, for the errors of averages.
+            analyst: who asks; the curator's own unless said.
+            idempotency_key: a name for this request, so that it may be sent again: the same request under the same
+                key gets the same answer and is charged once; another request under it is refused.
         """
         request = Request(
             epsilon=epsilon, delta=delta, rho=rho, mu=mu, within=within, confidence=confidence,
             max_groups=max_groups, weights=weights, suppose=suppose,
         )  # fmt: skip
-        return answer(self._desk, sql, request)
+        caller = Caller(analyst or self.analyst, idempotency_key)
+        with terminal_progress() as progress:
+            return answer(self._desk, sql, request, caller, progress)
 
     def explain(
         self,
@@ -130,25 +162,107 @@ class Curator:
         with opaque():
             explanation = explain(plan)
             if isinstance(engine, Explains):
-                explanation = explanation.with_engine_sql(";\n".join(engine.explain(plan.final)))
+                statements = [sql for stage in plan.stages for sql in engine.explain(stage.final)]
+                explanation = explanation.with_engine_sql(";\n".join(statements))
         return Quote(plan, explanation)
 
-    def budget(self, quote: Quote | Answer | None = None, *, population: str | None = None) -> Budget:
-        """What is spent and what is left; with a quote or an answer, also how many more such questions fit."""
-        name = population if quote is None else quote.plan.final.population
-        return self._account(name).budget(None if quote is None else quote.plan.guarantee)
+    def budget(
+        self,
+        quote: Quote | Answer | None = None,
+        *,
+        population: str | None = None,
+        analyst: str | None = None,
+    ) -> Budget:
+        """What is spent and what is left; with a quote or an answer, also how many more such questions fit.
+
+        Args:
+            quote: a question that was quoted or answered.
+            population: whose budget; may be left out where there is one, or with a quote.
+            analyst: whose share is shown beside it; the curator's own analyst unless said.
+        """
+        name = self._population(population if quote is None else quote.plan.final.population)
+        with opaque():
+            found = self.ledger.budget(
+                name,
+                analyst=self.analyst if analyst is None else analyst,
+                project=self.name,
+                charge=None if quote is None else quote.plan.guarantee,
+            )
+        return Budget.of(found, durable=self.ledger.durable)
 
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables and what is publicly known about their columns."""
         return tuple(TableInfo(table) for table in self._desk.catalog.tables)
 
-    def history(self, *, population: str | None = None) -> tuple[Entry, ...]:
-        """What was asked of a population and what it cost, in order."""
-        return self._account(population).history()
+    def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
+        """What was asked of a population (by one analyst, if said) and what it cost, in order."""
+        name = self._population(population)
+        with opaque():
+            return tuple(entry_of(record) for record in self.ledger.history(population=name, analyst=analyst or ""))
+
+    def release(
+        self,
+        mechanism: Releases,
+        value: Any,
+        *,
+        label: str,
+        population: str | None = None,
+        analyst: str | None = None,
+        idempotency_key: str = "",
+    ) -> DirectRelease:
+        """Release ``value`` through a mechanism of :mod:`tacit.mechanisms`, charged to the same account.
+
+        That the mechanism's sensitivity is right for the value is up to the caller, as always with mechanisms.
+
+        Args:
+            mechanism: anything with an event (or a guarantee) and ``release``.
+            value: what to release.
+            label: what it is, for the history and the receipt; not the value.
+            population: whose budget; may be left out where there is one.
+            analyst: who asks; the curator's own unless said.
+            idempotency_key: see :meth:`sql`.
+        """
+        caller = Caller(analyst or self.analyst, idempotency_key)
+        return release_directly(self._desk, self._population(population), mechanism, value, label, caller)
+
+    def charge(
+        self,
+        charge: Charge,
+        *,
+        label: str,
+        population: str | None = None,
+        analyst: str | None = None,
+        idempotency_key: str = "",
+    ) -> DirectRelease:
+        """Charge for something that is released elsewhere, such as the training of a model; durable when it returns.
+
+        Args:
+            charge: a mechanism, an event or a guarantee.
+            label: what it is for.
+            population: whose budget; may be left out where there is one.
+            analyst: who asks; the curator's own unless said.
+            idempotency_key: see :meth:`sql`.
+        """
+        caller = Caller(analyst or self.analyst, idempotency_key)
+        return charge_directly(self._desk, self._population(population), charge, label, caller)
+
+    def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
+        """Check a receipt with this curator's key, and that its charge stands in this ledger.
+
+        Raises:
+            RollbackError: the receipt is newer than the ledger, or speaks of another history: this is an old copy.
+        """
+        read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
+        report = verify_receipt(read, self.public_key)
+        if report.ok:
+            place = read["ledger"]
+            self.ledger.check_receipt(place["position"], place["hash"], ledger=place["id"])
+        return report
 
     def close(self) -> None:
-        """Give the engine back; further questions fail."""
+        """Give engine and ledger back; further questions fail."""
         self._desk.engine.close()
+        self._desk.ledger.close()
 
     def __enter__(self) -> Self:
         return self
@@ -162,10 +276,10 @@ class Curator:
         names = ", ".join(table.name for table in self._desk.catalog.tables)
         return f"<Curator {self.name}: {names}>"
 
-    def _account(self, population: str | None) -> Account:
+    def _population(self, name: str | None) -> str:
         accounts = self._desk.accounts
-        if population is None and len(accounts) == 1:
-            return next(iter(accounts.values()))
-        if population is None or population not in accounts:
+        if name is None and len(accounts) == 1:
+            return next(iter(accounts))
+        if name is None or name not in accounts:
             raise InputError("population", f"must be one of {', '.join(accounts)}")
-        return accounts[population]
+        return name

@@ -8,17 +8,20 @@ from typing import Any
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.curator.accounts import open_account
+from tacit.curator.accounts import account_kind, filter_of
 from tacit.curator.answer import Desk
 from tacit.curator.config import Project, ProjectModel, build, load, validate
 from tacit.curator.curator import Curator
+from tacit.curator.opened_ledger import OpenedLedger, open_ledger
 from tacit.curator.schemas import Source, table_name
+from tacit.curator.sources import BoundSources
 from tacit.engines.protocol import Engine
-from tacit.noise import entropy
+from tacit.ledger.memory import MEMORY
 
-__all__ = ["open_curator", "open_project"]
+__all__ = ["OWNER", "open_curator", "open_project"]
 
-_SECRET_BITS = 256
+#: Who asks where nobody is named: on one's own machine, the owner of the data.
+OWNER = "owner"
 
 
 def open_curator(
@@ -36,15 +39,21 @@ def open_curator(
     population: str | None = None,
     max_groups: int | None = None,
     max_rows: int | None = None,
+    ledger: str | Path | None = None,
+    analyst: str = OWNER,
 ) -> Curator:
     """A curator for a project file, or for one Parquet file, CSV file, pattern of files, or frame.
 
     Of a file or frame only the names and types of columns are read. Bounds and categories are never taken from data:
     state them.
 
+    A project file names a ledger (``tacit.ledger`` beside it unless said), where every charge is durable before data
+    is read. Without a project file the account is kept in memory and **forgotten when the process ends**, unless
+    ``ledger`` names a file for it.
+
     Args:
         source: the path of a project file (``.toml``), of data (``.parquet``, ``.csv``, with ``*`` for many), or a
-            pandas, Polars or Arrow frame. With a project file no other argument is allowed.
+            pandas, Polars or Arrow frame. With a project file no other argument but ``analyst`` is allowed.
         unit: the column that says which person a row belongs to, or ``"row"`` when every row is a person.
         epsilon: the budget of all questions together; or ``rho`` or ``mu``, by kind of accounting.
         delta: for accounting other than ``"pure"``.
@@ -59,17 +68,19 @@ def open_curator(
         population: what to call the persons; ``people`` unless said.
         max_groups: the most groups one person counts in, 1 unless said.
         max_rows: the most rows of one person that count per group, 1 unless said.
+        ledger: a file in which the account outlasts the process; in memory unless said.
+        analyst: who asks, unless a question says otherwise; the owner of the data unless said.
     """
     stated = {
         "unit": unit, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "accounting": accounting,
         "relation": relation, "columns": columns, "table": table, "population": population,
-        "max_groups": max_groups, "max_rows": max_rows,
+        "max_groups": max_groups, "max_rows": max_rows, "ledger": ledger,
     }  # fmt: skip
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".toml":
         extra = next((name for name, value in stated.items() if value is not None), None)
         if extra is not None:
             raise InputError(extra, "belongs in the project file when one is opened")
-        return open_project(load(source))
+        return open_project(load(source), analyst=analyst)
     if unit is None:
         raise InputError("unit", "say which column names the person a row belongs to, or unit='row'")
     place = Source.of(str(source)) if isinstance(source, (str, Path)) else Source.of_frame(source)
@@ -88,19 +99,34 @@ def open_curator(
             }
         },
     }
-    return open_project(build(validate(ProjectModel, content), {name: place}))
+    project = build(validate(ProjectModel, content), {name: place})
+    return open_project(project, ledger=None if ledger is None else str(ledger), analyst=analyst)
 
 
-def open_project(project: Project) -> Curator:
-    """A curator with fresh accounts in memory."""
-    desk = Desk(
-        catalog=project.catalog,
-        engine=_engine(project),
-        accounts={name: open_account(name, model) for name, model in project.populations.items()},
-        version=lambda: "\n".join(f"{name} {place.version}" for name, place in sorted(project.sources.items())),
-        key_secret=entropy.current().bits(_SECRET_BITS).to_bytes(_SECRET_BITS // 8, "big"),
-    )
-    return Curator(project.name, desk)
+def open_project(project: Project, *, ledger: str | None = None, analyst: str = OWNER) -> Curator:
+    """A curator on a ledger: that of the project unless another is named; in memory where there is neither."""
+    engine = _engine(project)
+    try:
+        opened = open_ledger(ledger or project.ledger or MEMORY, anchor=project.anchor, key=project.key)
+        try:
+            return Curator(_desk(project, engine, opened), analyst)
+        except BaseException:
+            opened.ledger.close()
+            raise
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> Desk:
+    accounts = {}
+    for name, model in project.populations.items():
+        limit = filter_of(name, model)
+        accounts[name] = account_kind(name, model, limit)
+        opened.ledger.ensure_account(name, limit)
+    sources = BoundSources(project.catalog, project.sources, opened.ledger, opened.digests, opened.keys.veil)
+    sources.bind()
+    return Desk(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 
 def _engine(project: Project) -> Engine:

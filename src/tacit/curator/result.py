@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tacit.curator.accounts import Entry
+    from tacit.curator.receipt import Receipt
+    from tacit.query.auto_bounds import Found
     from tacit.query.plan import Plan
 
 __all__ = ["Answer"]
@@ -34,16 +36,23 @@ class Answer:
         finished: the rows.
         plan: what was planned and priced.
         charge: what the account was charged; nothing for a repeated question.
+        receipt: the signed statement of what was released and charged; for a repeated question that of the first time.
     """
 
     finished: Finished
     plan: Plan
     charge: Entry
+    receipt: Receipt
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
         """Name, type and noisiness of each column."""
         return self.finished.columns
+
+    @property
+    def bounds(self) -> tuple[Found, ...]:
+        """The bounds that AUTO found, as released; empty without AUTO."""
+        return self.plan.found
 
     def to_arrow(self) -> pa.Table:
         """The values as an Arrow table."""
@@ -92,8 +101,9 @@ class Answer:
     @property
     def note(self) -> str:
         """What the numbers cost and what their intervals say, in a sentence each."""
+        found = f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else ""
         return (
-            f"{self.charge.text}. {self.confidence_text()} over the noise; "
+            f"{self.charge.text}. {found}{self.confidence_text()} over the noise; "
             "clipping to bounds and dropped groups are not in them."
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,18 +66,9 @@ class Source:
         return tuple(sorted(root.glob(str(place.relative_to(root)))))
 
     @property
-    def version(self) -> str:
-        """Changes when a file is replaced or rewritten; repeats of a question are free within one version only."""
-        if self.path is None:
-            return f"frame {id(self.frame)}"
-        marks = []
-        for file in self.files:
-            try:
-                state = file.stat()
-            except OSError:
-                continue
-            marks.append(f"{file}:{state.st_size}:{state.st_mtime_ns}:{state.st_ino}")
-        return hashlib.sha256("\n".join(marks).encode()).hexdigest()
+    def inside(self) -> str:
+        """The table of a DuckDB file, in lower case as DuckDB reads it; empty for everything else."""
+        return self.path.partition("#")[2].lower() if self.kind == "duckdb" and self.path is not None else ""
 
 
 def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None:

@@ -1,0 +1,190 @@
+"""Mechanisms used from Python, charged to the same account as questions and receipted like them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from tacit.accounting.prices import Charge, HasEvent, approx_price, gdp_price, pure_price, zcdp_price
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.events import ApproxEvent, Event, GaussianEvent, PureEvent, ZCDPEvent
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import sqrt_bounds
+from tacit.core.relations import Relation
+from tacit.curator.accounts import Entry, entry_of
+from tacit.curator.answer import Caller, Desk, opaque
+from tacit.curator.receipt import Receipt, about_mechanism, issue
+from tacit.curator.stored import canonical, digest_of
+from tacit.ledger import Order, Outcome, Reservation
+
+__all__ = ["DirectRelease", "Releases", "charge_directly", "release_directly"]
+
+_FORMAT = "tacit-value"
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """A mechanism: something that states its guarantee and releases a value."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What one release promises."""
+
+    def release(self, value: Any, /) -> Any:
+        """Release a value."""
+
+
+@dataclass(frozen=True)
+class DirectRelease:
+    """What a mechanism released, or what was charged for: the value (None for a mere charge), its cost, its receipt."""
+
+    value: Any
+    charge: Entry
+    receipt: Receipt
+
+
+def release_directly(
+    desk: Desk, population: str, mechanism: Releases, value: Any, label: str, caller: Caller
+) -> DirectRelease:
+    """Reserve, release, commit; see :meth:`tacit.curator.curator.Curator.release`."""
+    if not isinstance(mechanism, Releases):
+        raise InputError("mechanism", "must have a guarantee and 'release'; for anything else use charge(…)")
+    return _pay(desk, population, mechanism, lambda: mechanism.release(value), label, caller)
+
+
+def charge_directly(desk: Desk, population: str, charge: Charge, label: str, caller: Caller) -> DirectRelease:
+    """Reserve and commit without a value; see :meth:`tacit.curator.curator.Curator.charge`."""
+    return _pay(desk, population, charge, lambda: None, label, caller)
+
+
+def _pay(
+    desk: Desk, population: str, charge: Charge, run: Callable[[], Any], label: str, caller: Caller
+) -> DirectRelease:
+    with opaque():
+        order, guarantee, event = _order(desk, population, charge, label, caller)
+        found = desk.ledger.reserve(order)
+        paid = isinstance(found, Reservation) and not found.resumed
+        released: Any = None
+        if isinstance(found, Reservation):
+            released = run()
+            result = _to_text(released)
+            about = about_mechanism(charge, event, label, released=digest_of(result))
+            found = _commit(desk, found, guarantee, about, result)
+        # What this very run released, as its mechanism shaped it; what was released before, as the ledger holds it.
+        value = _from_plain(json.loads(found.result)["value"]) if found.repeated else released
+        entry = entry_of(found, sql=label, analyst=caller.analyst, paid=paid)
+        return DirectRelease(value, entry, Receipt.from_json(found.receipt))
+
+
+def _order(desk: Desk, population: str, charge: Charge, label: str, caller: Caller) -> tuple[Order, Guarantee, Event]:
+    if not label.strip():
+        raise InputError("label", "say in a word or two what is released; it stands in the history and the receipt")
+    relation = desk.catalog.population(population).relation
+    guarantee = _in_currency(desk.accounts[population].kind, charge, relation)
+    event = _event(charge, guarantee)
+    quote = {"mechanisms": about_mechanism(charge, event, label, released="")["mechanisms"]}
+    # The value is secret, so what tells one request from another is the label and what is charged.
+    request = digest_of(canonical([label, quote]))
+    order = Order(
+        population, guarantee, analyst=caller.analyst, project=desk.project, sql=label, quote=quote,
+        idempotency_key=caller.idempotency_key, request=request,
+    )  # fmt: skip
+    return order, guarantee, event
+
+
+def _commit(
+    desk: Desk, reservation: Reservation, guarantee: Guarantee, about: Mapping[str, Any], result: str
+) -> Outcome:
+    receipt = issue(
+        desk.keys,
+        desk.ledger.id,
+        reservation,
+        answers=[about],
+        unit="as the program that used the mechanism counts persons",
+        account=_KINDS[type(guarantee)],
+        guarantee=guarantee,
+        project=desk.project,
+        catalog=desk.catalog.digest,
+    )
+    return desk.ledger.commit(reservation, result.encode(), receipt=receipt.to_json().encode())
+
+
+_KINDS: dict[type[Guarantee], str] = {PureDP: "pure", ApproxDP: "approx", ZCDP: "zcdp", GDP: "gdp"}
+
+
+def _in_currency(kind: str, charge: Charge, relation: Relation) -> PureDP | ApproxDP | ZCDP | GDP:
+    """What a charge costs in an account, as the guarantee that costs exactly that."""
+    match kind:
+        case "pure":
+            return PureDP(pure_price(charge, relation).amount, relation=relation)
+        case "approx":
+            return ApproxDP(*approx_price(charge, relation), relation=relation)
+        case "zcdp":
+            spend = zcdp_price(charge, relation)
+            return ZCDP(spend.amount, delta=spend.delta, relation=relation)
+        case _:
+            return GDP(sqrt_bounds(gdp_price(charge, relation).amount)[1], relation=relation)
+
+
+def _event(charge: Charge, guarantee: Guarantee) -> Event:
+    """The charge's own event where that alone shows what it costs, else one that states the guarantee."""
+    own = charge if isinstance(charge, Event) else charge.event if isinstance(charge, HasEvent) else None
+    try:
+        if own is not None and _in_currency(_KINDS[type(guarantee)], own, guarantee.relation) == guarantee:
+            return own
+    except AccountingError:
+        pass  # It has no price of its own in this currency.
+    name, relation = type(charge).__name__, guarantee.relation
+    match guarantee:
+        case PureDP():
+            return PureEvent(guarantee.epsilon, name, relation=relation)
+        case ApproxDP():
+            return ApproxEvent(guarantee.epsilon, guarantee.delta, name, relation=relation)
+        case ZCDP():
+            return ZCDPEvent(guarantee.rho, guarantee.delta, name, relation=relation)
+        case GDP():
+            return GaussianEvent(Fraction(1), guarantee.mu, relation=relation)
+        case _:
+            raise AccountingError(f"{name} is not what an account is charged in")
+
+
+def _to_text(value: Any) -> str:
+    return canonical({"format": _FORMAT, "version": 1, "value": _to_plain(value)})
+
+
+def _to_plain(value: Any) -> Any:
+    """A released value as exact JSON; what is neither number, text nor a list of them is kept as its text alone."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return {"integer": str(value)}
+    if isinstance(value, float):
+        return {"double": value.hex()}
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, (list, tuple)):
+        return [_to_plain(part) for part in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _to_plain(value.tolist())
+    return {"text": repr(value)}
+
+
+def _from_plain(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return [_from_plain(part) for part in plain]
+    match plain:
+        case {"integer": text}:
+            return int(text)
+        case {"double": text}:
+            return float.fromhex(text)
+        case {"fraction": text}:
+            return Fraction(text)
+        case {"text": text}:
+            return text
+        case _:
+            return plain

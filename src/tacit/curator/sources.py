@@ -1,0 +1,105 @@
+"""The sources of a project, each bound to the population it protects.
+
+Binding happens when a project is opened and again whenever a source has changed: a known source under another
+population is refused, and so is one that is suddenly called public. A changed file is a new version under the same
+account.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from tacit.core.errors import EngineError, InputError
+from tacit.curator.fingerprints import Digests, Fingerprint
+from tacit.curator.schemas import Source
+from tacit.ledger import Ledger
+from tacit.query.algebra import Relation, Scan, sources
+from tacit.query.catalog import Catalog, Table
+
+__all__ = ["BoundSources", "scanned"]
+
+
+class BoundSources:
+    """What is known about the sources of a project; safe to use from several threads.
+
+    Args:
+        catalog: says whose each table is.
+        sources: by table.
+        ledger: remembers fingerprints.
+        digests: computes them.
+        veil: what the ledger gets to see of them: a digest of few or guessable rows would betray them.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        sources: Mapping[str, Source],
+        ledger: Ledger,
+        digests: Digests,
+        veil: Callable[[str], str],
+    ) -> None:
+        self._catalog = catalog
+        self._sources = dict(sources)
+        self._ledger = ledger
+        self._digests = digests
+        self._veil = veil
+        self._seen: dict[str, Fingerprint] = {}
+        self._lock = threading.Lock()
+
+    def bind(self) -> None:
+        """Look at every source, and bind it.
+
+        Raises:
+            InputError: a source belongs to another population, which is named.
+        """
+        # Protected ones first, so that a source cannot be both.
+        for table in sorted(self._catalog.tables, key=lambda table: table.public):
+            self._look(table)
+
+    def version(self, tables: Iterable[str]) -> str:
+        """Names the content of some tables as it is now."""
+        try:
+            found = [self._look(table) for name in tables if (table := self._catalog.table(name)) is not None]
+        except InputError as problem:
+            # Names and places of files are the operator's business.
+            raise EngineError(str(problem)) from None
+        return self._veil("\n".join(found))
+
+    def _look(self, table: Table) -> str:
+        now = self._digests.of(self._sources[table.name], f"tables.{table.name}.source")
+        with self._lock:
+            known = self._seen.get(table.name)
+        if known != now:
+            self._bind(table, now)
+            with self._lock:
+                self._seen[table.name] = now
+        return f"{table.name.lower()} {now.version}"
+
+    def _bind(self, table: Table, now: Fingerprint) -> None:
+        if table.population is not None and not table.public:
+            try:
+                self._ledger.bind_source(table.population, [*map(self._veil, now.marks)], name=table.name)
+            except InputError as problem:
+                raise InputError(f"tables.{table.name}.population", problem.problem) from None
+            return
+        # A public table may lie in a DuckDB file beside protected ones, so there the table counts, not the file.
+        for mark in now.own:
+            owner = self._ledger.source_of(self._veil(mark))
+            if owner is not None:
+                raise InputError(
+                    f"tables.{table.name}.public",
+                    f"this source holds persons of the population {owner!r}, and cannot be public",
+                )
+
+
+def scanned(node: Relation) -> Iterator[str]:
+    """The tables that a relation reads, in order, each once."""
+    return iter(dict.fromkeys(_scans(node)))
+
+
+def _scans(node: Relation) -> Iterator[str]:
+    if isinstance(node, Scan):
+        yield node.table
+    for part in sources(node):
+        yield from _scans(part)

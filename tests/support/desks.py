@@ -1,0 +1,28 @@
+"""A curator on a toy engine: a ledger in memory or in a file, and nothing read from disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tacit.curator.accounts import account_kind, filter_of
+from tacit.curator.answer import Desk
+from tacit.curator.config import PopulationModel
+from tacit.curator.curator import Curator
+from tacit.curator.opened_ledger import open_ledger
+from tacit.ledger.memory import MEMORY
+from tacit.query.catalog import Catalog
+
+
+def toy_curator(
+    catalog: Catalog, engine: Any, budget: dict[str, Any], *, ledger: str | Path = MEMORY, analyst: str = "owner"
+) -> Curator:
+    """A curator for the one population of a catalog, whose data never changes."""
+    (population,) = catalog.populations
+    model = PopulationModel(**budget)
+    limit = filter_of(population.name, model)
+    opened = open_ledger(str(ledger))
+    opened.ledger.ensure_account(population.name, limit)
+    accounts = {population.name: account_kind(population.name, model, limit)}
+    desk = Desk("clinic", catalog, engine, opened.ledger, opened.keys, accounts, lambda tables: "1")
+    return Curator(desk, analyst)
