@@ -133,10 +133,35 @@ def test_progress_is_told() -> None:
     with engine(Limits(threads=2)) as made:
         begun = time.monotonic()
         with pytest.raises(EngineError):
-            made.measure(Work(HARD, b"k", timeout=1.2), progress=told.append)
+            made.measure(Work(HARD, b"k", timeout=1.2, progress=told.append))
         assert time.monotonic() - begun < 30
+        assert made.measure(Work(EASY, b"k", progress=told.append)).raw[0].tolist() == [50_000]
     assert told
     assert all(0 <= percent <= 100 for percent in told)
+
+
+def test_duckdb_counts_progress_for_one_cursor_and_prints_nothing() -> None:
+    settings = "SELECT current_setting('enable_progress_bar'), current_setting('enable_progress_bar_print')"
+    with engine(Limits(threads=1), rows=1) as made:
+        with made._cursor(watched=True) as cursor:
+            assert cursor.execute(settings).fetchall() == [(True, False)]
+        with made._cursor(watched=False) as cursor:
+            assert cursor.execute(settings).fetchall()[0][0] is False
+
+
+def test_progress_of_two_questions_at_once() -> None:
+    """One of them gets a cursor that knows no progress; both get their answers."""
+    found: list[object] = []
+
+    def ask() -> None:
+        found.append(made.measure(Work(EASY, b"k", progress=lambda percent: None)).raw[0].tolist())
+
+    with engine(Limits(threads=1)) as made, made._cursor(watched=True) as held:
+        assert held is made._watched
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+    assert found == [[50_000]]
 
 
 def test_what_cannot_be_exact_is_refused_before_data_is_read() -> None:

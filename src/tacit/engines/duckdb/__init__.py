@@ -2,7 +2,8 @@
 
 ``engine`` runs; ``connection`` locks; ``sources`` reads files totally; ``relations``, ``aggregates``, ``windows``,
 ``scalars``, ``casts`` and ``functions`` turn the algebra into SQL; ``statements``, ``partials``, ``groups``,
-``choosing`` and ``quantising`` bound units and add up; ``results`` reads the integers back.
+``bitsets``, ``choosing`` and ``quantising`` bound units and add up in SQL; ``fetching``, ``folding`` and ``shares`` do
+so in memory, faster; ``results`` reads the integers back.
 """
 
 from __future__ import annotations

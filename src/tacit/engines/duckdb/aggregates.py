@@ -37,7 +37,8 @@ def aggregate_sql(node: UnitAggregate, needed: frozenset[int], below: str) -> st
     ]
     third = [f"g{slot} AS {column(slot)}" for slot in sorted(needed) if slot < len(keys)]
     third += [f"{_finished(call, slot)} AS {column(slot)}" for slot, call in wanted]
-    grouped = f"SELECT {', '.join(first) or '1 AS nothing'} FROM ({below})"
+    # Without keys there is one row, also where none of its columns is needed.
+    grouped = f"SELECT {', '.join(first) or 'count(*) AS nothing'} FROM ({below})"
     if keys:
         grouped += f" GROUP BY {', '.join(keys)}"
     return f"SELECT {', '.join(third) or '1 AS nothing'} FROM (SELECT {', '.join(second)} FROM ({grouped}))"

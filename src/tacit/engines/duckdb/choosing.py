@@ -18,6 +18,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacit.engines.duckdb.casts import cast_sql
 from tacit.engines.duckdb.spelling import text
 from tacit.query.types import TEXT, Kind, SqlType
@@ -62,15 +65,22 @@ class Chooser:
         """k: the places of the permutation are 2^k."""
         return max(_LEAST_BITS, (groups - 1).bit_length())
 
-    def parameters(self, unit: str) -> str:
-        """x·s for a unit: at most 61 bits."""
+    @property
+    def whole(self) -> bool:
+        """Whether x is made of a whole number; else it is made of a text."""
+        return self.numbered or self.unit.kind is Kind.INTEGER
+
+    def fold(self, unit: str) -> str:
+        """The x of a unit: 30 bits."""
         if self.numbered:
             return "CAST(0 AS BIGINT)"
-        if self.unit.kind is Kind.INTEGER:
-            folded = f"(xor({unit}, {unit} >> 30) & {_FOLD})"
-        else:
-            folded = f"CAST('0x' || left(md5({text(self._key('units').hex())} || {canonical_text(unit, self.unit)}), 7) AS BIGINT)"  # noqa: E501
-        return f"({folded} * {self.multiplier})"
+        if self.whole:
+            return f"(xor({unit}, {unit} >> 30) & {_FOLD})"
+        return f"CAST('0x' || left(md5({text(self._key('units').hex())} || {canonical_text(unit, self.unit)}), 7) AS BIGINT)"  # noqa: E501
+
+    def parameters(self, unit: str) -> str:
+        """x·s for a unit: at most 61 bits."""
+        return f"({self.fold(unit)} * {self.multiplier})"
 
     def place(self, parameters: str, code: str, groups: int) -> str:
         """Where a group stands in a unit's order."""
@@ -78,6 +88,28 @@ class Chooser:
         # m2 has 14 bits and c at most 15, m1 at most 46: every product stays below 2^62.
         m1, m2 = f"(({parameters} >> 15) | 1)", f"({parameters} & 16382)"
         return f"((({m2} * {code} + {m1}) * {code} + ({parameters} >> 7)) & {modulus})"
+
+    def places(self, folded: NDArray[np.uint32], codes: NDArray[np.int16], groups: int) -> NDArray[np.uint32]:
+        """The same for arrays of folded units (x) and groups.
+
+        A place needs the lowest 30 bits of x·s at most, so 32 bits that wrap are enough.
+        """
+        c = codes.astype(np.uint32)
+        h = folded * np.uint32(self.multiplier)
+        place = h & np.uint32(16382)
+        place *= c
+        place += (h >> np.uint32(15)) | np.uint32(1)
+        place *= c
+        place += h >> np.uint32(7)
+        place &= np.uint32(2 ** self.bits(groups) - 1)
+        return place
+
+    def folded(self, units: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The x of units that are whole numbers."""
+        if self.numbered:
+            return np.zeros(len(units), dtype=np.uint32)
+        bits = units.view(np.uint64)
+        return ((bits ^ (bits >> np.uint64(30))) & np.uint64(_FOLD)).astype(np.uint32)
 
     def digest(self, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
         """md5 over the secret, the unit and some values."""

@@ -20,7 +20,9 @@ from tacit.query.catalog import Catalog
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Limits", "open_locked"]
+__all__ = ["Limits", "memory_limit", "open_locked"]
+
+_SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Limits:
 
 def open_locked(
     catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits
-) -> tuple[duckdb.DuckDBPyConnection, dict[str, StoredTable]]:
-    """A locked connection, and every table of the catalog as it is read there."""
+) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection, dict[str, StoredTable]]:
+    """A locked connection, a cursor of it that can tell progress, and every table as it is read there."""
     import duckdb
 
     connection = duckdb.connect(":memory:")
@@ -60,11 +62,27 @@ def open_locked(
             stored, read = open_source(connection, by_name[table.name.lower()], table, index)
             tables[table.name.lower()] = stored
             files |= set(read)
+        watched = _watched(connection)
         _lock(connection, sorted(files), limits)
     except Exception:
         connection.close()
         raise
-    return connection, tables
+    return connection, watched, tables
+
+
+def _watched(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Progress is counted only where a cursor says so, and after the lock none can; DuckDB itself prints nothing."""
+    cursor = connection.cursor()
+    cursor.execute("SET enable_progress_bar = true")
+    cursor.execute("SET enable_progress_bar_print = false")
+    return cursor
+
+
+def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
+    """How many bytes the database may use."""
+    ((shown,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    number, unit = str(shown).split()
+    return int(float(number) * 1024 ** _SIZES.index(unit))
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limits) -> None:

@@ -7,32 +7,37 @@ words can quote data and go to the logger ``tacit.operator`` alone.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tacit.core.errors import EngineError, TacitError
-from tacit.engines.duckdb.connection import Limits, open_locked
+from tacit.engines.duckdb.connection import Limits, memory_limit, open_locked
+from tacit.engines.duckdb.fetching import MOST_ROWS, ROW_BYTES, folded_rows
 from tacit.engines.duckdb.partials import check_width
+from tacit.engines.duckdb.public import check_public, read_rows
 from tacit.engines.duckdb.relations import scanned
 from tacit.engines.duckdb.results import read_measurements
 from tacit.engines.duckdb.sources import SourceLike
 from tacit.engines.duckdb.spelling import quoted
-from tacit.engines.duckdb.statements import statements
+from tacit.engines.duckdb.statements import Statement, statements
 from tacit.engines.duckdb.windows import check_window
 from tacit.engines.protocol import Measurements, Work
 from tacit.query.algebra import Relation, UnitWindow, sources
 from tacit.query.catalog import Catalog
 from tacit.query.final import FinalAggregation
+from tacit.query.types import Value
 
 if TYPE_CHECKING:
     import duckdb
 
 __all__ = ["DuckDBEngine"]
 
+Result = TypeVar("Result")
 _OPERATOR = logging.getLogger("tacit.operator")
 
 
@@ -50,9 +55,13 @@ class DuckDBEngine:
 
     def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
-        self._connection, self._tables = open_locked(catalog, data, self._limits)
+        self._connection, self._watched, self._tables = open_locked(catalog, data, self._limits)
+        self._free = threading.Lock()
+        self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
+        # Rows that are bounded outside the database keep to its limit as well.
+        self._most_rows = min(MOST_ROWS, memory_limit(self._connection) // ROW_BYTES)
         self._lock = threading.Lock()
-        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._running: set[_Session] = set()
         self._closed = False
 
     def check(self, final: FinalAggregation) -> None:
@@ -64,27 +73,25 @@ class DuckDBEngine:
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
         """The statements for a final aggregation, for people: tables by name instead of by path, and no secret."""
         named = {name: replace(stored, scan=quoted(name)) for name, stored in self._tables.items()}
-        return tuple(statement.sql for statement in statements(final, named, b"secret"))
+        return tuple(_shown(statement) for statement in statements(final, named, b"secret"))
 
-    def measure(self, work: Work, progress: Callable[[float], None] | None = None) -> Measurements:
-        """Run the statements; ``progress`` is told a percentage about four times a second."""
+    def measure(self, work: Work) -> Measurements:
+        """Run the statements; progress is told about four times a second."""
         self.check(work.final)
-        try:
-            return self._measure(work, progress)
-        except TacitError:
-            raise
-        except Exception:
-            name = uuid.uuid4().hex
-            _OPERATOR.exception("engine failure %s", name)
-        # Raised here so that the failure, whose words may quote data, is not chained to it.
-        raise EngineError(name)
+        return _opaquely(lambda: self._measure(work))
+
+    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+        """All rows of a public relation, sorted; refused where there are more than ``most``."""
+        check_public(relation, self._public)
+        _check_relation(relation)
+        return _opaquely(lambda: self._rows(relation, most))
 
     def interrupt(self) -> None:
         """Stop all running statements."""
         with self._lock:
             running = list(self._running)
-        for cursor in running:
-            cursor.interrupt()
+        for session in running:
+            session.interrupt()
 
     def close(self) -> None:
         """Interrupt what runs and close the database; may be called twice."""
@@ -92,6 +99,9 @@ class DuckDBEngine:
         with self._lock:
             closed, self._closed = self._closed, True
         if not closed:
+            # Whoever holds the watched cursor has been interrupted.
+            with self._free:
+                self._watched.close()
             self._connection.close()
 
     def __enter__(self) -> DuckDBEngine:
@@ -100,42 +110,103 @@ class DuckDBEngine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _measure(self, work: Work, progress: Callable[[float], None] | None) -> Measurements:
+    def _measure(self, work: Work) -> Measurements:
         planned = statements(work.final, self._tables, work.key_secret)
         seconds = self._limits.seconds if work.timeout is None else work.timeout
-        with self._session(seconds, progress) as cursor:
-            for name in scanned(work.final.source):
-                frame = self._tables[name].frame
-                if frame is not None:
-                    cursor.register(*frame)
-            answered = [(statement, cursor.execute(statement.sql).fetchall()) for statement in planned]
+        with self._session(seconds, work.progress) as session:
+            self._register(session.cursor, work.final.source)
+            answered = [(statement, self._answer(session, statement)) for statement in planned]
         return read_measurements(work.final, answered)
 
+    def _rows(self, relation: Relation, most: int) -> tuple[tuple[Value | None, ...], ...]:
+        with self._session(self._limits.seconds, None) as session:
+            self._register(session.cursor, relation)
+            return read_rows(session.cursor, relation, most, self._tables)
+
+    def _register(self, cursor: duckdb.DuckDBPyConnection, relation: Relation) -> None:
+        """Show the frames that a relation reads to a cursor."""
+        for name in scanned(relation):
+            frame = self._tables[name].frame
+            if frame is not None:
+                cursor.register(*frame)
+
+    def _answer(self, session: _Session, statement: Statement) -> list[Any]:
+        """The rows of a statement, by its faster form if that can."""
+        if statement.rows is not None:
+            threads = self._limits.threads or os.cpu_count() or 1
+            rows = folded_rows(session.cursor, statement.rows, self._most_rows, threads, session.check)
+            if rows is not None:
+                return rows
+        return session.cursor.execute(statement.sql).fetchall()
+
     @contextmanager
-    def _session(
-        self, seconds: float | None, progress: Callable[[float], None] | None
-    ) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _session(self, seconds: float | None, progress: Callable[[float], None] | None) -> Iterator[_Session]:
+        with self._cursor(watched=progress is not None) as cursor:
+            session = _Session(cursor)
+            with self._lock:
+                self._running.add(session)
+            ended = threading.Event()
+            watcher = threading.Thread(target=_watch, args=(session, ended, seconds, progress), daemon=True)
+            try:
+                if seconds is not None or progress is not None:
+                    watcher.start()
+                yield session
+            finally:
+                ended.set()
+                if watcher.ident is not None:
+                    watcher.join()
+                with self._lock:
+                    self._running.discard(session)
+
+    @contextmanager
+    def _cursor(self, *, watched: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for one question; the one that can tell progress, if that is asked for and nobody else has it."""
+        if watched and self._free.acquire(blocking=False):
+            try:
+                yield self._watched
+            finally:
+                self._free.release()
+            return
         with self._lock:
             cursor = self._connection.cursor()
-            self._running.add(cursor)
-        stop = threading.Event()
-        watcher = threading.Thread(target=_watch, args=(cursor, stop, seconds, progress), daemon=True)
         try:
-            if seconds is not None or progress is not None:
-                watcher.start()
             yield cursor
         finally:
-            stop.set()
-            if watcher.ident is not None:
-                watcher.join()
-            with self._lock:
-                self._running.discard(cursor)
             cursor.close()
 
 
+def _opaquely(run: Callable[[], Result]) -> Result:
+    """What ``run`` returns; any failure that is not ours to tell becomes an EngineError with an id."""
+    try:
+        return run()
+    except TacitError:
+        raise
+    except Exception:
+        name = uuid.uuid4().hex
+        _OPERATOR.exception("engine failure %s", name)
+    # Raised here so that the failure, whose words may quote data, is not chained to it.
+    raise EngineError(name)
+
+
+class _Session:
+    """A cursor, and whether it has been told to stop: work between and after statements asks for itself."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self.cursor = cursor
+        self._stopped = threading.Event()
+
+    def interrupt(self) -> None:
+        self._stopped.set()
+        self.cursor.interrupt()
+
+    def check(self) -> None:
+        if self._stopped.is_set():
+            raise InterruptedError("INTERRUPT between statements")
+
+
 def _watch(
-    cursor: duckdb.DuckDBPyConnection,
-    stop: threading.Event,
+    session: _Session,
+    ended: threading.Event,
     seconds: float | None,
     progress: Callable[[float], None] | None,
 ) -> None:
@@ -143,15 +214,26 @@ def _watch(
     waited, tick = 0.0, 0.25
     while seconds is None or waited < seconds:
         pause = tick if seconds is None else min(tick if progress is not None else seconds, seconds - waited)
-        if stop.wait(pause):
+        if ended.wait(pause):
             return
         waited += pause
         if progress is not None:
-            progress(max(0.0, cursor.query_progress()))
+            progress(max(0.0, session.cursor.query_progress()))
     # Again and again: an interrupt between two statements would be forgotten.
-    cursor.interrupt()
-    while not stop.wait(tick):
-        cursor.interrupt()
+    session.interrupt()
+    while not ended.wait(tick):
+        session.interrupt()
+
+
+def _shown(statement: Statement) -> str:
+    if statement.rows is None:
+        return statement.sql
+    kept = (
+        f"keeps its first {statement.rows.most} groups" if statement.rows.groups > statement.rows.most else "is bounded"
+    )
+    return (
+        f"{statement.rows.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then its shares are added up."
+    )
 
 
 def _check_relation(node: Relation) -> None:

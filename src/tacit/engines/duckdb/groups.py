@@ -10,15 +10,31 @@ from itertools import product
 from tacit.engines.duckdb.scalars import scalar_sql
 from tacit.engines.duckdb.spelling import constant
 from tacit.query.final import FinalAggregation
-from tacit.query.types import SqlType, Value
+from tacit.query.types import Kind, SqlType, Value
 
 __all__ = ["Groups", "position_sql"]
 
 
 def position_sql(value: str, values: Sequence[Value | None], kind: SqlType) -> str:
-    """The number, from 0, of a value in a list; NULL for others. Costs one look-up per distinct text of a column."""
+    """The number, from 0, of a value in a list; NULL for others.
+
+    Costs one look-up per distinct text of a column, and none where a column is compared with a run of whole numbers.
+    """
+    if value.isidentifier() and _is_run(values, kind):
+        first, last = constant(values[0], kind), constant(values[-1], kind)
+        return f"(CASE WHEN {value} BETWEEN {first} AND {last} THEN {value} - {first} END)"
     listed = ", ".join(constant(item, kind) for item in values)
     return f"(list_position([{listed}], {value}) - 1)"
+
+
+def _is_run(values: Sequence[Value | None], kind: SqlType) -> bool:
+    """Whether they are whole numbers, each one more than the one before."""
+    first = values[0] if values else None
+    return (
+        kind.kind is Kind.INTEGER
+        and isinstance(first, int)
+        and tuple(values) == tuple(range(first, first + len(values)))
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tacit.query.measures import Measure, MeasureKind
 from tacit.query.refusal import Refusal
 from tacit.query.types import Kind
 
-__all__ = ["MOST_ROWS", "Partials", "check_width", "fits_64_bits"]
+__all__ = ["MOST_ROWS", "TOTALS", "Partials", "check_width", "fits_64_bits"]
 
 #: No table, and no join of tables, has more rows than this: 2^40 sums below 2^86 stay below 2^126 and fit a HUGEINT.
 MOST_ROWS = 2**40
@@ -18,7 +18,8 @@ _WIDEST = 2**86
 _BIGINT = 2**63
 _NARROW = 2**31
 _CENTRED = (MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES)
-_TOTALS = (MeasureKind.SUM, *_CENTRED)
+#: Measures that add values up.
+TOTALS = (MeasureKind.SUM, *_CENTRED)
 
 
 def check_width(measure: Measure) -> None:
@@ -69,7 +70,7 @@ class Partials:
 
     def _row_total(self, measure: Measure) -> str:
         low, high = measure.clamp
-        if measure.kind not in _TOTALS:
+        if measure.kind not in TOTALS:
             if low == 0 and high >= 1:
                 return self._count(measure)
             condition = counts_sql(measure)
@@ -86,7 +87,7 @@ class Partials:
 
     def _share(self, measure: Measure) -> str:
         """One unit's integer in one group, before the clamp."""
-        if measure.kind not in _TOTALS:
+        if measure.kind not in TOTALS:
             count = self._collect(self._count(measure))
             return f"CASE WHEN {count} > 0 THEN 1 ELSE 0 END" if measure.kind is MeasureKind.UNITS else count
         steps = self._row(quantised_sql(measure))
@@ -107,7 +108,7 @@ class Partials:
         if condition is None:
             return "count(*)"
         for other in self.measures:
-            if other.kind in _TOTALS and (other.argument, other.where) == (measure.argument, measure.where):
+            if other.kind in TOTALS and (other.argument, other.where) == (measure.argument, measure.where):
                 return f"count({self._row(quantised_sql(other))})"
         return f"count(*) FILTER (WHERE {self._row(condition)})"
 

@@ -37,7 +37,10 @@ def clamped(value: str, low: int, high: int, within: tuple[int, int] | None = No
     """``value`` moved into [low, high]; left alone where it is ``within`` them anyway. NULL stays NULL."""
     if within is not None and low <= within[0] and within[1] <= high:
         return value
-    return let(value, lambda v: f"CASE WHEN {v} <= {low} THEN {low} WHEN {v} >= {high} THEN {high} ELSE {v} END")
+    # What lies inside comes first: where all of a batch does, the rest is skipped.
+    beyond = "WHEN {v} < {low} THEN {low} WHEN {v} > {high} THEN {high}"
+    inside = "CASE WHEN {v} BETWEEN {low} AND {high} THEN {v} " + beyond + " END"
+    return let(value, lambda v: inside.format(v=v, low=low, high=high))
 
 
 def counts_sql(measure: Measure) -> str | None:
@@ -49,7 +52,7 @@ def counts_sql(measure: Measure) -> str | None:
 
 
 def quantised_sql(measure: Measure) -> str:
-    """q(x) within [low, high] for rows that count, NULL for others."""
+    """q(x) within [low, high] for rows that count, NULL for others; a DOUBLE that is not finite does not count."""
     argument = measure.argument
     if argument is None:
         raise InternalError("only values can be quantised")
@@ -101,8 +104,14 @@ def _double_steps(value: str, measure: Measure) -> str:
         moved = f"{value} / CAST('{float(step)!r}' AS DOUBLE)"
 
     def inside(v: str) -> str:
-        # Infinities, which scaling may make of large values, are clamped; a finite value never gives NaN.
-        parts = [f"{v} <= {ends[0]} THEN {ends[0]}", f"{v} < {ends[1]} THEN {v}", f"{v} >= {ends[1]} THEN {ends[1]}"]
+        # What lies inside comes first: where all of a batch does, the rest is skipped. Infinities which scaling made of
+        # large values are clamped; a finite value never gives NaN.
+        parts = [
+            f"{v} BETWEEN {ends[0]} AND {ends[1]} THEN {v}",
+            f"NOT isfinite({value}) THEN NULL",
+            f"{v} < {ends[0]} THEN {ends[0]}",
+            f"{v} > {ends[1]} THEN {ends[1]}",
+        ]
         return f"CASE {' '.join(f'WHEN {part}' for part in parts)} END"
 
     y = let(moved, inside)

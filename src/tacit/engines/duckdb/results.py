@@ -19,7 +19,7 @@ from tacit.query.final import FinalAggregation
 from tacit.query.measures import Measure, MeasureKind
 from tacit.query.types import Kind, SqlType, Value, sort_key
 
-__all__ = ["read_measurements"]
+__all__ = ["read_measurements", "value_of"]
 
 KeyTuple = tuple[Value | None, ...]
 
@@ -62,7 +62,7 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
     if groups.is_public:
         keys = groups.public_keys()
         return keys, {(code,): code for code in range(len(keys))}
-    decoded = [tuple(_value(cell, kind) for cell, kind in zip(row, groups.types, strict=True)) for row in found]
+    decoded = [tuple(value_of(cell, kind) for cell, kind in zip(row, groups.types, strict=True)) for row in found]
     order = sorted(
         range(len(found)),
         key=lambda i: tuple(sort_key(value, kind) for value, kind in zip(decoded[i], groups.types, strict=True)),
@@ -70,7 +70,7 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
     return tuple(decoded[i] for i in order), {found[i]: place for place, i in enumerate(order)}
 
 
-def _value(cell: Any, kind: SqlType) -> Value | None:
+def value_of(cell: Any, kind: SqlType) -> Value | None:
     """A stored value as the canonical Python value of its type."""
     if cell is None:
         return None

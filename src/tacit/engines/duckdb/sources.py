@@ -76,6 +76,7 @@ class StoredTable:
         row: an expression for the number of a row, the same in every scan.
         frame: what to register in each session, by name; None for files.
         size: bytes of the files or frame when it was opened; decides between plans, never results.
+        doubles: columns stored as DOUBLE, as they are: possibly not finite. Only for readers that see to that.
     """
 
     index: int
@@ -84,6 +85,7 @@ class StoredTable:
     row: str
     frame: tuple[str, pa.Table] | None = None
     size: int = 0
+    doubles: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_files(path: str) -> tuple[str, ...]:
@@ -119,7 +121,8 @@ def _open_parquet(connection: duckdb.DuckDBPyConnection, names: str, table: Tabl
     scan = f"read_parquet({names}, union_by_name = true, file_row_number = true)"
     # Files hold far fewer than 2^40 rows, and there are far fewer than 2^20 of them.
     row = "(CAST(file_index AS BIGINT) * 1099511627776 + file_row_number)"
-    return StoredTable(index, scan, _columns(table, _described(connection, scan)), row)
+    stored = _described(connection, scan)
+    return StoredTable(index, scan, _columns(table, stored), row, doubles=_doubles(table, stored))
 
 
 def _open_csv(files: tuple[str, ...], names: str, table: Table, index: int) -> StoredTable:
@@ -158,9 +161,8 @@ def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Tabl
     database = f"tacit_source_{index}"
     connection.execute(f"ATTACH {text(place)} AS {database} (READ_ONLY)")
     scan = f"{database}.{quoted(name or table.name)}"
-    return StoredTable(
-        index, scan, _columns(table, _described(connection, scan)), "rowid", size=Path(place).stat().st_size
-    )
+    stored, size = _described(connection, scan), Path(place).stat().st_size
+    return StoredTable(index, scan, _columns(table, stored), "rowid", size=size, doubles=_doubles(table, stored))
 
 
 def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> StoredTable:
@@ -170,8 +172,9 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     numbered = rows.append_column(ROW_COLUMN, pa.array(range(rows.num_rows), type=pa.int64()))
     name = f"tacit_frame_{index}"
     connection.register(name, numbered)
-    columns = _columns(table, _described(connection, name))
-    return StoredTable(index, name, columns, quoted(ROW_COLUMN), (name, numbered), rows.nbytes)
+    stored = _described(connection, name)
+    columns, doubles = _columns(table, stored), _doubles(table, stored)
+    return StoredTable(index, name, columns, quoted(ROW_COLUMN), (name, numbered), rows.nbytes, doubles)
 
 
 def _as_arrow(frame: Any, table: str) -> pa.Table:
@@ -206,6 +209,11 @@ def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, s
             raise InputError(f"{table.name}.{declared.name}", f"cannot read a column of type {kind} as {declared.type}")
         found[declared.name.lower()] = expression
     return found
+
+
+def _doubles(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    names = [column.name.lower() for column in table.columns if column.type.kind is Kind.DOUBLE]
+    return {name: quoted(stored[name][0]) for name in names if stored[name][1].upper() == "DOUBLE"}
 
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:

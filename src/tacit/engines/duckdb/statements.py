@@ -7,24 +7,30 @@ secret alone.
 Where a unit may have more public groups than it may keep, a bit set per unit says which places of its permutation are
 taken; the place of the last group it may keep is its limit, and rows beyond the limit are left out before anything is
 added up. That groups by far fewer keys than (unit, group) pairs and sorts nothing.
+
+Sums over public groups have a second, faster form: DuckDB reads the rows, and :mod:`folding` bounds them in memory.
+Both keep the same rows and give the same integers; SQL is for what does not fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb.bitsets import kept_clauses
 from tacit.engines.duckdb.choosing import Chooser
+from tacit.engines.duckdb.fetching import MOST_ROWS, RowPlan
 from tacit.engines.duckdb.groups import Groups, position_sql
-from tacit.engines.duckdb.partials import Partials
+from tacit.engines.duckdb.partials import TOTALS, Partials
 from tacit.engines.duckdb.quantising import category_sql, leaf_sql
 from tacit.engines.duckdb.relations import has_row_units, relation_sql, scanned, slots_of
 from tacit.engines.duckdb.scalars import scalar_sql
+from tacit.engines.duckdb.shares import read_shares
 from tacit.engines.duckdb.sources import StoredTable
 from tacit.engines.duckdb.spelling import column
-from tacit.query.expressions import Expression
+from tacit.query.algebra import Filter, Scan
+from tacit.query.expressions import Expression, Reference
 from tacit.query.final import FinalAggregation
 from tacit.query.measures import Measure, MeasureKind
 from tacit.query.types import INTEGER, SqlType
@@ -42,12 +48,13 @@ class Statement:
     """SQL, and which measures its columns are.
 
     Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place``
-    and ``n``.
+    and ``n``. ``rows`` is the faster form of the same, if there is one.
     """
 
     sql: str
     measures: tuple[int, ...]
     is_spread: bool
+    rows: RowPlan | None = None
 
 
 def statements(final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes) -> tuple[Statement, ...]:
@@ -55,7 +62,8 @@ def statements(final: FinalAggregation, tables: Mapping[str, StoredTable], secre
     writer = _writer(final, tables, secret)
     sums = tuple(i for i, measure in enumerate(final.measures) if measure.kind not in SPREAD)
     spread = [i for i, measure in enumerate(final.measures) if measure.kind in SPREAD]
-    first = Statement(writer.sums([final.measures[i] for i in sums]), sums, is_spread=False)
+    summed = [final.measures[i] for i in sums]
+    first = Statement(writer.sums(summed), sums, is_spread=False, rows=writer.row_plan(summed))
     return (first, *(Statement(writer.spread(final.measures[i]), (i,), is_spread=True) for i in spread))
 
 
@@ -86,14 +94,44 @@ class _Writer:
         totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
         names, listed = ", ".join(self.groups.columns), ", ".join(["count(*) AS units", *totals])
+        writer = self._reading_loosely(measures)
         if self.alone:
-            return self._alone(partials.rows, read, listed)
-        rows = self._kept(partials.rows, read, pairs=False)
+            return writer._alone(partials.rows, read, listed)
+        rows = writer._kept(partials.rows, read, pairs=False)
         collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
         pairs = f"SELECT u, {names}{collected} FROM {rows.name} GROUP BY u, {names}"
         if not self.groups.is_public:
             pairs = self._chosen(pairs)
         return f"{rows.text} SELECT {names}, {listed} FROM ({partials.levels(names, pairs)}) GROUP BY {names}"
+
+    def row_plan(self, measures: list[Measure]) -> RowPlan | None:
+        """The rows of :meth:`sums` one by one, where memory can take over; None for private groups and wide sums."""
+        found = None if self.alone or not self.groups.is_public else read_shares(measures, MOST_ROWS)
+        if found is None:
+            return None
+        columns, shares = found
+        read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
+        # Rows outside the public list come along with NULL for a group: a condition would compute the group twice.
+        rows = self._reading_loosely(measures)._all_rows({name: made.sql for name, made in columns.items()}, read)
+        return RowPlan(rows, self.chooser, self.groups.count, self.final.max_groups, columns, shares)
+
+    def _reading_loosely(self, measures: list[Measure]) -> _Writer:
+        """The same for sums alone, of doubles as they are stored: :func:`quantised_sql` drops what is not finite."""
+        used = slots_of(key.expression for key in self.final.keys) | {self.unit}
+        used |= slots_of(measure.where for measure in measures)
+        summed = {(m.argument, m.where) for m in measures if m.kind in TOTALS}
+        used |= slots_of(m.argument for m in measures if (m.argument, m.where) not in summed)
+        used |= slots_of(m.argument for m in measures if not isinstance(m.argument, Reference))
+        below = self.final.source
+        while isinstance(below, Filter):
+            used |= slots_of([below.condition])
+            below = below.source
+        if not isinstance(below, Scan):
+            return self
+        stored = self.tables[below.table.lower()]
+        free = {name.lower() for slot, name in enumerate(below.columns) if slot not in used}
+        columns = {name: stored.doubles.get(name, sql) if name in free else sql for name, sql in stored.columns.items()}
+        return replace(self, tables={**self.tables, below.table.lower(): replace(stored, columns=columns)})
 
     def spread(self, measure: Measure) -> str:
         """Group columns, ``place`` (0 for DISTINCT, else the leaf or category), and ``n``."""
@@ -141,11 +179,15 @@ class _Writer:
 
     def _rows(self, columns: Mapping[str, str], read: frozenset[int]) -> str:
         """Rows in a group that counts, with unit, group and columns."""
+        rows = self._all_rows(columns, read)
+        return f"SELECT * FROM ({rows}) WHERE g IS NOT NULL" if self.groups.is_public and self.final.keys else rows
+
+    def _all_rows(self, columns: Mapping[str, str], read: frozenset[int]) -> str:
+        """The same with rows whose group is not on the public list; for them it is NULL."""
         unit = {} if self.alone else {"u": f"c{self.unit}"}
         listed = {**unit, **self.groups.expressions(), **columns}
         below = self._below(read, (key.expression for key in self.final.keys), unit=not self.alone)
-        rows = f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in listed.items())} FROM ({below})"
-        return f"SELECT * FROM ({rows}) WHERE g IS NOT NULL" if self.groups.is_public and self.final.keys else rows
+        return f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in listed.items())} FROM ({below})"
 
     def _kept(self, columns: Mapping[str, str], read: frozenset[int], *, pairs: bool) -> _Named:
         """Rows in the groups their unit keeps; private ones are chosen here with ``pairs``, else by the caller."""

@@ -1,0 +1,180 @@
+"""Rows out of DuckDB as arrays, for :mod:`folding`: a unit, a public group, and one column per value that is added up.
+
+Whole numbers that are not too large are packed into keys batch by batch, so that a row takes eight bytes. Other units
+are numbered first; equal ones get equal numbers, and which they are decides nothing. For units that are texts, the x of
+the choosing rule is computed once per unit instead of once per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.engines.duckdb.choosing import Chooser
+from tacit.engines.duckdb.folding import Column, Fold, Keys, Rows, fold
+from tacit.engines.duckdb.shares import Read, Share, TooWideError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+__all__ = ["MOST_ROWS", "ROW_BYTES", "RowPlan", "folded_rows"]
+
+#: More rows are bounded by SQL, which can spill them.
+MOST_ROWS = 2**26
+#: What a row takes at most while it is bounded: its key, and unit, group and some columns where it has to be numbered.
+ROW_BYTES = 64
+_BATCH = 2**17
+_UNITS = "tacit_units"
+
+#: Units as DuckDB gave them, groups, and columns.
+Batch = tuple["pa.Array", NDArray[np.int16], dict[str, Column]]
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """SQL whose columns are ``u``, ``g`` and those that shares read, and what to do with its rows.
+
+    Args:
+        sql: of the rows.
+        chooser: decides which groups a unit keeps.
+        groups: how many there are.
+        most: how many a unit keeps.
+        columns: after ``u`` and ``g``, by name.
+        shares: one per sum.
+    """
+
+    sql: str
+    chooser: Chooser
+    groups: int
+    most: int
+    columns: Mapping[str, Read]
+    shares: tuple[Share, ...]
+
+
+def folded_rows(
+    cursor: duckdb.DuckDBPyConnection, plan: RowPlan, most_rows: int, threads: int, check: Callable[[], None]
+) -> list[tuple[int, ...]] | None:
+    """Group, units and one total per share, for every group that has any; None where SQL has to do it.
+
+    Args:
+        cursor: to read with.
+        plan: what to read.
+        most_rows: that are held at once.
+        threads: for adding up.
+        check: called now and then; may raise to stop.
+    """
+    try:
+        keys = _packed(plan, _batches(cursor, plan, most_rows, check)) if plan.chooser.whole else None
+        if keys is None:
+            keys = _numbered(cursor, plan, _batches(cursor, plan, most_rows, check))
+        check()
+        return fold(keys, threads, check)
+    except TooWideError:
+        return None
+
+
+def _batches(
+    cursor: duckdb.DuckDBPyConnection, plan: RowPlan, most_rows: int, check: Callable[[], None]
+) -> Iterator[Batch]:
+    """All rows in a public group.
+
+    Raises:
+        TooWideError: for more rows than may be held.
+    """
+    count = 0
+    for batch in cursor.sql(plan.sql).to_arrow_reader(_BATCH):
+        check()
+        rows = batch.filter(batch.column(1).is_valid()) if batch.column(1).null_count else batch
+        count += rows.num_rows
+        unit, group, *others = rows.columns
+        # Every row has a unit by ownership; a row without one is SQL's to judge.
+        if count > most_rows or unit.null_count:
+            raise TooWideError
+        columns = {
+            name: Column(_array(column.fill_null(read.fill) if column.null_count else column), read.fill)
+            for (name, read), column in zip(plan.columns.items(), others, strict=True)
+        }
+        if rows.num_rows:
+            yield unit, _array(group).astype(np.int16), columns
+
+
+def _packed(plan: RowPlan, batches: Iterator[Batch]) -> Keys | None:
+    """Keys that hold all of a row; None where a unit is too large for that."""
+    keys = Keys(_fold(plan, plan.chooser.folded))
+    for unit, groups, columns in batches:
+        if not keys.add(Rows(_array(unit), groups, columns)):
+            return None
+    return keys
+
+
+def _numbered(cursor: duckdb.DuckDBPyConnection, plan: RowPlan, batches: Iterator[Batch]) -> Keys:
+    """Keys that hold numbers of units and of rows.
+
+    Raises:
+        TooWideError: where even these do not fit.
+    """
+    units: list[pa.Array] = []
+    groups: list[NDArray[np.int16]] = []
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in plan.columns}
+    for unit, group, others in batches:
+        units.append(unit if plan.chooser.whole else unit.dictionary_encode())
+        groups.append(group)
+        for name, column in others.items():
+            columns[name].append(column.values)
+    if not units:
+        return Keys(_fold(plan, plan.chooser.folded))
+    if plan.chooser.whole:
+        known = np.concatenate([_array(unit) for unit in units])
+        numbers, work = np.unique(known, return_inverse=True)[1], _fold(plan, plan.chooser.folded)
+    else:
+        known, folds = _distinct(cursor, plan.chooser, units)
+        numbers, work = known, _fold(plan, lambda unit: folds[unit])
+    joined = {name: Column(np.concatenate(columns[name]), read.fill) for name, read in plan.columns.items()}
+    keys = Keys(work, len(known))
+    if not keys.add(Rows(known, np.concatenate(groups), joined), numbers):
+        raise TooWideError
+    return keys
+
+
+def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32]]) -> Fold:
+    """``folded`` gives the x of units."""
+    chooser, groups = plan.chooser, plan.groups
+    largest = {name: read.largest for name, read in plan.columns.items()}
+
+    def in_order(units: NDArray[np.int64], codes: NDArray[np.int16]) -> NDArray[np.uint32]:
+        return chooser.places(folded(units), codes, groups)
+
+    def as_numbered(_: NDArray[np.int64], codes: NDArray[np.int16]) -> NDArray[np.uint32]:
+        return codes.astype(np.uint32)
+
+    if groups <= plan.most:
+        return Fold(groups, plan.most, (groups - 1).bit_length(), as_numbered, largest, plan.shares)
+    return Fold(groups, plan.most, chooser.bits(groups), in_order, largest, plan.shares)
+
+
+def _distinct(
+    cursor: duckdb.DuckDBPyConnection, chooser: Chooser, units: list[pa.DictionaryArray]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Numbers of units, row by row, and x by number."""
+    import pyarrow as pa
+
+    unified = pa.chunked_array(units).unify_dictionaries()
+    distinct = unified.chunk(0).dictionary
+    cursor.register(_UNITS, pa.table({"u": distinct, "i": np.arange(len(distinct))}))
+    try:
+        answered = cursor.execute(f"SELECT i, {chooser.fold('u')} AS x FROM {_UNITS}").fetchnumpy()
+    finally:
+        cursor.unregister(_UNITS)
+    folds = np.empty(len(distinct), dtype=np.uint32)
+    folds[answered["i"]] = answered["x"]
+    return np.concatenate([_array(chunk.indices).astype(np.int64) for chunk in unified.chunks]), folds
+
+
+def _array(column: pa.Array) -> NDArray[Any]:
+    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return found

@@ -1,0 +1,155 @@
+"""Bounding in memory gives the integers of SQL: for every kind of unit, in small batches and blocks, and at its limits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tacit.core.errors import EngineError
+from tacit.engines import Measurements, Work
+from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, fetching
+from tacit.engines.duckdb.shares import Segments, TooWideError
+from tacit.engines.duckdb.statements import statements
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.final import FinalAggregation
+from tacit.query.resolve import resolve
+from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, SqlType
+
+SECRET = b"folding"
+COLOURS = tuple(f"colour {i}" for i in range(30))
+QUESTIONS = (
+    "SELECT k, COUNT(*), SUM(x), AVG(x), COUNT(DISTINCT id) FROM t GROUP BY k",
+    "SELECT k, n, COUNT(x), SUM(n), AVG(n) FROM t GROUP BY k, n",
+    "SELECT k, VARIANCE(x), SUM(x) FILTER (WHERE n > 2), COUNT(*) FILTER (WHERE x IS NULL) FROM t GROUP BY k",
+    "SELECT COUNT(*), SUM(x), AVG(n), COUNT(n) FROM t",
+    "SELECT n, SUM(CLAMP(w, -5, 1000)), AVG(x) FROM t WHERE x > 0.5 GROUP BY n",
+    "SELECT n, SUM(w) FROM t GROUP BY n",
+)
+Units = Callable[[int], object]
+UNITS: dict[str, tuple[SqlType, pa.DataType, Units]] = {
+    "small": (INTEGER, pa.int64(), lambda i: i),
+    "negative": (INTEGER, pa.int64(), lambda i: 7 - i),
+    "wide": (INTEGER, pa.int64(), lambda i: (i * 0x9E3779B97F4A7C15) % 2**64 - 2**63),
+    "text": (TEXT, pa.string(), lambda i: f"person {i}"),
+    "day": (DATE, pa.date32(), lambda i: i),
+}
+
+
+def catalog(unit: SqlType) -> Catalog:
+    columns = (
+        Column("id", unit),
+        Column("k", TEXT, categories=COLOURS),
+        Column("n", INTEGER, bounds=(-3, 6)),
+        Column("x", DOUBLE, bounds=(-1.0, 10.0)),
+        Column("w", INTEGER, bounds=(-(2**60), 2**60)),
+    )
+    return Catalog((Table("t", columns, population="p", unit="id", max_groups=4, max_rows=3),), (Population("p"),))
+
+
+def frame(kind: pa.DataType, unit: Units, rows: int = 6000) -> pa.Table:
+    """Some units in every group and some in one, NULL and not finite values, undeclared categories."""
+    pick = random.Random(rows)
+    ids = [min(pick.randrange(200), pick.randrange(200)) for _ in range(rows)]
+    return pa.table(
+        {
+            "id": pa.array([unit(i) for i in ids], type=kind),
+            "k": pa.array([pick.choice([*COLOURS[: 1 + i], None, "another"]) for i in ids]),
+            "n": pa.array([pick.choice([None, *range(-9, 10)]) for _ in ids], type=pa.int64()),
+            "x": pa.array(
+                [
+                    pick.choice([None, float("nan"), float("inf"), -float("inf"), -0.0, 3.25, 9.75, 1e300, -4.0])
+                    for _ in ids
+                ]
+            ),
+            "w": pa.array([pick.choice([None, 5, -(2**62), 2**59]) for _ in ids], type=pa.int64()),
+        }
+    )
+
+
+def plain(found: Measurements) -> tuple[list[int], list[list[int]]]:
+    return found.raw_units.tolist(), [array.tolist() for array in found.raw]
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared, kind, unit = UNITS[name]
+    data = {"t": DataSource("frame", None, frame(kind, unit))}
+    finals = [resolve(sql, catalog(declared)).final for sql in QUESTIONS]
+    with monkeypatch.context() as alone:
+        alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
+        with DuckDBEngine(catalog(declared), data) as by_sql:
+            want = [plain(by_sql.measure(Work(final, SECRET))) for final in finals]
+    monkeypatch.setattr("tacit.engines.duckdb.fetching._BATCH", 2048)
+    for threads, block in ((1, 64), (2, 500), (2, 2**17)):
+        monkeypatch.setattr("tacit.engines.duckdb.folding._BLOCK", block)
+        with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
+            assert [plain(folded.measure(Work(final, SECRET))) for final in finals] == want
+
+
+def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> fetching.RowPlan | None:
+    return statements(final, engine._tables, SECRET)[0].rows
+
+
+def test_which_questions_are_folded() -> None:
+    """All but the last of them, whose values are too wide; and it is the fold that answers, not SQL after it."""
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 500))}
+    with DuckDBEngine(catalog(INTEGER), data) as engine:
+        for sql in QUESTIONS:
+            plan = plan_of(resolve(sql, catalog(INTEGER)).final, engine)
+            if sql == QUESTIONS[-1]:
+                assert plan is None
+                continue
+            assert plan is not None, sql
+            cursor = engine._connection.cursor()
+            cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
+            assert fetching.folded_rows(cursor, plan, 10**6, 1, lambda: None), sql
+            assert fetching.folded_rows(cursor, plan, 20, 1, lambda: None) is None, sql
+
+
+def test_memory_limits_the_rows_that_are_held() -> None:
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 10))}
+    with DuckDBEngine(catalog(INTEGER), data, Limits(memory="64MiB")) as engine:
+        assert engine._most_rows == 2**20
+    with DuckDBEngine(catalog(INTEGER), data, Limits(memory="1TiB")) as engine:
+        assert engine._most_rows == fetching.MOST_ROWS
+
+
+def test_interrupted_while_folding(monkeypatch: pytest.MonkeyPatch) -> None:
+    final = resolve(QUESTIONS[0], catalog(INTEGER)).final
+    with DuckDBEngine(catalog(INTEGER), {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i))}) as engine:
+        real = fetching.fold
+
+        def interrupted(*arguments: object) -> object:
+            engine.interrupt()
+            return real(*arguments)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as during:
+            during.setattr("tacit.engines.duckdb.fetching.fold", interrupted)
+            with pytest.raises(EngineError):
+                engine.measure(Work(final, SECRET))
+        assert engine.measure(Work(final, SECRET)).raw_units.any()
+
+
+def test_running_sums_may_wrap_and_segments_may_not() -> None:
+    lengths = np.array([1, 2, 1])
+    values = np.array([2**62, 2**62, -5, 2**62])
+    segments = Segments(lambda _: values, (), lengths)
+    assert segments.totals("y").tolist() == [2**62, 2**62 - 5, 2**62]
+    assert segments.counts("y").tolist() == [1, 1, 1]
+
+
+def test_shares_that_might_not_fit_are_given_back() -> None:
+    final = resolve(QUESTIONS[2], catalog(INTEGER)).final
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 10))}
+    with DuckDBEngine(catalog(INTEGER), data) as engine:
+        plan = plan_of(final, engine)
+    assert plan is not None
+    many = Segments(lambda _: np.ones(1, dtype=np.int64), (), np.array([2**40]))
+    many._last = np.array([0])
+    squares = next(share for share in plan.shares if share.measure.kind.value == "centred_squares")
+    with pytest.raises(TooWideError):
+        squares.of(many)
