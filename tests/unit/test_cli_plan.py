@@ -1,4 +1,4 @@
-"""The command line: plans, their JSON, errors with exit code 2, the version, and a demo that runs."""
+"""``tacit plan``, its JSON, errors with exit code 2, and the version; ``tests/cli`` has the other commands."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from typer.testing import CliRunner, Result
 
 import tacit
 from tacit.cli.app import app
-from tacit.cli.demo import DIAGNOSES, PEOPLE, made_up_patients
-from tacit.cli.errors import EXIT_CODES
-from tacit.core import errors
 
 
 def run(*arguments: str) -> Result:
@@ -80,13 +77,6 @@ def test_a_wrong_command_line_exits_with_2_and_names_the_option(arguments: tuple
     assert "Traceback" not in result.stderr
 
 
-def test_every_error_has_its_exit_code() -> None:
-    codes = {kind.code for kind in errors.TacitError.__subclasses__()}
-    assert set(EXIT_CODES) == codes
-    assert len(set(EXIT_CODES.values())) == len(codes)
-    assert 0 not in EXIT_CODES.values()
-
-
 def test_version_and_help() -> None:
     assert run("--version").stdout == f"tacit {tacit.__version__}\n"
     help_text = run("--help").stdout
@@ -103,19 +93,3 @@ def test_help_loads_no_numbers() -> None:
     loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.split()
     assert "tacit.cli.plan" in loaded
     assert not [name for name in loaded if name.startswith(("tacit.mechanisms", "tacit.noise", "scipy", "mpmath"))]
-
-
-def test_the_demo_tells_its_story() -> None:
-    result = run("demo")
-    assert result.exit_code == 0
-    for words in ("±", "epsilon", "heart failure", "most common", "nights", "said yes", "beds", "█"):
-        assert words in result.stdout
-
-
-def test_the_demo_table_is_always_the_same_and_looks_like_a_hospital() -> None:
-    patients = made_up_patients()
-    assert patients == made_up_patients()
-    assert len(patients) == PEOPLE
-    assert {patient.diagnosis for patient in patients} == set(DIAGNOSES)
-    assert all(18 <= patient.age <= 100 and patient.nights >= 1 for patient in patients)
-    assert 0.15 < sum(patient.smokes for patient in patients) / PEOPLE < 0.3

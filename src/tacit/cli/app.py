@@ -6,8 +6,14 @@ from typing import Annotated
 
 import typer
 
+from tacit.cli import analysts, ledger, receipt
+from tacit.cli.budget import budget
 from tacit.cli.demo import demo
+from tacit.cli.doctor import doctor
+from tacit.cli.init import init
 from tacit.cli.plan import plan
+from tacit.cli.query import explain, query
+from tacit.cli.release import release
 
 __all__ = ["app"]
 
@@ -17,10 +23,13 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
-    pretty_exceptions_show_locals=False,
+    pretty_exceptions_enable=False,
 )
-app.command()(demo)
-app.command()(plan)
+for command in (demo, init, query, explain, budget, release, plan, doctor):
+    app.command()(command)
+app.add_typer(analysts.app, name="analysts")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(receipt.app, name="receipt")
 
 
 def _show_version(wanted: bool) -> None:

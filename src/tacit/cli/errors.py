@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import typer
 
+from tacit.cli.printing import visible
 from tacit.core.errors import InputError, TacitError
 
-__all__ = ["EXIT_CODES", "reported"]
+__all__ = ["EXIT_CODES", "exit_code", "failure", "reported", "unexpected"]
 
-#: Exit code by error code. 2 is what shells and typer use for a wrong command line.
+#: Exit code by error code; a code such as ``query.sample`` counts as ``query`` unless it is listed itself. 2 is what
+#: shells and typer use for a wrong command line.
 EXIT_CODES: Final = {
     "input": 2,
     "query": 3,
@@ -21,24 +24,60 @@ EXIT_CODES: Final = {
     "accounting": 6,
     "engine": 7,
     "internal": 8,
+    "internal.ledger": 9,
+    "internal.rollback": 10,
+    "internal.busy": 11,
 }
 
 
+def exit_code(error: TacitError) -> int:
+    """The exit code of an error."""
+    return EXIT_CODES.get(error.code) or EXIT_CODES.get(error.code.partition(".")[0], 1)
+
+
 @contextmanager
-def reported(*arguments: str) -> Iterator[None]:
+def reported(*arguments: str, as_json: bool = False) -> Iterator[None]:
     """Turn an error of Tacit into a line on stderr and an exit code.
 
     Args:
         arguments: parameters that are written without dashes; all others are shown as the option they come from.
+        as_json: write the line as a JSON object.
     """
     try:
         yield
     except TacitError as error:
-        typer.echo(f"Error: {_text(error, arguments)}", err=True)
-        raise typer.Exit(EXIT_CODES.get(error.code, 1)) from None
+        raise failure(error, *arguments, as_json=as_json) from None
+
+
+def failure(error: TacitError, *arguments: str, as_json: bool = False) -> typer.Exit:
+    """Say on stderr what went wrong; the caller raises what it gets."""
+    text = _text(error, arguments)
+    if "the operator's log" in text:
+        from tacit.cli.project import operator_log
+
+        text = f"{text} in {operator_log()}"
+    if as_json:
+        shown = {"error": {"code": error.code, "message": text, "exit_code": exit_code(error)}}
+        typer.echo(json.dumps(shown, ensure_ascii=False), err=True)
+    else:
+        typer.echo(f"Error: {visible(text)}", err=True)
+    return typer.Exit(exit_code(error))
+
+
+def unexpected(problem: Exception) -> int:
+    """Say that something failed which nobody foresaw. Its words may quote data, so they go to the operator's log."""
+    import logging
+
+    from tacit.cli.project import listening, operator_log
+
+    with listening():
+        logging.getLogger("tacit.operator").error("unexpected failure of the command", exc_info=problem)
+    typer.echo(f"Error: {type(problem).__name__}, which should not happen; {operator_log()} has the rest", err=True)
+    return EXIT_CODES["internal"]
 
 
 def _text(error: TacitError, arguments: tuple[str, ...]) -> str:
-    if not isinstance(error, InputError) or error.parameter in arguments:
+    # A dot tells a place in a project file from an option.
+    if not isinstance(error, InputError) or error.parameter in arguments or "." in error.parameter:
         return str(error)
     return f"--{error.parameter.replace('_', '-')}: {error.problem}"

@@ -35,7 +35,7 @@ def plan(
     """
     from tacit.mechanisms.planning import plan as make_plan
 
-    with reported("mechanism"):
+    with reported("mechanism", as_json=as_json):
         found = make_plan(
             mechanism.replace("-", "_"),
             within=within,

@@ -1,0 +1,111 @@
+"""``tacit budget``: what is spent, what is left, and how many more questions of a kind fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli.asking import Confidence, Delta, Epsilon, Mu, Price, Rho, Within
+from tacit.cli.errors import reported
+from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.cli.project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from tacit.accounting.filters import Line
+    from tacit.curator.accounts import Budget
+    from tacit.curator.curator import Curator
+
+__all__ = ["budget", "budget_table", "show_budget"]
+
+
+def budget(
+    sql: Annotated[str | None, typer.Argument(help="A question: how many more like it fit?")] = None,
+    project: ProjectOption = DEFAULT_PROJECT,
+    population: Annotated[str | None, typer.Option(help="Whose account; all unless said.")] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    within: Within = None,
+    confidence: Confidence = "0.95",
+    analyst: AnalystOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what is spent and what is left of each population's budget.
+
+    With a question and its price, also how many more such questions fit.
+
+    tacit budget "SELECT COUNT(*) FROM visits" --epsilon 0.1
+    """
+    price = Price(epsilon, delta, rho, mu, within or [], confidence)
+    with reported("sql", as_json=as_json):
+        if sql is None and price.is_stated:
+            raise InputError("sql", "a price needs a question beside it")
+        with opened(project, analyst=analyst) as curator:
+            if sql is not None:
+                accounts = [curator.budget(curator.explain(sql, **price.words))]
+            else:
+                accounts = [curator.budget(population=name) for name in _populations(curator, population)]
+    if as_json:
+        from tacit.cli.answers import budget_json
+
+        print_json({"budgets": [budget_json(account) for account in accounts]})
+        return
+    screen = console()
+    for account in accounts:
+        show_budget(screen, account)
+
+
+def show_budget(screen: Console, account: Budget) -> None:
+    """One account: a bar for each currency, of everybody and of whoever has a share of their own."""
+    from rich.text import Text
+
+    shares = [share for share in account.balances if share.limited or share is account.balances[0]]
+    screen.print(Text.assemble((account.population, "bold"), f": at most {account.guarantee} for all answers together"))
+    screen.print(budget_table((share.owner if i else "everybody", share.lines) for i, share in enumerate(shares)))
+    if not account.durable:
+        screen.print("Kept in memory: it ends with this process.")
+    if account.questions is not None:
+        screen.print(f"{account.questions} more such questions fit.")
+
+
+def budget_table(rows: Iterable[tuple[str, Iterable[Line]]]) -> Table:
+    """A bar for each owner and currency that has a cap."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from tacit.core.numbers import format_up, round_down
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for owner, lines in rows:
+        for line in lines:
+            if not line.cap:
+                continue
+            share = float(line.share)
+            spent, cap, left = (format_up(round_down(n, 6)) for n in (line.cap - line.left, line.cap, line.left))
+            table.add_row(
+                Text(owner),
+                Text(line.currency),
+                Text(_bar(share), style="green" if share < 0.75 else "yellow" if share < 1 else "red"),
+                Text(f"{spent} of {cap} spent"),
+                Text(f"{left} left", style="bold"),
+            )
+    return table
+
+
+def _populations(curator: Curator, wanted: str | None) -> list[str]:
+    if wanted is not None:
+        return [wanted]
+    names = (table.table.population for table in curator.tables())
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _bar(share: float, width: int = 20) -> str:
+    filled = min(max(round(width * share), 1 if share > 0 else 0), width)
+    return "█" * filled + "░" * (width - filled)

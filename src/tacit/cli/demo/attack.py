@@ -1,0 +1,76 @@
+"""The oldest attack there is: two harmless counts, with one person between them.
+
+"How many patients were in oncology?" and "how many, apart from patient 10042?" are both fair questions. Asked of the
+bare table, their difference is 10042's secret. Asked of a curator, it is noise: whoever guesses from answers that cost
+ε together is right with probability at most e^ε / (1 + e^ε), one half for a small ε.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tacit.cli.demo.hospital import Hospital
+
+__all__ = ["ALL", "Guess", "but", "choose_victims", "difference"]
+
+ALL: Final = "SELECT COUNT(DISTINCT patient_id) AS n FROM visits WHERE ward = 'oncology'"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What subtracting said about one patient, and whether it is so."""
+
+    patient_id: int
+    with_them: int
+    without: int
+    truth: bool
+
+    @property
+    def difference(self) -> int:
+        """1 for a patient who was there, 0 for one who was not; so much for the theory."""
+        return self.with_them - self.without
+
+    @property
+    def says(self) -> bool:
+        """What the attacker concludes."""
+        return self.difference >= 1
+
+    @property
+    def is_right(self) -> bool:
+        """Whether that is so."""
+        return self.says == self.truth
+
+
+def but(patient_id: int) -> str:
+    """The second question."""
+    return f"{ALL} AND patient_id <> {patient_id}"
+
+
+def choose_victims(hospital: Hospital, count: int) -> list[tuple[int, bool]]:
+    """Patients and whether they were in oncology, as many who were as who were not, in turn."""
+    there = {visit.patient_id for visit in hospital.visits if visit.ward == "oncology"}
+    inside = [patient.patient_id for patient in hospital.patients if patient.patient_id in there]
+    outside = [patient.patient_id for patient in hospital.patients if patient.patient_id not in there]
+    # Every 37th, so that they do not stand side by side.
+    pairs = zip(inside[42::37], outside[42::37], strict=False)
+    victims = [victim for a, b in pairs for victim in ((a, True), (b, False))]
+    return victims[:count]
+
+
+def difference(ask: Callable[[str], int], victims: Sequence[tuple[int, bool]]) -> list[Guess]:
+    """Ask both questions about each victim."""
+    return [Guess(patient_id, ask(_again(patient_id)), ask(but(patient_id)), truth) for patient_id, truth in victims]
+
+
+def _again(patient_id: int) -> str:
+    # The same count in other words, so that it is computed afresh: a repeated question would get its old answer.
+    return f"{ALL} AND patient_id <> -{patient_id}"
+
+
+def as_json(guesses: Sequence[Guess]) -> dict[str, Any]:
+    """How many there were, and how many were right."""
+    return {"patients": len(guesses), "right": sum(guess.is_right for guess in guesses)}

@@ -1,0 +1,235 @@
+"""``tacit doctor``: is everything in place? One line per check, and what to do where it is not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, read_project
+from tacit.core.errors import InputError, TacitError
+
+if TYPE_CHECKING:
+    from tacit.cli.operators import Place
+    from tacit.curator.config import Project
+
+__all__ = ["Finding", "doctor", "examine"]
+
+_LIBRARIES = ("duckdb", "pyarrow", "sqlglot", "numpy", "cryptography")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Args:
+        name: what.
+        ok: whether it is in place.
+        words: what was seen.
+        remedy: what to do; empty where nothing is.
+    """
+
+    name: str
+    ok: bool
+    words: str
+    remedy: str = ""
+
+
+def doctor(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
+    """Check the project file, its sources, the ledger, its keys and the installation. Changes nothing.
+
+    Exit code 1 if something needs attention.
+    """
+    findings = list(examine(project))
+    ok = all(finding.ok for finding in findings)
+    if as_json:
+        shown = [{"name": f.name, "ok": f.ok, "words": f.words, "remedy": f.remedy} for f in findings]
+        print_json({"ok": ok, "checks": shown})
+    else:
+        _show(findings, ok)
+    if not ok:
+        raise typer.Exit(1)
+
+
+def examine(project: Path) -> Iterator[Finding]:
+    """All findings, in order; one that everything after it needs ends them."""
+    yield _versions()
+    yield _looked("noise", _entropy, "the operating system must provide entropy")
+    loaded = None
+    try:
+        read_project(project)
+        loaded = _load(project)
+        yield Finding("project", True, f"{project}: {', '.join(loaded.sources)}; no place left open")
+    except InputError as problem:
+        yield Finding("project", False, str(problem), f"edit {project} at that place")
+        return
+    yield from _guarded(project, "project file")
+    for name in loaded.sources:
+        yield _source(loaded, name)
+    yield from _ledger(project, loaded)
+    yield Finding("clock", True, "not needed: no decision reads it")
+
+
+def _show(findings: list[Finding], ok: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for finding in findings:
+        sign = Text("ok", "green") if finding.ok else Text("problem", "bold red")
+        words = Text(finding.words)
+        if finding.remedy and not finding.ok:
+            words.append(f"\n→ {finding.remedy}", style="bold")
+        table.add_row(sign, Text(finding.name), words)
+    screen = console()
+    screen.print(table)
+    if not ok:
+        screen.print(f"{sum(not finding.ok for finding in findings)} to look after.", style="bold red")
+
+
+def _versions() -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from tacit import __version__
+
+    shown, missing = [], []
+    for library in _LIBRARIES:
+        try:
+            shown.append(f"{library} {version(library)}")
+        except PackageNotFoundError:
+            missing.append(library)
+    words = f"tacit {__version__}, Python {platform.python_version()}, {', '.join(shown)}"
+    if missing:
+        return Finding("versions", False, f"{words}; missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
+    return Finding("versions", True, words)
+
+
+def _entropy() -> str:
+    from tacit.mechanisms.laplace import Laplace
+
+    Laplace(epsilon=1, l1_sensitivity=1).release([0] * 64)
+    return "drawn from the operating system's entropy; the machine's arithmetic is as assumed"
+
+
+def _looked(name: str, look: Callable[[], str], remedy: str) -> Finding:
+    try:
+        return Finding(name, True, look())
+    except (TacitError, OSError, ImportError) as problem:
+        return Finding(name, False, str(problem), remedy)
+
+
+def _load(project: Path) -> Project:
+    from tacit.curator.accounts import filter_of
+    from tacit.curator.config import load
+
+    loaded = load(project)
+    for name, model in loaded.populations.items():
+        filter_of(name, model)
+    return loaded
+
+
+def _source(loaded: Project, name: str) -> Finding:
+    source = loaded.sources[name]
+    try:
+        files = source.files
+        for file in files:
+            with file.open("rb") as stream:
+                stream.read(1)
+        if not files:
+            raise FileNotFoundError(2, "No such file or directory")
+    except OSError as problem:
+        remedy = f"edit tables.{name}.source, or allow reading"
+        return Finding(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
+    size = sum(file.stat().st_size for file in files)
+    many = f" in {len(files)} files" if len(files) > 1 else ""
+    return Finding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}")
+
+
+def _ledger(project: Path, loaded: Project) -> Iterator[Finding]:
+    from tacit.cli.operators import find_ledger
+
+    try:
+        place = find_ledger(project)
+    except InputError as problem:
+        yield Finding("ledger", False, str(problem), "name a file, so that what was spent outlasts the process")
+        return
+    if not place.exists:
+        words = f"{place.ledger}: not made yet; opening the project makes it"
+        yield Finding("ledger", True, words)
+        yield from _folder(Path(place.ledger).parent)
+        return
+    yield _looked("ledger", lambda: _quick(place), "tacit ledger verify says more; bring the newest copy back")
+    yield from _accounts(place, loaded)
+    if place.is_file:
+        yield from _guarded(Path(place.ledger), "ledger file")
+    yield _looked("keys", lambda: _keys(place), f"chmod 600 {place.key}, or restore it from your backup")
+
+
+def _quick(place: Place) -> str:
+    """The newest entries against the chain, the sums and the anchor."""
+    from tacit.cli.operators import reading
+    from tacit.ledger.opening import check_anchor, choose_anchor, read_body
+    from tacit.ledger.verify import quick_check
+
+    # Not at one moment: the anchor may know of entries that were written after it.
+    with reading(place, still=False) as (reader, where):
+        quick_check(reader)
+        ledger = str(read_body(reader, 1)["ledger"])
+        check_anchor(reader, choose_anchor(place.anchor, where), ledger, where)
+        head = reader.head()
+    return f"{place.ledger}: {head.seq:,} entries, the newest hold, and the anchor agrees"
+
+
+def _accounts(place: Place, loaded: Project) -> Iterator[Finding]:
+    """Whether the caps in the file are those of the accounts."""
+    from tacit.cli.operators import reading
+    from tacit.curator.accounts import filter_of
+    from tacit.ledger.entries import plain_name
+    from tacit.ledger.opening import read_body
+    from tacit.ledger.protocol import Name
+    from tacit.ledger.terms import terms_of
+    from tacit.ledger.words import terms_words
+
+    for name, model in loaded.populations.items():
+        wanted = terms_of(filter_of(name, model))
+        try:
+            with reading(place) as (reader, _):
+                seq = reader.find(Name("terms", plain_name(name, "population")))
+                known = None if seq is None else read_body(reader, seq)["terms"]
+        except TacitError:
+            return
+        if known is not None and known != wanted:
+            words = f"the account has {terms_words(known)}; the file says {terms_words(wanted)}"
+            remedy = f"put the account's terms into the file, or: tacit ledger caps {name} --reason …"
+            yield Finding(f"budget {name}", False, words, remedy)
+        else:
+            yield Finding(f"budget {name}", True, terms_words(wanted))
+
+
+def _keys(place: Place) -> str:
+    from tacit.curator.keys import key_id, open_keys
+
+    public = open_keys(place.key, make=False).public_key
+    return f"{place.key}: for its owner alone; receipts are signed with {key_id(public)}"
+
+
+def _guarded(path: Path, what: str) -> Iterator[Finding]:
+    """A finding if others may write what decides about privacy."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return
+    if mode & 0o022:
+        yield Finding(what, False, f"{path}: others may change it", f"chmod go-w {path}")
+
+
+def _folder(folder: Path) -> Iterator[Finding]:
+    if not os.access(folder, os.W_OK):
+        yield Finding("ledger folder", False, f"{folder}: cannot be written", "make it, or allow writing")

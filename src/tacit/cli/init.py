@@ -1,0 +1,243 @@
+"""``tacit init``: from data files to a commented project file.
+
+Names come from headers and schemas. Rows are looked at only after saying so, to guess the types of CSV columns and to
+offer categories; smallest and largest values are never looked at, because a bound taken from data tells on whoever has
+the most extreme value.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacit.cli.drafting import Draft, DraftColumn, DraftTable, is_name, open_places, project_text
+from tacit.cli.errors import reported
+from tacit.cli.guesses import SAMPLE_ROWS, csv_header, guess_categories, guess_type, guess_unit, read_sample
+from tacit.cli.printing import JsonFlag, console, is_interactive, print_json
+from tacit.core.errors import InputError
+
+__all__ = ["init"]
+
+_CSV = (".csv", ".tsv")
+_PARQUET = (".parquet", ".pq")
+
+
+def init(
+    sources: Annotated[list[Path], typer.Argument(help="Data to protect: Parquet or CSV files.", show_default=False)],
+    public: Annotated[list[Path] | None, typer.Option(help="A file whose contents anyone may know.")] = None,
+    unit: Annotated[str | None, typer.Option(help='The column that says whose row it is, or "row".')] = None,
+    population: Annotated[str, typer.Option(help="What to call those who are protected.")] = "people",
+    epsilon: Annotated[str | None, typer.Option(help="The budget of all questions together: 4.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Its delta: 1e-6.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("tacit.toml"),
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; guess the types of CSV columns from rows.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a commented project file for your data.
+
+    On a terminal it asks about types, the unit, categories and bounds. Elsewhere, or with --yes, what it would have
+    asked stays in the file as a comment or as a place marked "?".
+
+    tacit init visits.csv --public wards.csv --unit patient_id --epsilon 4
+    """
+    with reported("sources", "source", as_json=as_json):
+        _check_words(population, epsilon, delta)
+        if output.exists() and not force:
+            raise InputError("output", f"{output} exists already; --force replaces it")
+        asking = is_interactive() and not yes and not as_json
+        draft = Draft(
+            name=_project_name(output),
+            tables=tuple(
+                _table(path, output.parent, public=is_public, unit=unit, look=yes or is_public)
+                for path, is_public in [*((path, False) for path in sources), *((path, True) for path in public or [])]
+            ),
+            population=population,
+            epsilon=epsilon,
+            delta=delta,
+            sampled=tuple(path.name for path in sources if yes and path.suffix.lower() in _CSV),
+        )
+        _check_tables(draft, unit)
+        if asking:
+            from tacit.cli.interview import interview
+
+            draft = interview(draft, dict(zip((table.name for table in draft.tables), sources, strict=False)))
+        text = project_text(draft)
+        _write(output, text)
+    places = open_places(tomllib.loads(text))
+    if as_json:
+        print_json(_as_json(draft, output, places))
+    else:
+        _show(draft, output, places)
+
+
+def _check_words(population: str, epsilon: str | None, delta: str | None) -> None:
+    from tacit.core.numbers import exact_positive, exact_probability
+
+    if not is_name(population):
+        raise InputError("population", f"a name has letters, digits and underscores; got {population!r}")
+    if epsilon is not None:
+        exact_positive(epsilon, "epsilon")
+    if delta is not None:
+        exact_probability(delta, "delta")
+
+
+def _check_tables(draft: Draft, unit: str | None) -> None:
+    names = [table.name.lower() for table in draft.tables]
+    for table in draft.tables:
+        if names.count(table.name.lower()) > 1:
+            raise InputError("sources", f"two files would be the table {table.name}; rename one")
+    protected = [table for table in draft.tables if not table.public]
+    if unit is not None and unit != "row" and all(table.unit is None for table in protected):
+        columns = ", ".join(column.name for table in protected for column in table.columns)
+        raise InputError("unit", f"{unit!r} is not a column; there are {columns}")
+
+
+def _table(path: Path, beside: Path, *, public: bool, unit: str | None, look: bool) -> DraftTable:
+    """What can be said about one file without asking; its rows are looked at only if ``look`` says so."""
+    from tacit.curator.schemas import Source, table_name
+
+    if path.suffix.lower() not in (*_CSV, *_PARQUET):
+        raise InputError("source", f"{path.name!r} must end in one of {', '.join((*_CSV, *_PARQUET))}")
+    if not path.is_file():
+        raise InputError("source", f"there is no file {path}")
+    if any(sign in str(path) for sign in "*?["):
+        raise InputError("source", f"{path} has one of *?[ in its name, which stand for many files; rename it")
+    columns = _csv_columns(path, look) if path.suffix.lower() in _CSV else _parquet_columns(path)
+    names = [column.name for column in columns if column.why_not is None]
+    if not names:
+        raise InputError("source", f"none of the columns of {path.name} can be used; {columns[0].why_not}")
+    mine = None if public or unit is None else next((n for n in (*names, "row") if n.lower() == unit.lower()), None)
+    return DraftTable(
+        name=table_name(Source.of(str(path))),
+        source=_relative(path, beside),
+        columns=columns,
+        public=public,
+        unit=mine,
+        guess=None if public or mine else guess_unit(names),
+    )
+
+
+def _csv_columns(path: Path, look: bool) -> tuple[DraftColumn, ...]:
+    names = csv_header(path)
+    if not names or len({name.lower() for name in names}) != len(names):
+        raise InputError("source", f"the first line of {path.name} must name its columns, each once")
+    rows = read_sample(path, names) if look else {}
+    return tuple(_csv_column(name, rows.get(name)) for name in names)
+
+
+def _csv_column(name: str, values: list[str | None] | None) -> DraftColumn:
+    if not is_name(name):
+        return DraftColumn(name, why_not="left out; give it a name of letters, digits and underscores to use it")
+    guess = guess_type(values) if values is not None else None
+    if guess is None:
+        return DraftColumn(name)
+    few = guess.type in ("text", "integer", "boolean") and guess_categories(values or []) is not None
+    return DraftColumn(name, guess.type, guess.step, few_values=few and guess.type != "boolean")
+
+
+def _parquet_columns(path: Path) -> tuple[DraftColumn, ...]:
+    from tacit.curator.schemas import Source, column_types
+
+    stored = column_types(Source.of(str(path)), "source") or {}
+    return tuple(_parquet_column(name, None if kind is None else str(kind)) for name, kind in stored.items())
+
+
+def _parquet_column(name: str, kind: str | None) -> DraftColumn:
+    if not is_name(name):
+        return DraftColumn(name, why_not="cannot be used: a name has letters, digits and underscores; rename it")
+    if kind is None:
+        return DraftColumn(name, why_not="left out; its type is not one that Tacit reads")
+    word = kind.partition("(")[0].lower()
+    return DraftColumn(name, word, states_type=True)
+
+
+def _relative(path: Path, beside: Path) -> str:
+    try:
+        text = os.path.relpath(path, beside)
+    except ValueError:
+        text = str(path.resolve())
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError("source", f"the name of {path!r} is not UTF-8 text; rename the file") from None
+    return Path(text).as_posix()
+
+
+def _project_name(output: Path) -> str:
+    name = output.resolve().parent.name
+    return name if name.isprintable() and name.isascii() and name else "project"
+
+
+def _write(output: Path, text: str) -> None:
+    """For the owner's eyes only, so that nobody else may read it."""
+    try:
+        with open(output, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(text)
+    except OSError as problem:
+        raise InputError("output", f"cannot write {output}: {problem.strerror}") from None
+
+
+def _as_json(draft: Draft, output: Path, places: list[str]) -> dict[str, Any]:
+    return {
+        "project": str(output),
+        "open": places,
+        "read_rows_of": list(draft.sampled),
+        "tables": [
+            {
+                "name": table.name,
+                "source": table.source,
+                "public": table.public,
+                "unit": table.unit,
+                "unit_guess": table.guess,
+                "columns": [
+                    {"name": column.name, "type": column.type, "left_out": column.why_not is not None}
+                    for column in table.columns
+                ],
+            }
+            for table in draft.tables
+        ],
+    }
+
+
+def _show(draft: Draft, output: Path, places: list[str]) -> None:
+    screen = console()
+
+    def say(text: str) -> None:
+        screen.print(text, markup=False, soft_wrap=True)
+
+    columns = sum(len(table.columns) for table in draft.tables)
+    say(f"Wrote {output}: {', '.join(table.name for table in draft.tables)}; {columns} columns.")
+    if draft.sampled:
+        say(
+            f"Types were guessed from the first {SAMPLE_ROWS:,} rows of {', '.join(draft.sampled)}. "
+            "The file is for your eyes until you have checked them."
+        )
+    say("Bounds are left for you to state: taken from the data they would tell on the most extreme person.")
+    if places:
+        say("\nTo fill in:")
+        for place in places:
+            say(f"  {place}")
+    say(f"\nThen: tacit doctor --project {output}")
+    for sql, more in _examples(draft):
+        say(f'      tacit explain "{sql}" --epsilon 0.5{more} --project {output}')
+    say("      which is free: what a question costs, and how far off it is for the bounds you state.")
+
+
+def _examples(draft: Draft) -> Iterator[tuple[str, str]]:
+    """Questions to try: a count, and an average of the first number that looks like a quantity."""
+    for table in draft.tables:
+        if table.public:
+            continue
+        yield f"SELECT COUNT(*) FROM {table.name}", ""  # noqa: S608 - a name, for people to read
+        units = (table.unit, table.guess)
+        quantities = [c.name for c in table.columns if c.is_number and c.name not in units and c.why_not is None]
+        named = [name for name in quantities if not name.lower().endswith("id")]
+        if named:
+            yield f"SELECT AVG({named[0]}) FROM {table.name}", " --suppose 1000"  # noqa: S608
+        return

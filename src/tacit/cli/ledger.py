@@ -1,0 +1,274 @@
+"""``tacit ledger``: check the account of everything ever charged, read it, and what only an operator may do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli.errors import EXIT_CODES, reported
+from tacit.cli.operators import (
+    OperatorOption,
+    Place,
+    ReasonOption,
+    adopted_ledger,
+    check_exists,
+    find_ledger,
+    opened_ledger,
+    operator_name,
+    reading,
+)
+from tacit.cli.printing import JsonFlag, console, print_json, visible
+from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, read_project
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.ledger import Outcome, Record, Report
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="The account of everything ever charged: check it, read it, take it over.")
+
+
+@app.command()
+def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
+    """Recompute everything: the chain, every price, all sums and caps, what was released, every receipt.
+
+    Changes nothing, and works on a ledger that is refused elsewhere. Exit code 9 if something is wrong.
+    """
+    from tacit.ledger import Ledger
+
+    with reported(as_json=as_json):
+        place = find_ledger(project)
+        check_exists(place)
+        with _progress(quiet=as_json) as advance:
+            report = Ledger.examine(
+                place.ledger, anchor=place.anchor, progress=advance, check_outcome=_receipt_check(place)
+            )
+    if as_json:
+        print_json(_report_json(report))
+    else:
+        _show_report(report)
+    if not report.ok:
+        raise typer.Exit(EXIT_CODES["internal.ledger"])
+
+
+@app.command()
+def show(
+    project: ProjectOption = DEFAULT_PROJECT,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest entries.")] = 20,
+    population: Annotated[str, typer.Option(help="Only charges to this budget.")] = "",
+    analyst: Annotated[str, typer.Option(help="Only charges of this analyst.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Every kind of entry, not only charges.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show the newest charges: when, who, what it cost, and the question."""
+    with reported(as_json=as_json):
+        if every:
+            if population or analyst:
+                raise InputError("all", "shows every entry; leave out --population and --analyst")
+            entries = _entries(find_ledger(project), last)
+        else:
+            with opened_ledger(project) as ledger:
+                newest = ledger.history(population=population, analyst=analyst, newest_first=True)
+                entries = [_record_json(record) for record, _ in zip(newest, range(last), strict=False)][::-1]
+    if as_json:
+        print_json({"entries": entries})
+    else:
+        _show_entries(entries)
+
+
+@app.command()
+def adopt(
+    reason: ReasonOption,
+    project: ProjectOption = DEFAULT_PROJECT,
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take a ledger although its anchor is missing or remembers a newer one.
+
+    Do this after a restore from backup when the newest copy is lost for good: what was charged since the backup is then
+    not counted. That it was done, by whom and why, is a permanent entry.
+    """
+    with reported(as_json=as_json):
+        place = find_ledger(project)
+        with adopted_ledger(place, reason=reason, operator=operator_name(operator)) as ledger:
+            told = {"ledger": ledger.id, "position": ledger.head.seq, "hash": ledger.head.hash}
+    if as_json:
+        print_json(told)
+    else:
+        console().print(f"Taken: ledger {told['ledger']}, entry {told['position']} says so for good.", markup=False)
+
+
+@app.command()
+def caps(
+    population: Annotated[str, typer.Argument(help="Whose budget.", show_default=False)],
+    reason: ReasonOption,
+    project: ProjectOption = DEFAULT_PROJECT,
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the caps that the project file states those of the account. What was spent stays spent.
+
+    Changing the file alone is refused: a budget that grows by an edit is none. This leaves a permanent entry.
+    """
+    with reported("population", as_json=as_json):
+        told = _change_caps(population, project, reason, operator_name(operator))
+    if as_json:
+        print_json(told)
+    else:
+        console().print(f"{told['population']}: {told['before']} before, {told['now']} now.", markup=False)
+
+
+def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
+    from tacit.curator.accounts import filter_of
+    from tacit.curator.config import ProjectModel, validate
+
+    models = validate(ProjectModel, read_project(project)).populations
+    if population not in models:
+        raise InputError("population", f"must be one of {', '.join(models)}")
+    limit = filter_of(population, models[population])
+    with opened_ledger(project) as ledger:
+        before = ledger.filter(population).guarantee
+        ledger.change_caps(population, limit, reason=reason, operator=operator)
+        now = ledger.filter(population).guarantee
+    return {"population": population, "before": str(before), "now": str(now), "reason": reason}
+
+
+def _receipt_check(place: Place) -> Callable[[Outcome], str | None]:
+    """What compares the receipts in a ledger with its own first entry."""
+    from tacit.curator.receipt_checks import outcome_problem
+    from tacit.ledger.opening import read_body
+
+    with reading(place) as (reader, _):
+        first = read_body(reader, 1)
+    ledger, key = str(first["ledger"]), str(first["public_key"])
+    return lambda outcome: outcome_problem(outcome, ledger=ledger, public_key=key) if outcome.receipt else None
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    screen = console()
+    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
+        task = bar.add_task("verifying", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _report_json(report: Report) -> dict[str, Any]:
+    return {
+        "ok": report.ok,
+        "ledger": report.ledger,
+        "entries": report.entries,
+        "charges": report.charges,
+        "outcomes": report.outcomes,
+        "head": {"position": report.head.seq, "hash": report.head.hash},
+        "problems": list(report.problems),
+    }
+
+
+def _show_report(report: Report) -> None:
+    screen = console()
+    screen.print(
+        f"Ledger {report.ledger}: {report.entries:,} entries, {report.charges:,} charges, "
+        f"{report.outcomes:,} released; head {report.head.seq} {report.head.hash[:16]}…",
+        markup=False,
+        soft_wrap=True,
+    )
+    for problem in report.problems:
+        screen.print(f"problem  {problem}", style="red", markup=False, soft_wrap=True)
+    if report.ok:
+        screen.print("Chain, prices, sums, caps, released values and receipts all hold.", style="green")
+
+
+def _record_json(record: Record) -> dict[str, Any]:
+    from tacit.cli.answers import exact_text
+
+    return {
+        "position": record.seq,
+        "time": record.time,
+        "kind": "charge",
+        "population": record.population,
+        "analyst": record.analyst,
+        "project": record.project,
+        "amounts": {amount.currency: exact_text(amount.amount) for amount in record.amounts},
+        "sql": record.sql,
+        "released": record.committed is not None,
+        "digest": record.digest,
+        "hash": record.hash,
+    }
+
+
+def _entries(place: Place, last: int) -> list[dict[str, Any]]:
+    check_exists(place)
+    with reading(place) as (reader, _):
+        newest = [entry for entry, _ in zip(reader.entries_down(), range(last), strict=False)][::-1]
+    found = []
+    for entry in newest:
+        body = json.loads(entry.body)
+        said = {"position": entry.seq, "time": body.pop("time", ""), "kind": body.pop("kind")}
+        found.append({**said, "hash": entry.hash, "body": body})
+    return found
+
+
+def _show_entries(entries: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not entries:
+        console().print("Nothing was charged yet.")
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("entry", "time", "who", "what", "question"):
+        table.add_column(
+            name, overflow="ellipsis", no_wrap=name != "question", justify="right" if name == "entry" else "left"
+        )
+    for entry in entries:
+        who, what, question = map(visible, _words(entry))
+        table.add_row(Text(str(entry["position"])), Text(entry["time"]), Text(who), Text(what), Text(question))
+    console().print(table)
+
+
+def _words(entry: dict[str, Any]) -> tuple[str, str, str]:
+    body = entry.get("body")
+    if body is None:
+        amounts = ", ".join(f"{name} {amount}" for name, amount in entry["amounts"].items() if amount != "0")
+        state = "" if entry["released"] else " (nothing released)"
+        return (
+            entry["analyst"],
+            f"{amounts or 'nothing'} of {entry['population']}{state}",
+            " ".join(entry["sql"].split()),
+        )
+    who = str(body.get("operator") or body.get("analyst") or "")
+    return who, entry["kind"], " ".join(str(_about(entry["kind"], body)).split())
+
+
+def _about(kind: str, body: dict[str, Any]) -> str:
+    match kind:
+        case "reserve":
+            return str(body.get("sql", ""))
+        case "commit" | "repeat":
+            return f"of entry {body.get('of')}"
+        case "analyst":
+            state = "may ask" if body.get("active") else "may not ask any more"
+            return f"{body.get('name')} {state}{_colon(body.get('reason'))}"
+        case "quota":
+            caps = ", ".join(f"{name} {cap}" for name, cap in (body.get("caps") or {}).items() if cap is not None)
+            owner = str(body.get("owner")).replace(":", " ", 1)
+            return f"{owner}: {caps or 'no limit of their own'} of {body.get('population')}"
+        case "account" | "caps" | "source":
+            return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
+        case "note":
+            return f"{body.get('note')}{_colon(json.dumps(body.get('fields'), ensure_ascii=False))}"
+        case _:
+            return str(body.get("reason", ""))
+
+
+def _colon(text: object) -> str:
+    return f": {text}" if text else ""

@@ -1,0 +1,131 @@
+"""What commands for operators share: where the ledger of a project is, and who does what to it, and why."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli.project import read_project
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.ledger import Ledger
+    from tacit.ledger.protocol import Reader
+
+__all__ = [
+    "OperatorOption",
+    "Place",
+    "ReasonOption",
+    "adopted_ledger",
+    "check_exists",
+    "find_ledger",
+    "opened_ledger",
+    "operator_name",
+    "reading",
+]
+
+OperatorOption = Annotated[
+    str | None, typer.Option("--operator", envvar="TACIT_OPERATOR", help="Who does this; the user unless said.")
+]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is written down for good.")]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a project keeps its ledger."""
+
+    ledger: str
+    anchor: str | None
+    key: str
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file, rather than in a database server."""
+        return "://" not in self.ledger
+
+    @property
+    def exists(self) -> bool:
+        """Whether a file is there; a server is believed to have it."""
+        return not self.is_file or Path(self.ledger).exists()
+
+
+def find_ledger(project: Path) -> Place:
+    """The ledger of a project file, whether or not it is there yet."""
+    from tacit.curator.config import load
+    from tacit.ledger.memory import MEMORY
+
+    read_project(project)
+    found = load(project)
+    if found.ledger is None or found.ledger == MEMORY:
+        raise InputError("project.ledger", 'names none that lasts; write ledger = "tacit.ledger"')
+    return Place(found.ledger, found.anchor, found.key or f"{found.ledger}.key")
+
+
+@contextmanager
+def opened_ledger(project: Path) -> Iterator[Ledger]:
+    """The ledger of a project that has one already, closed afterwards."""
+    from tacit.ledger import Ledger
+
+    place = find_ledger(project)
+    check_exists(place)
+    with Ledger.open(place.ledger, anchor=place.anchor, create=False) as ledger:
+        yield ledger
+
+
+def check_exists(place: Place) -> None:
+    """Say what to do where nothing was ever charged."""
+    if not place.exists:
+        raise InputError(
+            "project.ledger", f"there is no {place.ledger} yet; opening the project makes it: tacit budget"
+        )
+
+
+@contextmanager
+def reading(place: Place, *, still: bool = True) -> Iterator[tuple[Reader, str]]:
+    """What is in a ledger, also one that would not be opened, and the place's own name. Changes nothing.
+
+    ``still`` shows it as it is at one moment, whatever is written meanwhile.
+    """
+    from tacit.ledger.book import translated
+    from tacit.ledger.opening import open_reader
+
+    with translated(), open_reader(place.ledger, still=still) as found:
+        yield found
+
+
+def adopted_ledger(place: Place, *, reason: str, operator: str) -> Ledger:
+    """A ledger taken although its anchor does not agree.
+
+    Where it was deleted, the one that is begun anew belongs to the keys that are there: they sign its receipts.
+    """
+    from tacit.curator.keys import open_keys
+    from tacit.ledger import Ledger
+    from tacit.ledger.book import translated
+    from tacit.ledger.entries import check_text
+    from tacit.ledger.opening import choose_anchor, open_store
+
+    words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
+    with translated():
+        store = open_store(place.ledger, create=True)
+        try:
+            key = open_keys(place.key).public_key if store.head().seq == 0 else ""
+        except BaseException:
+            store.close()
+            raise
+        return Ledger.on(store, choose_anchor(place.anchor, store.place), public_key=key, override=words)
+
+
+def operator_name(said: str | None) -> str:
+    """Who does this: as said, else the user's name."""
+    if said is not None:
+        return said
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"

@@ -1,0 +1,148 @@
+"""``tacit query`` and ``tacit explain``: ask a question, or see for nothing what it would cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli.answers import check_output, check_writable, print_answer
+from tacit.cli.asking import (
+    Confidence,
+    Delta,
+    Epsilon,
+    MaxGroups,
+    Mu,
+    Price,
+    Rho,
+    SqlArgument,
+    SqlFile,
+    Suppose,
+    Within,
+    read_sql,
+)
+from tacit.cli.errors import reported
+from tacit.cli.printing import JsonFlag, console, is_interactive, print_json
+from tacit.cli.project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.curator.quote import Quote
+
+__all__ = ["explain", "query", "show_quote"]
+
+
+def query(
+    sql: SqlArgument = None,
+    project: ProjectOption = DEFAULT_PROJECT,
+    file: SqlFile = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    within: Within = None,
+    confidence: Confidence = "0.95",
+    max_groups: MaxGroups = None,
+    suppose: Suppose = None,
+    analyst: AnalystOption = None,
+    plot: Annotated[Path | None, typer.Option(help="Save a chart with error bars: .svg, .png, .html.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the answer to a file.")] = None,
+    receipt: Annotated[Path | None, typer.Option(help="Save the signed receipt to a file.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask a question in SQL and pay for it.
+
+    Prints the answer with its errors, what was charged and what is left. Without a question, on a terminal, it opens a
+    prompt that shows every price before it asks.
+
+    tacit query "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward" --epsilon 0.5
+    """
+    price = Price(epsilon, delta, rho, mu, within or [], confidence, max_groups, suppose)
+    with reported("sql", as_json=as_json or form == "json"):
+        form = check_output(form, output, as_json)
+        if plot is not None:
+            _check_plot(plot)
+        if receipt is not None:
+            check_writable(receipt, "receipt")
+        asked = sql is not None or file is not None or not is_interactive()
+        text = read_sql(sql, file) if asked else None
+        if text is None and (form != "table" or output is not None):
+            raise InputError("sql", "say what to ask: a question in SQL, --file, or a pipe")
+        with opened(project, analyst=analyst) as curator:
+            if text is None:
+                from tacit.cli.prompt import Prompt
+
+                Prompt(curator, price, console()).run()
+                return
+            answer = curator.sql(text, **price.words)
+            print_answer(curator, answer, form, output)
+            if plot is not None:
+                _save(lambda: answer.plot(path=plot), plot, "plot")
+            if receipt is not None:
+                _save(lambda: answer.receipt.save(receipt), receipt, "receipt")
+
+
+def explain(
+    sql: SqlArgument = None,
+    project: ProjectOption = DEFAULT_PROJECT,
+    file: SqlFile = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    within: Within = None,
+    confidence: Confidence = "0.95",
+    max_groups: MaxGroups = None,
+    suppose: Suppose = None,
+    analyst: AnalystOption = None,
+    engine: Annotated[bool, typer.Option("--engine", help="Also show what the database would run.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what a question would do, cost and be off by. Free; reads no data.
+
+    tacit explain "SELECT AVG(cost) AS cost FROM visits" --epsilon 0.5 --suppose 1000
+    """
+    price = Price(epsilon, delta, rho, mu, within or [], confidence, max_groups, suppose)
+    with reported("sql", as_json=as_json):
+        text = read_sql(sql, file)
+        if text is None:
+            raise InputError("sql", "say what to explain: a question in SQL, --file, or a pipe")
+        with opened(project, analyst=analyst) as curator:
+            quote = curator.explain(text, **price.words)
+            budget = curator.budget(quote)
+    if as_json:
+        from tacit.cli.answers import budget_json
+
+        content = json.loads(quote.to_json())
+        print_json({**content, "engine_sql": content["engine_sql"] if engine else None, "budget": budget_json(budget)})
+        return
+    screen = console()
+    screen.print(show_quote(quote, engine=engine), markup=False, soft_wrap=True)
+    screen.print(f"Budget      {budget}", markup=False, soft_wrap=True)
+
+
+def show_quote(quote: Quote, *, engine: bool = False) -> str:
+    """What a quote says about itself, with or without the statements of the database."""
+    return str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
+
+
+def _save(write: Callable[[], object], path: Path, option: str) -> None:
+    """Write something beside the answer, which is paid for and shown already."""
+    try:
+        write()
+    except InputError as problem:
+        raise InputError(option, problem.problem) from None
+    except OSError as problem:
+        raise InputError(option, f"cannot write {path}: {problem.strerror}; ask again, free") from None
+
+
+def _check_plot(plot: Path) -> None:
+    endings = (".svg", ".png", ".html", ".json")
+    if plot.suffix.lower() not in endings:
+        raise InputError("plot", f"must end in one of {', '.join(endings)}")
+    check_writable(plot, "plot")

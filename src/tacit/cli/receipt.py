@@ -1,0 +1,188 @@
+"""``tacit receipt``: check a signed receipt without data, ledger or network; read one; give out the public key."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli.errors import reported
+from tacit.cli.operators import find_ledger, opened_ledger
+from tacit.cli.printing import JsonFlag, console, print_json, visible
+from tacit.cli.project import DEFAULT_PROJECT, ProjectOption
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.curator.receipt import Receipt
+    from tacit.curator.receipt_checks import Check
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Signed statements of what was released: check them, read them.")
+
+_LARGEST = 64 * 2**20
+
+
+@app.command()
+def verify(
+    receipt: Annotated[str, typer.Argument(help='A file with a receipt; "-" for standard input.', show_default=False)],
+    key: Annotated[
+        str | None, typer.Option(help="The curator's public key, ed25519:…, from the data owner; or a file with it.")
+    ] = None,
+    project: ProjectOption = DEFAULT_PROJECT,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check a receipt: signature, noise of every mechanism, guarantee, and that the charge follows from them.
+
+    With --key it needs nothing else, and no network. Without, the key is that of the project here, and the receipt is
+    compared with its ledger as well. Exit code 1 if it does not hold.
+    """
+    from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
+
+    with reported("receipt", as_json=as_json):
+        text = _read(receipt)
+        if key is not None:
+            report = verify_receipt(text, _key(key))
+        else:
+            if not project.exists():
+                raise InputError("key", "is needed to check a receipt: the public key, from the data owner")
+            with opened_ledger(project) as ledger:
+                report = verify_receipt(text, ledger.public_key)
+                if report.ok:
+                    report = ReceiptReport((*report.checks, _against_ledger(text, ledger)))
+    if as_json:
+        print_json(json.loads(report.to_json()))
+    else:
+        _show_checks(report.checks, report.ok)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    receipt: Annotated[str, typer.Argument(help="Its number in the ledger, or a file.", show_default=False)],
+    project: ProjectOption = DEFAULT_PROJECT,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a receipt says; with --json the receipt itself, to save and to hand out.
+
+    tacit receipt show 7 --json > receipt.json
+    """
+    from tacit.curator.receipt import Receipt
+
+    with reported("receipt", as_json=as_json):
+        found = _stored(int(receipt), project) if receipt.isdecimal() else Receipt.from_json(_read(receipt))
+        if as_json:
+            typer.echo(found.to_json())
+        else:
+            _show(found)
+
+
+@app.command()
+def key(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
+    """Print the public key, with which anybody can check the receipts of this project."""
+    with reported(as_json=as_json), opened_ledger(project) as ledger:
+        told = {"public_key": ledger.public_key, "ledger": ledger.id}
+    if as_json:
+        print_json(told)
+    else:
+        typer.echo(told["public_key"])
+
+
+def _stored(number: int, project: Path) -> Receipt:
+    from tacit.curator.receipt import Receipt
+
+    find_ledger(project)
+    with opened_ledger(project) as ledger:
+        outcome = ledger.outcome(number) if 0 < number < 2**62 else None
+    if outcome is None or not outcome.receipt:
+        raise InputError(
+            "receipt", f"entry {number} of the ledger released nothing; tacit ledger show lists those that did"
+        )
+    return Receipt.from_json(outcome.receipt)
+
+
+def _against_ledger(text: bytes, ledger: Any) -> Check:
+    from tacit.curator.receipt import Receipt
+    from tacit.curator.receipt_checks import Check
+    from tacit.ledger import RollbackError
+
+    said = Receipt.from_json(text)["ledger"]
+    try:
+        ledger.check_receipt(int(said["position"]), said["hash"], ledger=said["id"])
+    except RollbackError as problem:
+        return Check("here", False, str(problem))
+    return Check("here", True, f"the ledger of this project has it, at entry {said['position']}")
+
+
+def _read(place: str) -> bytes:
+    try:
+        if place == "-":
+            return sys.stdin.buffer.read(_LARGEST)
+        with Path(place).open("rb") as file:
+            return file.read(_LARGEST)
+    except (OSError, ValueError) as problem:
+        raise InputError("receipt", f"cannot read {place}: {getattr(problem, 'strerror', None) or problem}") from None
+
+
+def _key(said: str) -> str:
+    """The key itself, or what a file of that name holds."""
+    if said.startswith("ed25519:") or not Path(said).is_file():
+        return said
+    try:
+        return Path(said).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        raise InputError("key", f"{said} does not hold a public key") from None
+
+
+def _show_checks(checks: tuple[Check, ...], ok: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for check in checks:
+        sign = Text("ok", "green") if check.passed else Text("NOT", "bold red")
+        table.add_row(sign, Text(visible(check.words)))
+    screen = console()
+    screen.print(table)
+    screen.print("The receipt holds." if ok else "The receipt does NOT hold.", style="bold green" if ok else "bold red")
+
+
+def _show(receipt: Receipt) -> None:
+    screen = console()
+
+    def line(label: str, words: str) -> None:
+        screen.print(f"{label:<12}{visible(words)}", markup=False, soft_wrap=True)
+
+    try:
+        place = receipt["ledger"]
+        line("Receipt", f"entry {place['position']} of ledger {place['id']}")
+        line("Charged", _amounts(receipt["charge"]) or "nothing")
+        promised = {word: value for word, value in receipt["guarantee"].items() if word != "kind"}
+        line("Guarantee", f"{receipt['guarantee']['kind']}: {_amounts(promised)}")
+        line("Protects", f"{receipt['population']}: {receipt['unit']} ({receipt['relation'].replace('_', '/', 1)})")
+        line("Project", str(receipt["project"]))
+        for answer in receipt["answers"]:
+            line("Question", " ".join(str(answer["query"] or answer["name"]).split()))
+            line("Bounding", str(answer["bounding"]))
+            for mechanism in answer["mechanisms"]:
+                noise = _amounts({word: mechanism[word] for word in _NOISE if mechanism.get(word)})
+                line("", f"{mechanism['mechanism']}: {mechanism['name']}{'; ' if noise else ''}{noise}")
+            line("Released", f"numbers with digest {str(answer['released'])[:16]}…")
+    except (KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError):
+        raise InputError("receipt", "is not of a version that can be shown") from None
+    line("Signed", f"with key {receipt['key']}; tacit receipt verify checks it")
+
+
+def _amounts(named: Mapping[str, str]) -> str:
+    from tacit.cli.answers import exact_text
+
+    return ", ".join(f"{name} {exact_text(Fraction(amount))}" for name, amount in named.items())
+
+
+_NOISE = ("l1_sensitivity", "l2_squared", "scale", "sigma2", "threshold")

@@ -1,0 +1,119 @@
+"""``tacit release``: a planned set of statistics under one total, as tables, a report and a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli.errors import reported
+from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.cli.project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+
+if TYPE_CHECKING:
+    from tacit.curator.batch import BatchRelease
+    from tacit.curator.batch_plan import BatchPlan
+    from tacit.curator.batch_split import Split
+    from tacit.curator.curator import Curator
+
+__all__ = ["release"]
+
+
+def release(
+    plan: Annotated[Path, typer.Argument(help="The plan: one total, and named questions.", show_default=False)],
+    project: ProjectOption = DEFAULT_PROJECT,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The folder to write to.")] = None,
+    quote: Annotated[bool, typer.Option("--quote", help="Only say how the total would be divided. Free.")] = False,
+    analyst: AnalystOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compute a whole set of statistics under one total, and write tables, a report and a receipt.
+
+    The total is divided as tightly as the account allows. Interrupted, run it again: nothing is paid twice.
+
+    tacit release yearly.toml
+    """
+    from tacit.curator.batch import quote_batch, release_batch
+
+    with reported("plan", as_json=as_json), opened(project, analyst=analyst) as curator:
+        if quote:
+            batch, split = quote_batch(curator, plan)
+            told = _quote_json(batch, split)
+            if not as_json:
+                _show_quote(batch, told)
+        else:
+            with _progress(quiet=as_json) as advance:
+                done = release_batch(curator, plan, output=output, progress=advance)
+            told = _release_json(curator, done)
+            if not as_json:
+                _show_release(curator, done)
+    if as_json:
+        print_json(told)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    screen = console()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
+        task = bar.add_task("computing", total=None)
+        yield lambda done, total, name: bar.update(task, completed=done, total=total, description=name)
+
+
+def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
+    from tacit.query.explain import explain
+
+    return {
+        "release": batch.name,
+        "guarantee": str(split.guarantee),
+        "statistics": [
+            {
+                "name": statistic.name,
+                "sql": statistic.sql,
+                "guarantee": str(plan.guarantee),
+                "errors": [{"label": error.label, "meaning": error.meaning} for error in explain(plan).errors],
+            }
+            for statistic, plan in zip(batch.statistics, split.plans, strict=True)
+        ],
+    }
+
+
+def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
+    from tacit.cli.answers import budget_json, charge_json
+
+    population = done.charge.population
+    return {
+        "release": done.batch.name,
+        "guarantee": str(done.split.guarantee),
+        "statistics": list(done.answers),
+        "files": [str(file) for file in done.files],
+        "charge": charge_json(done.charge),
+        "budget": budget_json(curator.budget(population=population)),
+    }
+
+
+def _show_quote(batch: BatchPlan, told: dict[str, Any]) -> None:
+    screen = console()
+    screen.print(f"{batch.name}: {told['guarantee']} for everything together", markup=False, soft_wrap=True)
+    for one in told["statistics"]:
+        errors = "; ".join(f"{error['label']}: {error['meaning']}" for error in one["errors"])
+        screen.print(f"  {one['name']}: {one['guarantee']}; {errors}", markup=False, soft_wrap=True)
+
+
+def _show_release(curator: Curator, done: BatchRelease) -> None:
+    from tacit.cli.budget import show_budget
+
+    screen = console()
+    for answer in done.answers.values():
+        table = answer.__rich__()
+        table.caption = None
+        screen.print(table)
+    for line in (f"{done}", f"Read {done.batch.output / 'report.html'}; the receipt is beside it."):
+        screen.print(line, markup=False, soft_wrap=True)
+    show_budget(screen, curator.budget(population=done.charge.population))

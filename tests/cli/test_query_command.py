@@ -1,0 +1,222 @@
+"""``tacit query``, ``explain`` and ``budget``: forms of an answer, where a question may come from, and what is said."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import Result
+
+from cli.terminal import shell
+from tacit.cli.answers import exact_text
+from tacit.cli.project import operator_log
+
+Run = Callable[..., Result]
+Json = Callable[..., Any]
+BY_WARD = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward"
+ALL = "SELECT COUNT(*) AS visits FROM visits"
+
+
+def test_a_table_with_errors_the_charge_and_what_is_left(clinic: Path, run: Run) -> None:
+    result = run("query", BY_WARD, "--epsilon", "0.5")
+    assert result.exit_code == 0
+    for words in ("cardiology", "oncology", "surgery", " ± ", "Charged epsilon 0.5 to patients.", "95% intervals"):
+        assert words in result.stdout
+    assert "epsilon: 0.5 of 4 spent, 3.5 left; 7 more such questions fit." in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_json(clinic: Path, run_json: Json) -> None:
+    told = run_json("query", BY_WARD, "--epsilon", "0.5", "--confidence", "0.9")
+    assert set(told) >= {"columns", "rows", "confidence", "charge", "budget"}
+    assert told["columns"][1] == {"name": "visits", "type": "INTEGER", "interval": True}
+    assert [row["ward"] for row in told["rows"]] == ["cardiology", "oncology", "surgery"]
+    cell = told["rows"][0]["visits"]
+    assert set(cell) == {"value", "low", "high"}
+    assert cell["low"] <= cell["value"] <= cell["high"]
+    assert told["confidence"] == "0.9"
+    assert told["charge"]["amounts"] == {"epsilon": "0.5"}
+    assert told["budget"]["currencies"] == [{"currency": "epsilon", "cap": "4", "spent": "0.5", "left": "3.5"}]
+    assert told["budget"]["questions_left"] == 7
+
+
+def test_format_json_is_the_same(clinic: Path, run: Run) -> None:
+    result = run("query", ALL, "--epsilon", "0.5", "--format", "json")
+    assert json.loads(result.stdout)["columns"][0]["name"] == "visits"
+
+
+def test_csv_is_only_data_and_what_it_cost_is_said_elsewhere(clinic: Path, run: Run) -> None:
+    result = run("query", BY_WARD, "--epsilon", "0.5", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [*rows[0]] == ["ward", "visits", "visits_low", "visits_high", "cost", "cost_low", "cost_high"]
+    assert len(rows) == 3
+    assert "Charged epsilon 0.5" in result.stderr
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet", "txt"])
+def test_the_ending_of_a_file_decides_its_form(clinic: Path, run: Run, ending: str) -> None:
+    result = run("query", BY_WARD, "--epsilon", "0.5", "-o", f"answer.{ending}")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
+    assert "Charged epsilon 0.5" in result.stderr
+    file = clinic / f"answer.{ending}"
+    match ending:
+        case "parquet":
+            assert pq.read_table(file)["ward"].to_pylist() == ["cardiology", "oncology", "surgery"]
+        case "json":
+            assert len(json.loads(file.read_text())["rows"]) == 3
+        case "csv":
+            assert file.read_text().startswith("ward,visits,visits_low")
+        case _:
+            assert "±" in file.read_text()
+
+
+def test_a_plot(clinic: Path, run: Run) -> None:
+    assert run("query", BY_WARD, "--epsilon", "0.5", "--plot", "a.svg").exit_code == 0
+    assert (clinic / "a.svg").read_text().startswith("<svg")
+    result = run("query", "SELECT ward FROM visits GROUP BY ward", "--epsilon", "0.5", "--plot", "b.svg")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: --plot: the answer has no column with an interval")
+
+
+def test_a_question_from_a_file_a_pipe_and_a_dash(clinic: Path, run: Run) -> None:
+    (clinic / "q.sql").write_text(f"-- how many?\n{ALL};\n")
+    assert run("explain", "--file", "q.sql", "--epsilon", "1").exit_code == 0
+    assert run("explain", "--epsilon", "1", stdin=ALL).exit_code == 0
+    assert run("explain", "-", "--epsilon", "1", stdin=f"\ufeff{ALL}").exit_code == 0
+    assert run("query", "--epsilon", "1", stdin=ALL).exit_code == 0
+
+
+def test_within_instead_of_a_price(clinic: Path, run: Run, run_json: Json) -> None:
+    told = run_json("explain", BY_WARD, "--within", "visits=100", "--within", "cost=200", "--suppose", "500")
+    assert Fraction(told["errors"][0]["bound"]) <= 100
+    assert run("query", ALL, "--within", "50").exit_code == 0
+
+
+def test_explain_says_all_and_costs_nothing(clinic: Path, run: Run, run_json: Json) -> None:
+    result = run("explain", BY_WARD, "--epsilon", "0.5")
+    for words in ("Charge      epsilon 0.5", "Protects    patients", "Releases", "Budget      patients"):
+        assert words in result.stdout
+    assert "FROM" not in result.stdout
+    assert "FROM" in run("explain", BY_WARD, "--epsilon", "0.5", "--engine").stdout
+    told = run_json("explain", BY_WARD, "--epsilon", "0.5")
+    assert told["charge"] == "epsilon 0.5"
+    assert told["engine_sql"] is None
+    assert told["budget"]["currencies"][0]["spent"] == "0"
+
+
+def test_budget(clinic: Path, run: Run, run_json: Json) -> None:
+    assert "0 of 4 spent" in run("budget").stdout
+    assert "40 more such questions fit" in run("budget", ALL, "--epsilon", "0.1").stdout
+    told = run_json("budget")
+    assert set(told) == {"budgets"}
+    assert set(told["budgets"][0]) == {
+        "population", "guarantee", "currencies", "shares", "questions_left", "durable",
+    }  # fmt: skip
+    assert run("budget", "--population", "nobody").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((ALL,), 2, "--epsilon: state what the query may cost"),
+        ((ALL, "--epsilon", "-1"), 2, "--epsilon: must be greater than 0"),
+        ((ALL, "--epsilon", "nan"), 2, "--epsilon: must be"),
+        ((ALL, "--epsilon", "1e999999999"), 2, "--epsilon: "),
+        ((ALL, "--epsilon", "1", "--rho", "1"), 2, "--rho: "),
+        ((ALL, "--rho", "1"), 2, "--rho: is not what a pure account is charged in"),
+        ((ALL, "--epsilon", "1", "--confidence", "1.5"), 2, "--confidence: must lie in (0, 1)"),
+        ((ALL, "--within", "x=y=z"), 2, "--within: "),
+        ((ALL, "--within", "=5"), 2, "--within: must be one number"),
+        ((ALL, "--within", "1", "--within", "2"), 2, "--within: must be one number"),
+        ((ALL, "--within", "visits=1", "--within", "visits=2"), 2, "--within: names visits twice"),
+        ((ALL, "--epsilon", "1", "--max-groups", "0"), 2, "--max-groups: "),
+        ((ALL, "--epsilon", "1", "--format", "xml"), 2, "--format: must be one of table"),
+        ((ALL, "--epsilon", "1", "--format", "parquet"), 2, "--output: Parquet is not text"),
+        ((ALL, "--epsilon", "1", "-o", "no/where.csv"), 2, "--output: there is no folder"),
+        ((ALL, "--epsilon", "1", "-o", "."), 2, "--output: . is a folder"),
+        ((ALL, "--epsilon", "1", "--plot", "a.gif"), 2, "--plot: must end in one of"),
+        ((ALL, "--epsilon", "1", "--file", "q.sql"), 2, "--file: a question was given as well"),
+        (("--file", "none.sql", "--epsilon", "1"), 2, "--file: cannot read none.sql"),
+        ((ALL, "--epsilon", "1", "-p", "other.toml"), 2, "--project: there is no other.toml"),
+        ((ALL, "--epsilon", "1", "-p", "visits.csv"), 2, "--project: must be a project file"),
+        (("SELECT * FROM visits", "--epsilon", "1"), 3, "Rows of protected tables are never returned"),
+        (("SELECT COUNT(*) FROM nothing", "--epsilon", "1"), 3, ""),
+        (("DROP TABLE visits", "--epsilon", "1"), 3, ""),
+        (("", "--epsilon", "1"), 3, ""),
+        (("\x00", "--epsilon", "1"), 3, ""),
+        (("(" * 40_000, "--epsilon", "1"), 3, ""),
+        ((ALL, "--epsilon", "4.5"), 4, "patients: "),
+    ],
+)
+def test_refusals_by_class(clinic: Path, run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
+    result = run("query", *arguments)
+    assert result.exit_code == code, result.stderr
+    assert result.stderr.startswith(f"Error: {message}")
+    assert result.stdout == ""
+
+
+def test_refusals_cost_nothing_and_have_a_form_for_programs(clinic: Path, run: Run, run_json: Json) -> None:
+    for arguments, code in (
+        ((ALL,), "input"),
+        (("SELECT * FROM visits", "--epsilon", "1"), "query.not_aggregated"),
+        ((ALL, "--epsilon", "4.5"), "budget"),
+    ):
+        result = run("query", *arguments, "--json")
+        error = json.loads(result.stderr)["error"]
+        assert set(error) == {"code", "message", "exit_code"}
+        assert (error["code"], error["exit_code"]) == (code, result.exit_code)
+    assert run_json("budget")["budgets"][0]["currencies"][0]["spent"] == "0"
+
+
+def test_what_the_database_says_goes_to_the_operator_alone(clinic: Path, run: Run) -> None:
+    """A file that breaks in the middle: the analyst gets an id, the log has the rest, and the charge stands."""
+    people = range(50_000)
+    rows = {"patient_id": people, "ward": ["oncology"] * len(people), "cost": [i % 977 / 1 for i in people]}
+    pq.write_table(pa.table(rows), clinic / "visits.parquet", row_group_size=1000)
+    content = bytearray((clinic / "visits.parquet").read_bytes())
+    for place in range(1000, len(content) // 2, 7):
+        content[place] ^= 0xFF
+    (clinic / "visits.parquet").write_bytes(content)
+    text = (clinic / "tacit.toml").read_text().replace("visits.csv", "visits.parquet")
+    (clinic / "tacit.toml").write_text(text.replace("decimal", "double").replace('step = "0.01", ', ""))
+    result = run("query", "SELECT SUM(cost) AS s FROM visits", "--epsilon", "1")
+    assert result.exit_code == 7, result.stderr
+    assert "the operator's log has the reason under" in result.stderr
+    assert str(operator_log()) in result.stderr
+    assert "parquet" not in result.stderr
+    assert "visits.parquet" in operator_log().read_text()
+    assert "1 of 4 spent" in run("budget").stdout
+
+
+def test_bytes_that_are_no_text(clinic: Path) -> None:
+    (clinic / "q.sql").write_bytes(b"SELECT \xff")
+    done = shell("query", "--file", "q.sql", "--epsilon", "1", folder=clinic)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"Error: --file: the question is not UTF-8 text\n"
+    done = shell("query", "--epsilon", "1", stdin=b"\xc3\x28", folder=clinic)
+    assert done.returncode == 2
+
+
+def test_a_pipe_gets_plain_text(clinic: Path) -> None:
+    done = shell("query", BY_WARD, "--epsilon", "0.5", folder=clinic)
+    assert done.returncode == 0, done.stderr
+    assert b"\x1b" not in done.stdout
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("1/2", "0.5"), ("3", "3"), ("1/3", "1/3"), ("-5/4", "-1.25"), ("1/1000000", "0.000001"), ("0", "0")],
+)
+def test_exact_text(value: str, text: str) -> None:
+    assert exact_text(Fraction(value)) == text
+    assert Fraction(exact_text(Fraction(value))) == Fraction(value)
