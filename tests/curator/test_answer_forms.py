@@ -18,6 +18,7 @@ from support.desks import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
 from tacit.curator.result import Answer
+from tacit.curator.show import format_value
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
 
@@ -129,3 +130,7 @@ def test_plots_show_one_column_or_all(answer: Answer) -> None:
         answer.plot("ward")
     with pytest.raises(InputError, match="svg"):
         answer.plot("n", path="chart.pdf")
+
+
+def test_keys_cannot_steer_a_terminal() -> None:
+    assert format_value("a\x1b[31m\nb", TEXT) == "a·[31m·b"

@@ -234,3 +234,18 @@ def test_the_catalog_of_a_project_holds_the_owners_words(folder: Path) -> None:
     assert visits.find("ward").categories == tuple(WARDS)  # type: ignore[union-attr]
     assert visits.find("cost").bounds == (0.0, 500.0)  # type: ignore[union-attr]
     assert project.sources["visits"].path == str(folder / "visits.parquet")
+
+
+def test_a_folder_may_be_called_anything(tmp_path: Path) -> None:
+    place = tmp_path / "data [2025]"
+    place.mkdir()
+    pq.write_table(pa.table({"id": list(range(40))}), place / "people*.parquet")
+    with open_curator(place / "people*.parquet", unit="id", epsilon="100", table="people") as curator:
+        [answer] = curator.sql("SELECT COUNT(*) AS n FROM people", epsilon="50").to_arrow()["n"].to_pylist()
+    assert 30 < answer < 50
+
+
+def test_columns_that_no_query_can_name_are_left_out(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2], "first name": ["a", "b"], "x-y": [1, 2]}), tmp_path / "people.parquet")
+    with open_curator(tmp_path / "people.parquet", unit="id", epsilon="1") as curator:
+        assert [column.name for column in curator.tables()[0].table.columns] == ["id"]

@@ -23,7 +23,7 @@ from tacit.core.relations import as_relation
 from tacit.curator.schemas import Source, column_types
 from tacit.curator.values import as_declared
 from tacit.ledger.memory import MEMORY
-from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
+from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table, is_name
 from tacit.query.types import SqlType, Value, parse_type
 
 __all__ = ["ColumnModel", "PopulationModel", "Project", "ProjectModel", "TableModel", "build", "load", "validate"]
@@ -176,7 +176,7 @@ def _table(name: str, model: TableModel, source: Source) -> Table:
     names = (
         [*model.columns]
         if stored is None
-        else [c for c, kind in stored.items() if kind is not None or c in model.columns]
+        else [c for c, kind in stored.items() if (kind is not None and is_name(c)) or c in model.columns]
     )
     if not names:
         raise InputError(f"tables.{name}.columns", "must list the columns: this kind of source does not state them")

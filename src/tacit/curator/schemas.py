@@ -60,7 +60,8 @@ class Source:
         if self.path is None:
             return ()
         place = Path(self.path.partition("#")[0])
-        if not _MAGIC.search(self.path):
+        # A file whose own name, or folder, has such signs in it is that file and no pattern.
+        if not _MAGIC.search(self.path) or place.is_file():
             return (place,)
         root = Path(place.anchor) if place.is_absolute() else Path()
         return tuple(sorted(root.glob(str(place.relative_to(root)))))

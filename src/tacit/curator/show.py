@@ -98,7 +98,8 @@ def format_value(value: Value | None, kind: SqlType, spread: Fraction | None = N
         return "true" if value else "false"
     if isinstance(value, (int, Fraction, float)):
         return _number(Fraction(value), kind, spread)
-    return str(plain(value, kind))
+    # A key that was found in the data may hold signs that steer a terminal.
+    return "".join(sign if sign.isprintable() else "·" for sign in str(plain(value, kind)))
 
 
 def _number(place: Fraction, kind: SqlType, spread: Fraction | None) -> str:

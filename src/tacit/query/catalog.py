@@ -29,7 +29,7 @@ from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.domains import MAX_VALUES, Domain, Range, finite
 from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
 
-__all__ = ["ROW", "Catalog", "Column", "ForeignKey", "Population", "Table"]
+__all__ = ["ROW", "Catalog", "Column", "ForeignKey", "Population", "Table", "is_name"]
 
 #: The unit of a table in which every row is its own unit.
 ROW = "row"
@@ -256,6 +256,11 @@ class Catalog:
             self.path_to_unit(table)
 
 
+def is_name(text: str) -> bool:
+    """Whether a table or column can be called so."""
+    return _NAME.match(text) is not None
+
+
 def _check_name(name: object, what: str) -> None:
-    if not isinstance(name, str) or not _NAME.match(name):
+    if not isinstance(name, str) or not is_name(name):
         raise InputError(what, f"a name has letters, digits and underscores, at most 63 in all; got {name!r}")

@@ -90,7 +90,9 @@ class StoredTable:
 
 def find_files(path: str) -> tuple[str, ...]:
     """The files that a path or pattern names now, in order, absolute."""
-    found = sorted(glob.glob(path, recursive=True)) if _MAGIC.search(path) else [path]
+    # A file whose own name, or folder, has such signs in it is that file and no pattern.
+    pattern = _MAGIC.search(path) and not Path(path).is_file()
+    found = sorted(glob.glob(path, recursive=True)) if pattern else [path]
     files = tuple(str(Path(name).resolve()) for name in found)
     if not files or not all(Path(name).is_file() for name in files):
         raise InputError("source", f"there is no file {path}")
