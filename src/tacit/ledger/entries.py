@@ -175,12 +175,16 @@ def step_of(body: Mapping[str, Any], papers: Mapping[str, bytes] | None = None) 
     return Step(canonical(body), papers=papers or {}, **parts)
 
 
-def parse(text: str) -> tuple[dict[str, Any], Step]:
-    """An entry read back, and the step it stands for; :class:`ValueError` unless the text is canonical."""
+def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An entry read back, and what its step does, by the words of :class:`Step`.
+
+    Raises:
+        ValueError: the text is not canonical.
+    """
     body: dict[str, Any] = _DECODER.decode(text)
     if _ENCODER.encode(body) != text:
         raise ValueError("it is not written in canonical form")
-    return body, Step(text, **_EFFECTS[body["kind"]](body))
+    return body, _EFFECTS[body["kind"]](body)
 
 
 def _opened(_: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ reservation has one commit at most; the digest of every outcome's bytes. One pas
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -18,9 +17,10 @@ from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
 from tacit.ledger.chain import digest, link
 from tacit.ledger.entries import amounts_text, event_text, parse
-from tacit.ledger.protocol import GENESIS, Head, Level, Name, Pocket, Reader, Step, StorageError, Stored
+from tacit.ledger.protocol import GENESIS, Head, Level, Name, Pocket, Reader, StorageError, Stored
 from tacit.ledger.records import Amount, Outcome, Report, Reservation
 from tacit.ledger.terms import filter_from_terms, price
+from tacit.noise import entropy
 
 __all__ = ["Progress", "amounts_of", "quick_check", "verify"]
 
@@ -69,7 +69,7 @@ def quick_check(reader: Reader) -> None:
         if entry.head != expected or link(entry.previous, entry.body) != entry.hash:
             raise ValueError(f"entry {entry.seq} does not fit the chain")
         expected = Head(entry.seq - 1, entry.previous)
-        for move in parse(entry.body)[1].moves:
+        for move in parse(entry.body)[1].get("moves", ()):
             recent[move.pocket] = recent.get(move.pocket, 0) + move.amount
     for pocket, amount in recent.items():
         if pocket not in levels or levels[pocket].spent < amount:
@@ -98,6 +98,7 @@ class _Audit:
         self._caps: dict[Pocket, int | None] = {}
         self._moving: dict[Name, int] = {}
         self._taken = 0
+        self._secret = f"{entropy.current().bits(128):032x}"
 
     def read(self, entry: Stored) -> None:
         """One more entry."""
@@ -117,11 +118,11 @@ class _Audit:
         """Compare the sums and the names with what is kept."""
         kept = {level.pocket: level for level in self._reader.levels()}
         for pocket in sorted(kept.keys() | self._spent.keys()):
-            due = Level(pocket, self._spent.get(pocket, 0), self._caps.get(pocket))
-            if kept.get(pocket) != due:
-                self.problem(f"the pocket {'/'.join(pocket)} holds {kept.get(pocket)} and the entries say {due}")
-        due_names = (self._taken + sum(_weight(name, seq) for name, seq in self._moving.items())) % 2**256
-        if due_names != sum(_weight(name, seq) for name, seq in self._reader.names()) % 2**256:
+            owed = Level(pocket, self._spent.get(pocket, 0), self._caps.get(pocket))
+            if kept.get(pocket) != owed:
+                self.problem(f"the pocket {'/'.join(pocket)} holds {kept.get(pocket)} and the entries say {owed}")
+        due = self._taken + sum(self._weight(name, seq) for name, seq in self._moving.items())
+        if due != sum(self._weight(name, seq) for name, seq in self._reader.names()):
             self.problem("the index of names does not fit the entries")
         if self._reader.head() != self._head:
             self.problem(f"the head is {self._reader.head()} and the entries end at {self._head}")
@@ -140,7 +141,7 @@ class _Audit:
         else:
             self._missed += 1
 
-    def _apply(self, entry: Stored, body: Mapping[str, Any], step: Step) -> None:
+    def _apply(self, entry: Stored, body: Mapping[str, Any], effects: Mapping[str, Any]) -> None:
         match body["kind"]:
             case "opened":
                 self._ledger = body["ledger"]
@@ -157,19 +158,19 @@ class _Audit:
                 self._commit(entry, body)
         if entry.seq == 1 and body["kind"] != "opened":
             self.problem("the first entry does not open the ledger")
-        for name in step.bars:
+        for name in effects.get("bars", ()):
             if name in self._moving:
                 self.problem(f"entry {entry.seq} was made although {name.key} had been revoked")
-        for name in step.claims:
-            self._taken = (self._taken + _weight(name, entry.seq)) % 2**256
-        for name in step.puts:
+        for name in effects.get("claims", ()):
+            self._taken += self._weight(name, entry.seq)
+        for name in effects.get("puts", ()):
             self._moving[name] = entry.seq
-        for name in step.drops:
+        for name in effects.get("drops", ()):
             self._moving.pop(name, None)
-        for cap in step.caps:
+        for cap in effects.get("caps", ()):
             self._caps[cap.pocket] = cap.cap
             self._spent.setdefault(cap.pocket, 0)
-        for move in step.moves:
+        for move in effects.get("moves", ()):
             spent = self._spent.get(move.pocket, 0) + move.amount
             limit = self._caps.get(move.pocket)
             if (limit is not None and spent > limit) or (limit is None and not move.opens):
@@ -220,14 +221,17 @@ class _Audit:
         if words is not None:
             self.problem(f"the receipt kept with entry {seq}: {words}")
 
+    def _weight(self, name: Name, seq: int) -> int:
+        """Sums of these agree for the same names and, but for a chance of 2⁻⁶⁴, for no others.
+
+        The names are too many to keep and to sort; a hash with a key that is fresh for every verification lets nobody
+        prepare a set with the same sum.
+        """
+        return hash(f"{self._secret}{seq} {name.space} {name.key}")
+
     def _state(self, seq: int) -> int:
         return self._states[seq] if 0 < seq < len(self._states) else 0
 
 
 def _rule(limit: Filter) -> tuple[object, ...]:
     return type(limit), limit.relation, tuple(line.currency for line in limit.lines)
-
-
-def _weight(name: Name, seq: int) -> int:
-    """Sums of these agree for the same set of names and, but for a collision of hashes, for no other."""
-    return int.from_bytes(hashlib.sha256(f"{name.space}\0{name.key}\0{seq}".encode()).digest(), "big")
