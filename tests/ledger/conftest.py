@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from support.ledgers import Place, sqlite_place
+from support.ledgers import MEMORY_DISK, Place, sqlite_place
+from support.postgres import postgres_place
 
-PLACES = {"sqlite": sqlite_place}
-#: Where a sync costs nothing. What a sync is worth, only pulling the plug could show; that it is asked for and obeyed
-#: is tested with disks that fail.
-MEMORY_DISK = Path("/dev/shm")
+PLACES = {"sqlite": sqlite_place, "postgres": postgres_place}
 
 
 @pytest.fixture

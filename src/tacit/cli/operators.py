@@ -106,19 +106,14 @@ def adopted_ledger(place: Place, *, reason: str, operator: str) -> Ledger:
     """
     from tacit.curator.keys import open_keys
     from tacit.ledger import Ledger
-    from tacit.ledger.book import translated
-    from tacit.ledger.entries import check_text
-    from tacit.ledger.opening import choose_anchor, open_store
 
-    words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
-    with translated():
-        store = open_store(place.ledger, create=True)
-        try:
-            key = open_keys(place.key).public_key if store.head().seq == 0 else ""
-        except BaseException:
-            store.close()
-            raise
-        return Ledger.on(store, choose_anchor(place.anchor, store.place), public_key=key, override=words)
+    return Ledger.adopt(
+        place.ledger,
+        reason=reason,
+        operator=operator,
+        anchor=place.anchor,
+        public_key=open_keys(place.key, make=not place.exists).public_key,
+    )
 
 
 def operator_name(said: str | None) -> str:

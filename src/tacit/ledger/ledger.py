@@ -80,16 +80,18 @@ class Ledger(Book):
         reason: str,
         operator: str,
         anchor: str | os.PathLike[str] | None = None,
+        public_key: str = "",
         clock: Clock | None = None,
     ) -> Ledger:
         """Open a ledger whose anchor is missing or ahead, after a full verification.
 
-        That it was done, by whom, why, and what the anchor said, becomes a permanent entry.
+        That it was done, by whom, why, and what the anchor said, becomes a permanent entry. Where the ledger was
+        deleted, a new one is begun, whose receipts ``public_key`` will sign.
         """
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
         with translated():
             store = open_store(place, create=True)
-            return cls.on(store, choose_anchor(anchor, store.place), clock=clock, override=words)
+            return cls.on(store, choose_anchor(anchor, store.place), public_key=public_key, clock=clock, override=words)
 
     @classmethod
     def examine(

@@ -74,9 +74,10 @@ def _failures(place: str) -> Iterator[None]:
 
 
 class PostgresReader(TableReader):
-    """Reads by one function from a statement to its rows."""
+    """The reader protocol on one connection and in one transaction."""
 
     def __init__(self, connection: psycopg.Connection[Any], place: str) -> None:
+        super().__init__(still=True)
         self._connection = connection
         self._place = place
 
@@ -89,6 +90,7 @@ class PostgresStore(TableReader):
     """The store protocol on a schema of a PostgreSQL database; any number of threads, processes and machines."""
 
     def __init__(self, pool: ConnectionPool[Any], place: str, migrated: tuple[int, int] | None) -> None:
+        super().__init__()
         self._pool = pool
         self._place = place
         self._migrated = migrated
@@ -141,7 +143,7 @@ class PostgresStore(TableReader):
             json.dumps([[*move.pocket, str(move.amount), move.opens] for move in step.moves]),
             json.dumps([[*cap.pocket, None if cap.cap is None else str(cap.cap)] for cap in step.caps]),
             json.dumps([*step.bars, *step.claims]),
-            json.dumps([*step.claims, *step.puts]),
+            json.dumps([*dict.fromkeys((*step.claims, *step.puts))]),
             json.dumps(step.drops),
             list(step.papers),
             list(step.papers.values()),
@@ -166,6 +168,7 @@ class PostgresStore(TableReader):
         """A reader in one read-only transaction."""
         with self._borrowed() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            connection.execute("SELECT FROM head")  # the moment is that of the first look
             yield PostgresReader(connection, self._place)
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ from tacit.ledger.protocol import (
     StoreBusy,
     Taken,
 )
-from tacit.ledger.sqlite_reader import SqliteReader, failures, read_level, sealed
+from tacit.ledger.sqlite_reader import SqliteReader, failures, sealed
 
 __all__ = ["SqliteStore"]
 
@@ -172,7 +172,7 @@ class SqliteStore(SqliteReader):
                 raise StoreBusy("another program holds the ledger's file") from None
             raise
         try:
-            head = self._head(self._writer)
+            head = self._newest(run(self._head).fetchall())
             for ticket in batch:
                 ticket.result, head = self._carry_out(ticket.step, head)
             run("COMMIT")
@@ -217,13 +217,10 @@ class SqliteStore(SqliteReader):
     def _held(self, pockets: Sequence[Pocket]) -> dict[Pocket, Level]:
         if not pockets:
             return {}
-        one = (
-            "SELECT account, owner, currency, spent, cap, seq, seal FROM pockets "
-            "WHERE account = ? AND owner = ? AND currency = ?"
-        )
+        one = self._pockets + "WHERE account = ? AND owner = ? AND currency = ?"
         values = [part for pocket in pockets for part in pocket]
         rows = self._writer.execute(_union(one, len(pockets)), values).fetchall()
-        return {level.pocket: level for level in map(read_level, rows)}
+        return {level.pocket: level for level in map(self._level, rows)}
 
     def _put(self, step: Step, levels: Sequence[Level], head: Head) -> None:
         run, each = self._writer.execute, self._writer.executemany

@@ -4,40 +4,52 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tacit.ledger.protocol import GENESIS, Head, Level, Name, Pocket, Stored
 
 __all__ = ["TableReader"]
 
 _CHUNK: Final = 1000
+_AHEAD: Final = 32
 _ENTRIES: Final = (
     "SELECT e.seq, e.body, p.hash, e.hash FROM entries AS e LEFT JOIN entries AS p ON p.seq = e.seq - 1 WHERE "
 )
-_POCKETS: Final = "SELECT account, owner, currency, spent, cap FROM pockets ORDER BY account, owner, currency"
-_POCKETS_OF: Final = (
-    "SELECT account, owner, currency, spent, cap FROM pockets WHERE account = ? ORDER BY owner, currency"
-)
-_NAMES_FROM: Final = "SELECT space, key, seq FROM names WHERE (space, key) >= (?, ?) ORDER BY space, key LIMIT ?"
-_NAMES_AFTER: Final = "SELECT space, key, seq FROM names WHERE (space, key) > (?, ?) ORDER BY space, key LIMIT ?"
+_NAMES: Final = "SELECT space, key, seq FROM names WHERE "
+_IN_ORDER: Final = " ORDER BY space, key LIMIT ?"
 
 
 class TableReader(ABC):
     """The reader protocol, for whoever can run a statement with ``?`` for its values."""
 
+    _head: ClassVar[str] = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1"
+    #: The columns of a pocket that :meth:`_level` reads.
+    _pockets: ClassVar[str] = "SELECT account, owner, currency, spent, cap FROM pockets "
+
+    def __init__(self, *, still: bool = False) -> None:
+        """``still`` says that nothing changes while this reader is in use."""
+        self._still = still
+        self._ahead: dict[tuple[int, str], bytes] = {}
+
     @abstractmethod
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement."""
 
+    def _level(self, row: Sequence[Any]) -> Level:
+        return Level(Pocket(*row[:3]), int(row[3]), None if row[4] is None else int(row[4]))
+
     def head(self) -> Head:
         """The last entry's place and hash."""
-        rows = self._rows("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1")
-        return Head(rows[0][0], bytes(rows[0][1]).hex()) if rows else GENESIS
+        return self._newest(self._rows(self._head))
+
+    @staticmethod
+    def _newest(rows: Sequence[tuple[Any, ...]]) -> Head:
+        return Head(rows[0][0], rows[0][1].hex()) if rows else GENESIS
 
     def find(self, name: Name) -> int | None:
         """The entry that a name stands for."""
-        rows = self._rows("SELECT seq FROM names WHERE space = ? AND key = ?", name)
-        return rows[0][0] if rows else None
+        rows = self._rows(_NAMES + "space = ? AND key = ?", name)
+        return rows[0][2] if rows else None
 
     def entry(self, seq: int) -> Stored | None:
         """One entry."""
@@ -46,9 +58,13 @@ class TableReader(ABC):
 
     def entries(self, *, after: int = 0) -> Iterator[Stored]:
         """Entries in order."""
-        while rows := self._rows(_ENTRIES + "e.seq > ? ORDER BY e.seq LIMIT ?", (after, _CHUNK)):
-            yield from map(_stored, rows)
-            after = rows[-1][0]
+        known = self.entry(after)
+        last = GENESIS if after == 0 else Head(after, "") if known is None else known.head
+        chunk = "SELECT seq, body, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
+        while rows := self._rows(chunk, (last.seq, _CHUNK)):
+            for seq, body, hashed in rows:
+                previous, last = last, Head(seq, hashed.hex())
+                yield Stored(seq, body, previous.hash if seq == previous.seq + 1 else "", last.hash)
 
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         """Entries from the newest to the oldest."""
@@ -59,31 +75,36 @@ class TableReader(ABC):
 
     def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[Level, ...]:
         """Pockets at one moment."""
-        rows = self._rows(_POCKETS) if account is None else self._rows(_POCKETS_OF, (account,))
-        found = map(self._level, rows)
-        return tuple(level for level in found if owners is None or level.pocket.owner in owners)
+        wanted = [("account = ?", [account])] if account is not None else []
+        if owners is not None:
+            # Nobody is a condition as well.
+            wanted.append((f"owner IN ({', '.join('?' * len(owners)) or 'NULL'})", list(owners)))
+        chosen = "WHERE " + " AND ".join(condition for condition, _ in wanted) if wanted else ""
+        values = [value for _, values in wanted for value in values]
+        return tuple(
+            map(self._level, self._rows(self._pockets + chosen + " ORDER BY account, owner, currency", values))
+        )
 
     def names(self, space: str | None = None) -> Iterator[tuple[Name, int]]:
         """Names with their entries."""
-        last = ("" if space is None else space, "")
-        rows = self._rows(_NAMES_FROM, (*last, _CHUNK))
+        only, values = ("", ()) if space is None else (" AND space = ?", (space,))
+        rows = self._rows(_NAMES + "(space, key) >= ('', '')" + only + _IN_ORDER, (*values, _CHUNK))
         while rows:
-            fresh = [(Name(row[0], row[1]), row[2]) for row in rows if space is None or row[0] == space]
-            yield from fresh
-            if len(fresh) < _CHUNK:
-                return
-            rows = self._rows(_NAMES_AFTER, (*rows[-1][:2], _CHUNK))
+            yield from ((Name(row[0], row[1]), row[2]) for row in rows)
+            after = (*rows[-1][:2], *values, _CHUNK)
+            rows = self._rows(_NAMES + "(space, key) > (?, ?)" + only + _IN_ORDER, after)
 
     def paper(self, seq: int, name: str) -> bytes | None:
-        """Bytes kept beside an entry."""
-        rows = self._rows("SELECT content FROM papers WHERE seq = ? AND name = ?", (seq, name))
-        return bytes(rows[0][0]) if rows else None
-
-    @staticmethod
-    def _level(row: Sequence[Any]) -> Level:
-        return Level(Pocket(*row[:3]), int(row[3]), None if row[4] is None else int(row[4]))
+        """Bytes kept beside an entry; where nothing changes, some of what comes next is read along."""
+        if not self._still:
+            rows = self._rows("SELECT content FROM papers WHERE seq = ? AND name = ?", (seq, name))
+            return rows[0][0] if rows else None
+        if (seq, name) not in self._ahead:
+            some = "SELECT seq, name, content FROM papers WHERE seq >= ? ORDER BY seq LIMIT ?"
+            self._ahead = {(row[0], row[1]): row[2] for row in self._rows(some, (seq, _AHEAD))}
+        return self._ahead.get((seq, name))
 
 
 def _stored(row: Sequence[Any]) -> Stored:
-    previous = GENESIS.hash if row[0] == 1 else "" if row[2] is None else bytes(row[2]).hex()
-    return Stored(row[0], row[1], previous, bytes(row[3]).hex())
+    previous = GENESIS.hash if row[0] == 1 else "" if row[2] is None else row[2].hex()
+    return Stored(row[0], row[1], previous, row[3].hex())
