@@ -11,6 +11,8 @@
     ├── EngineError       engine      the database failed; opaque to analysts
     └── InternalError     internal    Tacit found itself in a state that must not occur; opaque to analysts
 
+The ledger adds its own to InputError and InternalError (:mod:`tacit.ledger.errors`).
+
 The class says who has to act, the ``code`` is stable and may be matched on, the message is for people: it names
 the parameter or column, the rule it broke, and what to write instead.
 """
