@@ -78,13 +78,27 @@ class DuckDBEngine:
     def measure(self, work: Work) -> Measurements:
         """Run the statements; progress is told about four times a second."""
         self.check(work.final)
-        return _opaquely(lambda: self._measure(work))
+        return self._opaquely(work.final.source, lambda: self._measure(work))
 
     def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
         check_public(relation, self._public)
         _check_relation(relation)
-        return _opaquely(lambda: self._rows(relation, most))
+        return self._opaquely(relation, lambda: self._rows(relation, most))
+
+    def _opaquely(self, relation: Relation, run: Callable[[], Result]) -> Result:
+        """What ``run`` returns; any failure that is not ours to tell becomes an EngineError with an id."""
+        try:
+            return run()
+        except TacitError:
+            raise
+        except Exception:
+            name = uuid.uuid4().hex
+            # DuckDB does not always say which file it was at.
+            read = "; ".join(self._tables[table].scan for table in sorted(scanned(relation)))
+            _OPERATOR.exception("engine failure %s while reading %s", name, read)
+        # Raised here so that the failure, whose words may quote data, is not chained to it.
+        raise EngineError(name)
 
     def interrupt(self) -> None:
         """Stop all running statements."""
@@ -173,19 +187,6 @@ class DuckDBEngine:
             yield cursor
         finally:
             cursor.close()
-
-
-def _opaquely(run: Callable[[], Result]) -> Result:
-    """What ``run`` returns; any failure that is not ours to tell becomes an EngineError with an id."""
-    try:
-        return run()
-    except TacitError:
-        raise
-    except Exception:
-        name = uuid.uuid4().hex
-        _OPERATOR.exception("engine failure %s", name)
-    # Raised here so that the failure, whose words may quote data, is not chained to it.
-    raise EngineError(name)
 
 
 class _Session:

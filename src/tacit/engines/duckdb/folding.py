@@ -113,8 +113,8 @@ class Keys:
         self.full -= {name for name, column in rows.columns.items() if not column.is_full}
         needed = self.count + len(units)
         if needed > len(self._words):
-            # In place where the system can: nothing is copied and no new memory touched before it is needed.
-            self._words.resize(max(needed, 2 * len(self._words)), refcheck=False)
+            # In place where the system can. In small steps: what is added is written to at once.
+            self._words.resize(max(needed, len(self._words) * 5 // 4), refcheck=False)
         # In pieces that stay in the cache from one operation to the next.
         for start in range(0, len(units), _CHUNK):
             piece = slice(start, start + _CHUNK)

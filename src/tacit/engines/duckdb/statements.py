@@ -126,7 +126,7 @@ class _Writer:
         while isinstance(below, Filter):
             used |= slots_of([below.condition])
             below = below.source
-        if not isinstance(below, Scan):
+        if not isinstance(below, Scan) or below.path:
             return self
         stored = self.tables[below.table.lower()]
         free = {name.lower() for slot, name in enumerate(below.columns) if slot not in used}
