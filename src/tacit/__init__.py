@@ -7,7 +7,9 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.mechanisms``  Laplace, Gaussian, randomized response, selection, sparse vector, histograms, means, planning
 ``tacit.accounting``  composition, privacy-loss distributions, calibration, filters; ``lab`` to see the theorems hold
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
+``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries, and a museum of real bugs
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB
+``tacit.ledger``      durable accounts: what is authorised there was paid for, and stays paid for
 ``tacit.curator``     the object users hold; ``answer`` is the whole main path on one screen
 ``tacit.cli``         the command line
 
@@ -62,6 +64,8 @@ _HOMES = {
     "open": "tacit.curator.opening:open_curator",
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.result:Answer",
+    "Receipt": "tacit.curator.receipt:Receipt",
+    "verify_receipt": "tacit.curator.receipt_checks:verify_receipt",
     # rooms with a shorter name
     "sensitivity": "tacit.core.sensitivity",
     "divergences": "tacit.core.divergences",
@@ -69,6 +73,7 @@ _HOMES = {
     "planning": "tacit.mechanisms.planning",
     "filters": "tacit.accounting.filters",
     "lab": "tacit.accounting.lab",
+    "audit": "tacit.audit",
     # errors
     "TacitError": "tacit.core.errors:TacitError",
     "InputError": "tacit.core.errors:InputError",
@@ -81,6 +86,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from tacit import audit as audit
     from tacit.accounting import filters as filters
     from tacit.accounting import lab as lab
     from tacit.accounting.accountant import Accountant as Accountant
@@ -111,6 +117,8 @@ if TYPE_CHECKING:
     from tacit.core.relations import l1_distance as l1_distance
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open_curator as open  # noqa: A004, F401
+    from tacit.curator.receipt import Receipt as Receipt
+    from tacit.curator.receipt_checks import verify_receipt as verify_receipt
     from tacit.curator.result import Answer as Answer
     from tacit.mechanisms import planning as planning
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries

@@ -1,0 +1,263 @@
+"""The exact privacy loss of a mechanism with finitely many outputs, given as a table or as code.
+
+Code is a function of a database and a :class:`Chance`, which makes all of its random choices. It is run once for every
+sequence of choices it can make, and the probabilities are multiplied: nothing is sampled, nothing is rounded. The
+result is a :class:`~tacit.accounting.lab.FiniteMechanism` beside the claim that is made for it.
+
+>>> def coin(answer, chance):
+...     return answer if chance("3/4") else 1 - answer
+>>> print(exact(coin, databases=[0, 1], claimed=1))
+REFUTED: the exact epsilon is 1.098612289, claimed 1. Worst: 0 against 1: the output lies in {0}; δ = 0.07042954289
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from tacit.accounting.lab.finite import FiniteMechanism, Worst
+from tacit.core.divergences import Distribution, Enclosure, as_distribution
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import Number, check_count, exact_nonnegative, exact_probability, exp_bounds
+from tacit.core.relations import Relation
+
+__all__ = ["Chance", "ExactLoss", "exact", "tabulate"]
+
+#: Code that makes more different sequences of choices than this is not small.
+_MOST_PATHS: Final = 20_000
+#: Nor is code that makes more choices than this in one run.
+_MOST_CHOICES: Final = 1_000
+_ORDERS: Final = (Fraction(3, 2), Fraction(2), Fraction(3), Fraction(4), Fraction(8), Fraction(16))
+_ONE: Final = (Fraction(1), Fraction(1))
+
+
+class Chance:
+    """All the randomness of a mechanism under exact audit; each call is one random choice.
+
+    The choices are not random at all: an enumeration decides them, and comes back for the others.
+    """
+
+    def __init__(self, decided: Sequence[int]) -> None:
+        self._decided = decided
+        self.taken: list[int] = []
+        self.options: list[int] = []
+        self.weight = _ONE
+
+    def __call__(self, probability: Number) -> bool:
+        """True with exactly this probability."""
+        p = exact_probability(probability, "probability", zero=True, one=True)
+        return not self._choose([(p, p), (1 - p, 1 - p)])
+
+    def exp(self, rate: Number) -> bool:
+        """True with probability e^-rate, irrational as it is: enclosed by rationals 40 digits apart."""
+        low, high = exp_bounds(-exact_nonnegative(rate, "rate"))
+        return not self._choose([(low, high), (1 - high, 1 - low)])
+
+    def pick(self, count: int) -> int:
+        """A whole number from 0 to ``count`` - 1, all equally likely."""
+        share = Fraction(1, check_count(count, "count"))
+        return self._choose([(share, share)] * count)
+
+    def draw(self, distribution: Distribution) -> Hashable:
+        """An output of a distribution, given as {output: probability}, where it may also be enclosed by a pair."""
+        law = as_distribution(distribution, "distribution")
+        return list(law)[self._choose([(Fraction(p.low), Fraction(p.high)) for p in law.values()])]
+
+    def _choose(self, weights: Sequence[tuple[Fraction, Fraction]]) -> int:
+        possible = [i for i, weight in enumerate(weights) if weight[1] > 0]
+        turn = len(self.taken)
+        if turn >= _MOST_CHOICES:
+            raise _TooLongError(f"the mechanism makes more than {_MOST_CHOICES} choices in one run; make it smaller")
+        place = self._decided[turn] if turn < len(self._decided) else 0
+        self.taken.append(place)
+        self.options.append(len(possible))
+        low, high = weights[possible[place]]
+        self.weight = self.weight[0] * low, self.weight[1] * high
+        return possible[place]
+
+
+class _TooLongError(AccountingError):
+    """Not an output of the mechanism but the end of its audit."""
+
+
+def tabulate(mechanism: Callable[[Any, Chance], Hashable], database: Any) -> Distribution:
+    """The exact law of a mechanism's output on one database."""
+    law: dict[Hashable, tuple[Fraction, Fraction]] = {}
+    decided: list[int] | None = []
+    paths = 0
+    while decided is not None:
+        paths += 1
+        if paths > _MOST_PATHS:
+            raise AccountingError(f"the mechanism makes more than {_MOST_PATHS} sequences of choices; make it smaller")
+        chance = Chance(decided)
+        output = _output(mechanism, database, chance)
+        low, high = law.get(output, (Fraction(0), Fraction(0)))
+        law[output] = low + chance.weight[0], min(high + chance.weight[1], Fraction(1))
+        decided = _next(chance)
+    return law
+
+
+def _output(mechanism: Callable[[Any, Chance], Hashable], database: Any, chance: Chance) -> Hashable:
+    try:
+        output = mechanism(database, chance)
+    except _TooLongError:
+        raise
+    except Exception as problem:  # an analyst sees it, so it is an output
+        if isinstance(problem, InputError) and problem.parameter in ("probability", "rate", "count", "distribution"):
+            raise
+        return f"raised {type(problem).__name__}: {problem}"
+    return output if isinstance(output, Hashable) else repr(output)  # type: ignore[redundant-expr]
+
+
+def _next(chance: Chance) -> list[int] | None:
+    """The next sequence of choices in order: the last choice that has another option takes it."""
+    for turn in reversed(range(len(chance.taken))):
+        if chance.taken[turn] + 1 < chance.options[turn]:
+            return [*chance.taken[:turn], chance.taken[turn] + 1]
+    return None
+
+
+@dataclass(frozen=True)
+class ExactLoss:
+    """What a mechanism gives away, exactly, beside what was claimed.
+
+    Args:
+        mechanism: the table, with every question it can answer.
+        claimed: the guarantee under test.
+        excess: by how much the claim is broken and where, in words; ``None`` if it holds.
+        waste: by how much the claim is larger than needed, in words, if a ``within`` was broken.
+    """
+
+    mechanism: FiniteMechanism
+    claimed: Guarantee | None
+    excess: str | None
+    waste: str | None = None
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is false."""
+        return self.excess is not None
+
+    @property
+    def epsilon(self) -> Enclosure:
+        """The smallest ε at the claim's δ."""
+        return self.mechanism.epsilon(delta=getattr(self.claimed, "delta", 0))
+
+    @property
+    def worst(self) -> Worst:
+        """The neighbours and the event that are worst at the claimed ε, or at ε = 0."""
+        return self.mechanism.worst(epsilon=getattr(self.claimed, "epsilon", 0))
+
+    def to_json(self) -> str:
+        """Stable keys."""
+        content = {
+            "epsilon": None if not self.epsilon.is_finite else self.epsilon.up,
+            "delta": str(getattr(self.claimed, "delta", 0)),
+            "claimed": None if self.claimed is None else repr(self.claimed),
+            "violated": self.violated,
+            "excess": self.excess,
+            "waste": self.waste,
+        }
+        return json.dumps(content, indent=2)
+
+    def __str__(self) -> str:
+        if self.claimed is None:
+            return f"the exact epsilon is {self.epsilon}"
+        if self.excess is not None:
+            return f"REFUTED: {self.excess}. Worst: {self.worst}"
+        verdict = "holds" if self.waste is None else self.waste
+        return f"{verdict}: the exact epsilon is {self.epsilon}, claimed {self.claimed!r}"
+
+
+def exact(
+    mechanism: FiniteMechanism | Mapping[Any, Distribution] | Callable[[Any, Chance], Hashable],
+    *,
+    databases: Iterable[Hashable] | None = None,
+    relation: Relation | str | None = None,
+    pairs: Iterable[tuple[Hashable, Hashable]] | None = None,
+    claimed: Number | Guarantee | None = None,
+    wasteful: Number | None = None,
+) -> ExactLoss:
+    """Compute a mechanism's privacy loss exactly and compare it with a claim.
+
+    Args:
+        mechanism: a table {database: {output: probability}}, a :class:`~tacit.accounting.lab.FiniteMechanism`, or code
+            that takes a database and a :class:`Chance`.
+        databases: on which code is run; tuples of records under a ``relation``.
+        relation: which of the databases are neighbours.
+        pairs: instead, the pairs that are; with neither, every two databases are, as with a person's own answer.
+        claimed: ε, or a guarantee: pure, (ε, δ), zCDP, GDP or Renyi.
+        wasteful: also say so when the claimed ε is more than so many times the exact one.
+    """
+    table = _table(mechanism, databases, relation, pairs)
+    claim = claimed if claimed is None or isinstance(claimed, Guarantee) else PureDP(claimed)
+    excess = None if claim is None else _excess(table, claim)
+    waste = None if claim is None or wasteful is None or excess else _waste(table, claim, wasteful)
+    return ExactLoss(table, claim, excess, waste)
+
+
+def _table(
+    mechanism: FiniteMechanism | Mapping[Any, Distribution] | Callable[[Any, Chance], Hashable],
+    databases: Iterable[Hashable] | None,
+    relation: Relation | str | None,
+    pairs: Iterable[tuple[Hashable, Hashable]] | None,
+) -> FiniteMechanism:
+    if isinstance(mechanism, FiniteMechanism):
+        return mechanism
+    if isinstance(mechanism, Mapping):
+        table: Mapping[Any, Distribution] = mechanism
+    elif databases is None:
+        raise InputError("databases", "must list the databases on which the code is run")
+    else:
+        table = {each: tabulate(mechanism, each) for each in databases}
+    if relation is None and pairs is None:
+        return FiniteMechanism.local(table)
+    return FiniteMechanism(table, relation=relation, pairs=pairs)
+
+
+def _excess(table: FiniteMechanism, claim: Guarantee) -> str | None:
+    if isinstance(claim, (PureDP, ApproxDP)):
+        if table.is_private(epsilon=claim.epsilon, delta=claim.delta):
+            return None
+        at = f" at delta {float(claim.delta):g}" if claim.delta else ""
+        found = table.epsilon(delta=claim.delta)
+        return f"the exact epsilon{at} is {found}, claimed {float(claim.epsilon):g}"
+    if isinstance(claim, (ZCDP, RDP)):
+        return _renyi_excess(table, claim)
+    if isinstance(claim, GDP):
+        return _gdp_excess(table, claim)
+    raise InputError("claimed", f"{type(claim).__name__} cannot be checked against a table")
+
+
+def _renyi_excess(table: FiniteMechanism, claim: ZCDP | RDP) -> str | None:
+    if isinstance(claim, ZCDP) and claim.delta:
+        raise InputError("claimed", "zCDP with a delta has no exact test here; convert it with to_approx first")
+    curve = {order: order * claim.rho for order in _ORDERS} if isinstance(claim, ZCDP) else dict(claim.curve)
+    for order, bound in curve.items():
+        found = table.renyi(order)
+        if found.low > bound:
+            return f"the exact Renyi divergence of order {float(order):g} is {found}, claimed {float(bound):g}"
+    return None
+
+
+def _gdp_excess(table: FiniteMechanism, claim: GDP) -> str | None:
+    for epsilon in (Fraction(i, 4) for i in range(33)):
+        allowed, found = claim.delta_at(epsilon).delta, table.delta(epsilon=epsilon)
+        if found.low > allowed:
+            return f"the exact delta at epsilon {float(epsilon):g} is {found}, claimed {float(allowed):g}"
+    return None
+
+
+def _waste(table: FiniteMechanism, claim: Guarantee, times: Number) -> str | None:
+    if not isinstance(claim, (PureDP, ApproxDP)):
+        raise InputError("wasteful", "compares epsilons; claim a PureDP or an ApproxDP")
+    needed = table.epsilon(delta=claim.delta)
+    if not needed.is_finite or needed.up == 0 or float(claim.epsilon) <= float(Fraction(times)) * needed.up:
+        return None
+    factor = math.floor(10 * float(claim.epsilon) / needed.up) / 10
+    return f"WASTEFUL: the claim is {factor:g} times what the mechanism gives away"

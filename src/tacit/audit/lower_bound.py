@@ -1,0 +1,285 @@
+"""A lower bound on the privacy loss of anything that can be run: from its outputs alone, with stated confidence.
+
+If a mechanism is (ε, δ)-DP, then P(S) <= e^ε Q(S) + δ for every event S, where P and Q are the laws of its output on
+two neighbours. So an event whose probabilities are *confirmed* to differ more than that proves that it is not.
+
+Samples are used once each: some to learn events, some to choose one, fresh ones to confirm it. The confirmation is two
+Clopper–Pearson bounds, exact for any sample size. So the bound is valid whatever the learning does; a mechanism whose
+flaw the learned events miss passes, which is no proof of privacy. For that there are :func:`tacit.audit.replay` and
+proofs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.lab.confidence import probability_bounds
+from tacit.audit.events import Event, Score, learn_scores
+from tacit.audit.outputs import FeatureReader, Observation, Observer, Sample, observe
+from tacit.core.errors import InputError, InternalError
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import Number, check_count, exact_probability
+from tacit.mechanisms.base import Mechanism
+
+__all__ = ["Confirmed", "LowerBound", "lower_bound"]
+
+_FEWEST: Final = 200
+_POINTS: Final = 24
+#: Which part of the samples is for what.
+_LEARN, _CHOOSE, _CONFIRM = (0.0, 0.3), (0.3, 0.5), (0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """How often an event was seen in fresh samples of the law that favours it, and of the other.
+
+    Args:
+        hits: samples of the favoured law in the event.
+        misses: samples of the other law in the event.
+        samples: of each law.
+        confidence: of both bounds together.
+    """
+
+    hits: int
+    misses: int
+    samples: int
+    confidence: float
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """At least so likely under the favoured law, at most so likely under the other."""
+        each = (1 + self.confidence) / 2  # either side may fail
+        return (
+            probability_bounds(self.hits, self.samples, each)[0],
+            probability_bounds(self.misses, self.samples, each)[1],
+        )
+
+    def epsilon(self, delta: float) -> float:
+        """The ε that is ruled out from below: every smaller one contradicts the bounds."""
+        return max(0.0, self.margin(delta))
+
+    def margin(self, delta: float) -> float:
+        """The same where it may be negative, so that events can be compared that prove nothing yet."""
+        low, high = self.bounds
+        return math.log((low - delta) / high) if low > delta else -math.inf
+
+    def delta(self, epsilon: float) -> float:
+        """The same at a fixed ε: a lower bound on the hockey-stick divergence."""
+        low, high = self.bounds
+        return max(0.0, low - math.exp(epsilon) * high)
+
+    def renyi(self, alpha: float) -> float:
+        """A lower bound on the Renyi divergence of order ``alpha``: that of the event's two probabilities."""
+        p, q = self.bounds
+        if p <= q:
+            return 0.0
+        total = p**alpha * q ** (1 - alpha) + ((1 - p) ** alpha * (1 - q) ** (1 - alpha) if p < 1 else 0.0)
+        return max(0.0, math.log(total) / (alpha - 1))
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """What an audit found. ``str`` for people, :meth:`to_json` for programs, :meth:`plot` to look at.
+
+    Args:
+        epsilon: the mechanism's loss at ``delta`` is at least this, with ``confidence``.
+        delta: as asked.
+        confidence: that the bound is true.
+        event: what told the neighbours apart.
+        favours: ``"first"`` or ``"second"`` neighbour.
+        confirmed: the counts behind the bound.
+        claimed: the ε that was claimed at ``delta``, if one was.
+        scores: the learned losses of the fresh outputs of both neighbours, for plots.
+    """
+
+    epsilon: float
+    delta: float
+    confidence: float
+    event: Event
+    favours: str
+    confirmed: Confirmed
+    claimed: float | None
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]]
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted, at the confidence stated."""
+        return self.claimed is not None and self.epsilon > self.claimed
+
+    def hockey_stick(self, epsilon: Number) -> float:
+        """At least this δ is needed at ``epsilon``, with the same confidence."""
+        return self.confirmed.delta(float(epsilon))
+
+    def renyi(self, alpha: Number) -> float:
+        """The Renyi divergence of order ``alpha`` is at least this, with the same confidence."""
+        order = float(alpha)
+        if not order > 1:
+            raise InputError("alpha", "a Renyi order must be greater than 1")
+        return self.confirmed.renyi(order)
+
+    def growth(self) -> list[tuple[int, float]]:
+        """The bound that the first n fresh samples alone would have given, for growing n."""
+        inside = [self.event.holds(each) for each in self.scores]
+        ours, others = inside if self.favours == "first" else inside[::-1]
+        points = np.unique(np.geomspace(50, len(ours), _POINTS).astype(int))
+        return [
+            (int(n), Confirmed(int(ours[:n].sum()), int(others[:n].sum()), int(n), self.confidence).epsilon(self.delta))
+            for n in points
+        ]
+
+    def to_json(self) -> str:
+        """Stable keys."""
+        content = {
+            "epsilon_at_least": self.epsilon,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "claimed_epsilon": self.claimed,
+            "violated": self.violated,
+            "event": str(self.event),
+            "favours": self.favours,
+            "seen_in_favoured": self.confirmed.hits,
+            "seen_in_other": self.confirmed.misses,
+            "samples_of_each": self.confirmed.samples,
+        }
+        return json.dumps(content, indent=2)
+
+    def __str__(self) -> str:
+        sure = f"{100 * self.confidence:g}% sure"
+        found = (
+            f"epsilon is at least {self.epsilon:.3f} at delta {self.delta:g} ({sure}): an event was seen "
+            f"{self.confirmed.hits} times in {self.confirmed.samples} runs on the {self.favours} neighbour and "
+            f"{self.confirmed.misses} times on the other. The event: {self.event}."
+        )
+        if self.claimed is None:
+            return found
+        verdict = "REFUTED" if self.violated else "not refuted"
+        return f"{verdict}: {found} Claimed: epsilon {self.claimed:.3f}."
+
+    def plot(self, path: Any = None) -> Any:
+        """Loss histogram, ROC curve and growth of the bound in one Altair chart; ``path`` saves it."""
+        from tacit.audit.plots import chart_lower_bound
+
+        return chart_lower_bound(self, path)
+
+
+def lower_bound(
+    mechanism: Mechanism | Observer,
+    first: Any,
+    second: Any,
+    *,
+    delta: Number = 0,
+    claimed: Number | Guarantee | None = None,
+    samples: int = 20_000,
+    confidence: float = 0.99,
+    progress: Callable[[int, int], None] | None = None,
+) -> LowerBound:
+    """Run a mechanism on two neighbours and bound its privacy loss from below.
+
+    Args:
+        mechanism: a Tacit mechanism, or anything that can be called with the data and returns (or raises) something.
+        first: a database, as the mechanism takes it.
+        second: its neighbour.
+        delta: at which the loss is bounded.
+        claimed: the ε, or the guarantee, that is under test; a Tacit mechanism's own unless said.
+        samples: runs on each neighbour, all together.
+        confidence: that the bound is true, whatever the mechanism is.
+        progress: called with the runs done and the runs in all, now and then.
+    """
+    count = check_count(samples, "samples")
+    if count < _FEWEST:
+        raise InputError("samples", f"at least {_FEWEST} are needed to learn an event and to confirm it, got {count}")
+    if not 0 < confidence < 1:
+        raise InputError("confidence", "must lie between 0 and 1, such as 0.99")
+    slack = float(exact_probability(delta, "delta", zero=True))
+    run = mechanism.release if isinstance(mechanism, Mechanism) else mechanism  # type: ignore[attr-defined]
+    guarantee = mechanism.guarantee if claimed is None and isinstance(mechanism, Mechanism) else claimed
+    drawn = _draw(run, (first, second), count, progress)
+    learn = _between(drawn, *_LEARN)
+    reader = FeatureReader([*learn[0], *learn[1]])
+    event, favours = _choose(
+        learn_scores(reader.read(learn[0]), reader.read(learn[1]), reader.names),
+        [reader.read(each) for each in _between(drawn, *_CHOOSE)],
+        slack,
+        confidence,
+    )
+    scores = [event.score(reader.read(each)) for each in _between(drawn, *_CONFIRM)]
+    ours, others = (int(event.holds(each).sum()) for each in (scores if favours == "first" else scores[::-1]))
+    confirmed = Confirmed(ours, others, len(scores[0]), confidence)
+    return LowerBound(
+        epsilon=confirmed.epsilon(slack),
+        delta=slack,
+        confidence=confidence,
+        event=event,
+        favours=favours,
+        confirmed=confirmed,
+        claimed=_epsilon_of(guarantee, slack),
+        scores=(scores[0], scores[1]),
+    )
+
+
+_Pair = tuple[list[Observation], list[Observation]]
+
+
+def _draw(run: Observer, neighbours: tuple[Any, Any], count: int, progress: Callable[[int, int], None] | None) -> _Pair:
+    drawn: _Pair = ([], [])
+    for i in range(count):
+        # In turn, so that whatever drifts while the audit runs touches both alike.
+        for each, data in zip(drawn, neighbours, strict=True):
+            each.append(observe(run, data))
+        if progress is not None and (i % 256 == 255 or i == count - 1):
+            progress(i + 1, count)
+        if i == _FEWEST - 1:
+            _check_runs(drawn)
+    return drawn
+
+
+def _check_runs(drawn: _Pair) -> None:
+    """Nothing but one error on both neighbours is more likely a wrong call than a private mechanism."""
+    shapes = {each.shape for side in drawn for each in side}
+    if len(shapes) == 1 and next(iter(shapes)).startswith("raised "):
+        raise InputError("mechanism", f"{shapes.pop()}, whichever neighbour it was given")
+
+
+def _between(drawn: _Pair, start: float, end: float) -> _Pair:
+    count = len(drawn[0])
+    low, high = int(start * count), int(end * count)
+    return drawn[0][low:high], drawn[1][low:high]
+
+
+def _choose(scores: Sequence[Score], samples: Sequence[Sample], delta: float, confidence: float) -> tuple[Event, str]:
+    """The event that looks best on samples of its own."""
+    best: tuple[float, Event, str] | None = None
+    for score in scores:
+        values = [score(each) for each in samples]
+        for threshold in _thresholds(values):
+            for above, favours in ((True, "first"), (False, "second")):
+                event = Event(score, float(threshold), above)
+                inside = [int(event.holds(each).sum()) for each in values]
+                ours, others = inside if favours == "first" else inside[::-1]
+                looks = Confirmed(ours, others, len(values[0]), confidence).margin(delta)
+                if best is None or looks > best[0]:
+                    best = looks, event, favours
+    if best is None:
+        raise InternalError("no score was learned")
+    return best[1], best[2]
+
+
+def _thresholds(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    pooled = np.unique(np.concatenate(scores))
+    return pooled if len(pooled) <= 60 else np.unique(np.quantile(pooled, np.linspace(0, 1, 60)))
+
+
+def _epsilon_of(claimed: Number | Guarantee | None, delta: float) -> float | None:
+    if claimed is None:
+        return None
+    if isinstance(claimed, Guarantee):
+        return float(claimed.to_approx(Fraction(delta)).epsilon)
+    return float(Fraction(claimed))

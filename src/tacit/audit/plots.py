@@ -1,0 +1,157 @@
+"""What a black-box audit found, to look at: privacy-loss histogram, ROC curve, and the bound against samples.
+
+Altair is imported when a chart is made, so that nothing else pays for it.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.audit.lower_bound import LowerBound
+
+__all__ = ["chart_lower_bound", "chart_svg"]
+
+_FORMATS: Final = (".svg", ".png", ".html", ".json")
+_BINS: Final = 24
+_ROC_POINTS: Final = 50
+_WIDTH, _HEIGHT = 250, 210
+#: Colours that stay apart for colour-blind readers and in grey.
+_FIRST, _SECOND, _CLAIM, _PLAIN = "#0072b2", "#d08700", "#c0392b", "#4c566a"
+
+
+def chart_lower_bound(found: LowerBound, path: str | Path | None = None) -> Any:
+    """The three charts side by side; saved when ``path`` is given."""
+    import altair as alt
+
+    if path is not None and Path(path).suffix.lower() not in _FORMATS:
+        raise InputError("path", f"must end in one of {', '.join(_FORMATS)}")
+    chart = (
+        alt.hconcat(_histogram(found), _roc(found), _growth(found), spacing=28)
+        .configure_view(stroke=None)
+        .configure_title(anchor="start", fontSize=13)
+        .configure_axis(labelFontSize=11, titleFontSize=12, gridColor="#e5e9f0")
+    )
+    if path is not None:
+        chart.save(str(path))
+    return chart
+
+
+def chart_svg(found: LowerBound) -> str:
+    """The same as SVG text, to put into a page."""
+    text = io.StringIO()
+    chart_lower_bound(found).save(text, format="svg")
+    return text.getvalue()
+
+
+def _histogram(found: LowerBound) -> Any:
+    """How often each learned loss was seen on both neighbours; what they do not share is what tells them apart."""
+    import altair as alt
+
+    pooled = np.concatenate(found.scores)
+    edges = np.linspace(pooled.min(), max(pooled.max(), pooled.min() + 1e-9), _BINS + 1)
+    names = ("first neighbour", "second neighbour")
+    rows = [
+        {"low": float(low), "high": float(high), "share": int(count) / len(scores), "law": name}
+        for name, scores in zip(names, found.scores, strict=True)
+        for low, high, count in zip(edges[:-1], edges[1:], np.histogram(scores, edges)[0], strict=True)
+    ]
+    colour = alt.Color(
+        "law:N",
+        scale=alt.Scale(domain=list(names), range=[_FIRST, _SECOND]),
+        legend=alt.Legend(orient="bottom", title=None),
+    )
+    bars = (
+        alt.Chart(_values(rows))
+        .mark_rect(opacity=0.45)
+        .encode(
+            x=alt.X("low:Q", title="estimated loss ln P/Q", axis=alt.Axis(grid=False, tickCount=6)),
+            x2="high:Q",
+            y=alt.Y("share:Q", title="share of outputs", axis=alt.Axis(tickCount=5)),
+            y2=alt.datum(0),
+            color=colour,
+        )
+    )
+    line = alt.Chart(_values([{"at": found.event.threshold}])).mark_rule(strokeDash=[4, 3], color=_PLAIN)
+    return (bars + line.encode(x="at:Q")).properties(
+        width=_WIDTH, height=_HEIGHT, title="Privacy loss on both neighbours"
+    )
+
+
+def _roc(found: LowerBound) -> Any:
+    """True against false alarms of every threshold; a claim of (ε, δ) forbids everything above its line."""
+    import altair as alt
+
+    ours, others = found.scores if found.favours == "first" else found.scores[::-1]
+    sign = 1 if found.event.above else -1
+    rows = [{"x": x, "y": y} for x, y in _roc_points(sign * ours, sign * others)]
+    across = alt.X(
+        "x:Q",
+        title="share of the other neighbour in the event",
+        scale=alt.Scale(domain=[0, 1]),
+        axis=alt.Axis(grid=False, tickCount=5),
+    )
+    upwards = alt.Y(
+        "y:Q", title="share of the favoured one", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5)
+    )
+    layers = [alt.Chart(_values(rows)).mark_line(strokeWidth=2, color=_FIRST).encode(x=across, y=upwards)]
+    low = [{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}]
+    layers.append(alt.Chart(_values(low)).mark_line(strokeWidth=1, color="#c8cdd6").encode(x=across, y=upwards))
+    if found.claimed is not None:
+        allowed = [{"x": x, "y": y} for x, y in _allowed(found.claimed, found.delta)]
+        line = alt.Chart(_values(allowed)).mark_line(strokeWidth=1.5, strokeDash=[5, 3], color=_CLAIM)
+        layers.append(line.encode(x=across, y=upwards))
+    share = found.confirmed.misses / found.confirmed.samples, found.confirmed.hits / found.confirmed.samples
+    point = alt.Chart(_values([{"x": share[0], "y": share[1]}])).mark_point(filled=True, size=70, color=_PLAIN)
+    layers.append(point.encode(x=across, y=upwards))
+    return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT, title="ROC curve; dashed: the claim's limit")
+
+
+def _growth(found: LowerBound) -> Any:
+    """The bound that the first n samples would have given; dashed, the claim."""
+    import altair as alt
+
+    rows = [{"x": n, "y": epsilon} for n, epsilon in found.growth()]
+    across = alt.X(
+        "x:Q",
+        title="fresh samples of each neighbour",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(grid=False, tickCount=4),
+    )
+    upwards = alt.Y("y:Q", title="ε is at least", axis=alt.Axis(tickCount=5))
+    line = alt.Chart(_values(rows)).mark_line(
+        strokeWidth=2, color=_FIRST, point=alt.OverlayMarkDef(color=_FIRST, size=18)
+    )
+    layers = [line.encode(x=across, y=upwards)]
+    if found.claimed is not None:
+        claim = alt.Chart(_values([{"y": found.claimed}])).mark_rule(strokeDash=[5, 3], color=_CLAIM)
+        layers.append(claim.encode(y="y:Q"))
+    return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT, title="Lower bound; dashed: claimed ε")
+
+
+def _roc_points(ours: NDArray[np.float64], others: NDArray[np.float64]) -> list[tuple[float, float]]:
+    thresholds = np.unique(np.concatenate([ours, others]))
+    if len(thresholds) > _ROC_POINTS:
+        thresholds = np.unique(np.quantile(thresholds, np.linspace(0, 1, _ROC_POINTS)))
+    pairs = [(float((others >= t).mean()), float((ours >= t).mean())) for t in thresholds]
+    return [(0.0, 0.0), *sorted(pairs), (1.0, 1.0)]
+
+
+def _allowed(epsilon: float, delta: float) -> list[tuple[float, float]]:
+    """The largest true share that an (ε, δ)-DP mechanism allows at each false share: both directions, so two lines."""
+    ratio = float(np.exp(min(epsilon, 50.0)))
+    corner = (1 - delta) / (1 + ratio)
+    return [(0.0, delta), (corner, min(1.0, ratio * corner + delta)), (1 - delta, 1.0), (1.0, 1.0)]
+
+
+def _values(rows: list[dict[str, Any]]) -> Any:
+    import altair as alt
+
+    return alt.InlineData(values=rows)

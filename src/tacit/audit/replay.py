@@ -1,0 +1,426 @@
+"""Record and replay: does anything but a mechanism's own input depend on one unit's data?
+
+Code is *recorded* on a database: what every mechanism was given and gave. It is then *replayed* on a neighbour with the
+outputs frozen: each mechanism gives what it gave the first time. Whatever else can be seen is a function of those
+outputs and of public things, so it must come out the same; and each mechanism's input may have moved by no more than
+the sensitivity it declares. Both are checked exactly on one pair of runs; nothing is sampled.
+
+What passes has been shown for these two databases. With :func:`~tacit.audit.neighbours.propose_neighbours` it is
+cheap to try many.
+
+Random bits that code draws outside of a mechanism are served again in the same order, so that shuffles and coin flips
+do not look like leaks; noise that is added by hand is not hidden that way, because the sum still moves.
+
+References: Cebere, Erb, Desfontaines, Bellet and Fitzsimons, "Privacy in theory, bugs in practice", 2026.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.accounting.compose import compose
+from tacit.audit.outputs import observe
+from tacit.audit.seams import Reading, Seam, seams
+from tacit.audit.taped_bits import RecordingBits, ReplayingBits
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.guarantees import ZCDP, Guarantee, PureDP
+from tacit.core.numbers import Number
+from tacit.mechanisms.base import Mechanism
+from tacit.noise import entropy
+
+__all__ = ["Call", "Finding", "Report", "Tape", "record", "replay", "replay_tape"]
+
+#: Code of these modules is not where a mechanism was called from.
+_INSIDE: Final = ("tacit.mechanisms.", "tacit.noise.", "tacit.audit.replay", "tacit.audit.seams", "contextlib")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a mechanism.
+
+    Args:
+        reading: what it was given, and what it declares.
+        output: what it gave.
+        line: where it was called.
+    """
+
+    reading: Reading
+    output: Any
+    line: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that one unit changed and must not have changed.
+
+    Args:
+        kind: ``flow``, ``parameters``, ``input``, ``end``, ``visible``, ``printed``, ``charge`` or ``randomness``.
+        what: in words.
+        line: where, if it is known.
+    """
+
+    kind: str
+    what: str
+    line: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.line}: {self.what}" if self.line else self.what
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a replay showed; true when nothing was found.
+
+    Args:
+        findings: what differs and must not.
+        calls: how many mechanisms ran.
+        moved: how many of their inputs moved at all; a test in which none did has tested little.
+        how: what set the neighbours apart, if it was said.
+        ended: the error with which both runs ended, if they did.
+    """
+
+    findings: tuple[Finding, ...]
+    calls: int
+    moved: int
+    how: str = ""
+    ended: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.findings
+
+    def to_json(self) -> str:
+        """Stable keys."""
+        found = [{"kind": each.kind, "what": each.what, "line": each.line} for each in self.findings]
+        content = {"neighbours": self.how, "findings": found, "calls": self.calls, "moved": self.moved}
+        return json.dumps(content, indent=2)
+
+    def __str__(self) -> str:
+        pair = f" ({self.how})" if self.how else ""
+        ran = f"{self.calls} mechanisms ran, {self.moved} inputs moved{pair}"
+        ran += f"; both {self.ended}" if self.ended else ""
+        if self:
+            return f"nothing found: {ran}"
+        return f"{len(self.findings)} found: {ran}\n" + "\n".join(f"  {each.kind}: {each}" for each in self.findings)
+
+
+@dataclass
+class Tape:
+    """A recorded run, with secret inputs on it: for tests, never for publication.
+
+    Args:
+        seen: everything visible of how it ended.
+        printed: what it wrote and warned.
+        calls: of mechanisms, in order.
+        bits: what was drawn outside of mechanisms.
+    """
+
+    seen: Any = None
+    printed: str = ""
+    calls: list[Call] = field(default_factory=list)
+    bits: list[tuple[str, int, Any]] = field(default_factory=list)
+
+    @property
+    def guarantees(self) -> list[Guarantee]:
+        """What the mechanisms that ran said they cost; a stream of questions that has one price counts once."""
+        streams: list[object] = []
+        found = []
+        for reading in (call.reading for call in self.calls):
+            if reading.guarantee is not None and not any(reading.stream is each for each in streams):
+                found.append(reading.guarantee)
+                streams += [] if reading.stream is None else [reading.stream]
+        return found
+
+    def overspent(self, claimed: Guarantee) -> str | None:
+        """By how much the mechanisms that ran cost more than was claimed for all of them, in words."""
+        spent = self.guarantees
+        if not spent:
+            return None
+        if isinstance(claimed, ZCDP):
+            rho = sum((_rho(each) for each in spent), Fraction(0))
+            return f"{len(spent)} mechanisms spent rho {float(rho):g}" if rho > claimed.rho else None
+        delta = getattr(claimed, "delta", Fraction(0))
+        limit = claimed.to_approx(delta).epsilon
+        total = compose(spent, delta=delta or None)
+        if total.epsilon <= limit and total.delta <= delta:
+            return None
+        return f"{len(spent)} mechanisms spent epsilon {float(total.epsilon):g} at delta {float(total.delta):g}"
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """In place of an output: the error that a mechanism raised."""
+
+    problem: Exception
+
+
+class _Diverged(BaseException):
+    """The replay cannot go on; not an Exception, so that the code under test cannot swallow it."""
+
+
+_inside: ContextVar[bool] = ContextVar("inside", default=False)
+_busy: ContextVar[bool] = ContextVar("busy", default=False)
+
+Handler = Callable[[Seam, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+def record(run: Callable[[], Any], *, see: Callable[[Any], Any] | None = None) -> Tape:
+    """Run code once and remember what every mechanism was given and gave.
+
+    Code that loads a part of Tacit while it runs is run once more, because that part could not be taken hold of.
+
+    Args:
+        run: the code; what it raises counts as how it ends.
+        see: all that is visible of what it returns; left out, all of it.
+    """
+    known = _places()
+    tape = _record(run, see)
+    return tape if _places() == known else _record(run, see)
+
+
+def _places() -> set[tuple[int, str]]:
+    return {(id(seam.owner), seam.attribute) for seam in seams()}
+
+
+def _record(run: Callable[[], Any], see: Callable[[Any], Any] | None) -> Tape:
+    tape = Tape()
+
+    def handle(seam: Seam, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        reading = seam.read(*args, **kwargs)
+        try:
+            output = original(*args, **kwargs)
+        except Exception as problem:
+            tape.calls.append(Call(reading, _Refused(problem), _caller()))
+            raise
+        chosen = NotImplemented if seam.choose is None else seam.choose(*args, **kwargs)
+        output = output if chosen is NotImplemented else chosen
+        tape.calls.append(Call(reading, output, _caller()))
+        return output
+
+    source = RecordingBits(entropy.current(), _inside.get)
+    tape.seen, tape.printed = _run(run, see, handle, source)
+    tape.bits = source.drawn
+    return tape
+
+
+def replay(
+    function: Callable[[Any], Any],
+    first: Any,
+    second: Any,
+    *,
+    claimed: Number | Guarantee | None = None,
+    see: Callable[[Any], Any] | None = None,
+    how: str = "",
+) -> Report:
+    """Record ``function`` on one database, replay it on a neighbour, and say what differs.
+
+    Args:
+        function: any code that takes a database and uses Tacit's mechanisms (or a curator's SQL).
+        first: a database.
+        second: its neighbour.
+        claimed: what all that happens inside costs, if it was said; the mechanisms that ran must not cost more.
+        see: all that is visible of what the function returns; left out, all of it.
+        how: what sets the neighbours apart, for the report.
+    """
+    asked = _looked_up(function)
+    tape = record(lambda: asked(first), see=see)
+    report = replay_tape(tape, lambda: asked(second), see=see, how=how)
+    claim = claimed if claimed is None or isinstance(claimed, Guarantee) else PureDP(claimed)
+    excess = None if claim is None else tape.overspent(claim)
+    if excess is None:
+        return report
+    lines = dict.fromkeys(call.line for call in tape.calls)
+    charge = Finding("charge", f"{excess}, claimed {claim!r}", ", ".join(lines))
+    return replace(report, findings=(*report.findings, charge))
+
+
+def _looked_up(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A mechanism's own method, looked up when it is called: one that was looked up before cannot be taken hold of."""
+    owner = getattr(function, "__self__", None)
+    if not isinstance(owner, Mechanism):
+        return function
+    name = function.__name__
+    return lambda data: getattr(owner, name)(data)
+
+
+def replay_tape(
+    tape: Tape, run: Callable[[], Any], *, see: Callable[[Any], Any] | None = None, how: str = ""
+) -> Report:
+    """Run again on a neighbour with every output of ``tape`` frozen, and say what differs."""
+    findings: list[Finding] = []
+    left = list(tape.calls)
+    moves: list[bool] = []
+
+    def handle(seam: Seam, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        reading, line = seam.read(*args, **kwargs), _caller()
+        if not left:
+            raise _Diverged("flow", f"{reading.mechanism} runs, and did not run before", line)
+        call = left.pop(0)
+        if call.line != line:
+            what = f"the next mechanism is called from here, and was called from {call.line} before"
+            raise _Diverged("flow", what, line)
+        if call.reading.mechanism != reading.mechanism:
+            what = f"parameters changed: {_short(reading.mechanism)} instead of {_short(call.reading.mechanism)}"
+            findings.append(Finding("parameters", what, line))
+        problems, moved = _compare(call.reading, reading)
+        moves.append(moved)
+        findings.extend(Finding("input", problem, line) for problem in problems)
+        refused = call.output.problem if isinstance(call.output, _Refused) else None
+        align = seam.align if refused is None else None
+        output = call.output if align is None else align(call.reading, call.output, reading)
+        try:
+            with seam.leaving(args[0] if args else None, None if refused else output):
+                original(*args, **kwargs)
+        except Exception as problem:
+            if repr(problem) != repr(refused):
+                findings.append(Finding("end", f"a mechanism refuses what it is given now: {problem}", line))
+            raise
+        if refused is not None:
+            findings.append(Finding("end", f"a mechanism refused before and does not now: {refused}", line))
+            raise refused
+        return output
+
+    source = ReplayingBits(tape.bits, entropy.current(), _inside.get)
+    try:
+        seen, printed = _run(run, see, handle, source)
+    except _Diverged as diverged:
+        return Report((*findings, Finding(*diverged.args)), len(tape.calls), sum(moves), how)
+    if not any(each.kind == "end" for each in findings):
+        findings.extend(_ends(tape, seen, printed, left))
+    if source.strayed and not findings:
+        findings.append(Finding("randomness", "other random bits are drawn outside of mechanisms than before"))
+    ended = tape.seen.shape if tape.seen.shape.startswith("raised ") and tape.seen.label == seen.label else ""
+    return Report(tuple(findings), len(tape.calls), sum(moves), how, ended)
+
+
+def _ends(tape: Tape, seen: Any, printed: str, left: Sequence[Call]) -> Iterator[Finding]:
+    if left:
+        yield Finding("flow", f"{len(left)} mechanisms do not run that ran before", left[0].line)
+    if tape.seen.label != seen.label:
+        raised = [each.shape for each in (tape.seen, seen) if each.shape.startswith("raised ")]
+        if raised:
+            yield Finding("end", f"one neighbour ends with: {raised[-1]}")
+        elif not tape.calls:
+            yield Finding("visible", "the result depends on the data, and no mechanism was used")
+        else:
+            yield Finding("visible", _difference(tape.seen, seen))
+    if tape.printed != printed:
+        yield Finding("printed", "something else is printed or warned than before")
+
+
+def _difference(before: Any, after: Any) -> str:
+    if before.shape != after.shape:
+        return f"the result has another shape: {_short(after.shape)} instead of {_short(before.shape)}"
+    return "the result differs although every mechanism gave the same output"
+
+
+def _short(shape: str) -> str:
+    return shape if len(shape) <= 80 else f"{shape[:77]}..."
+
+
+def _compare(before: Reading, after: Reading) -> tuple[list[str], bool]:
+    """What is wrong with the way an input moved, and whether it moved at all."""
+    mine, theirs = before.entries, after.entries
+    if mine.keys() != theirs.keys() and not before.absent_is_zero:
+        return ["the input has other places than before: their number or keys depend on the data"], True
+    places = [*mine, *(key for key in theirs if key not in mine)]
+    pairs = [(mine.get(key, 0), theirs.get(key, 0)) for key in places]
+    if "entries" in before.declared:
+        moved = sum(a != b for a, b in pairs)
+        return ([f"{moved} answers changed, one person has one"] if moved > 1 else []), moved > 0
+    if any(isinstance(each, str) for pair in pairs for each in pair):
+        strange = [each for pair in pairs for each in pair if isinstance(each, str)]
+        return [f"the input is not a number: {strange[0]}"], True
+    gaps = [abs(Fraction(a) - Fraction(b)) for a, b in pairs]
+    return _beyond(gaps, before), any(gaps)
+
+
+def _beyond(gaps: Sequence[Fraction], reading: Reading) -> list[str]:
+    found = {
+        "l1": sum(gaps, Fraction(0)),
+        "l2 squared": sum((gap * gap for gap in gaps), Fraction(0)),
+        "linf": max(gaps, default=Fraction(0)),
+    }
+    return [
+        f"the input moved by {float(found[norm]):g} in {norm}, declared {float(most):g} ({_short(reading.mechanism)})"
+        for norm, most in reading.declared.items()
+        if found[norm] > most
+    ]
+
+
+def _run(run: Callable[[], Any], see: Callable[[Any], Any] | None, handle: Handler, source: Any) -> tuple[Any, str]:
+    """Run code with every seam in hand; what it shows in the end, and what it printed and warned."""
+    if _busy.get():
+        raise AccountingError("a recording is running already; recordings do not nest")
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.ExitStack() as stack:
+        warned = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        for each in (contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _held(handle, source)):
+            stack.enter_context(each)
+        seen = observe(lambda _: run() if see is None else see(run()), None)
+    messages = [f"{each.category.__name__}: {each.message}" for each in warned]
+    return seen, "\n".join([out.getvalue(), err.getvalue(), *messages])
+
+
+@contextlib.contextmanager
+def _held(handle: Handler, source: Any) -> Iterator[None]:
+    """Every seam goes through ``handle``, for code of this context only; undone at the end, whatever happens."""
+    busy = _busy.set(True)
+    kept: list[tuple[Any, str, Any]] = []
+    try:
+        for seam in list(seams()):
+            original = vars(seam.owner)[seam.attribute]
+            kept.append((seam.owner, seam.attribute, original))
+            setattr(seam.owner, seam.attribute, _wrapped(seam, original, handle))
+        genuine = entropy.current
+        kept.append((entropy, "current", genuine))
+        setattr(entropy, "current", lambda: source if _busy.get() else genuine())  # noqa: B010
+        yield
+    finally:
+        for owner, attribute, original in reversed(kept):
+            setattr(owner, attribute, original)
+        _busy.reset(busy)
+
+
+def _wrapped(seam: Seam, original: Callable[..., Any], handle: Handler) -> Callable[..., Any]:
+    def through(*args: Any, **kwargs: Any) -> Any:
+        # Other threads, and a mechanism inside of a mechanism, go their own way.
+        if not _busy.get() or _inside.get():
+            return original(*args, **kwargs)
+        # What can be gone through only once is needed twice: to be read, and to be released.
+        args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
+        mark = _inside.set(True)
+        try:
+            return handle(seam, original, args, kwargs)
+        finally:
+            _inside.reset(mark)
+
+    return through
+
+
+def _caller() -> str:
+    """The line that called the mechanism: the nearest one that is not in a mechanism or here."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def _rho(guarantee: Guarantee) -> Fraction:
+    to_zcdp = getattr(guarantee, "to_zcdp", None)
+    if isinstance(guarantee, ZCDP):
+        return guarantee.rho
+    if to_zcdp is None:
+        raise InputError("claimed", f"{type(guarantee).__name__} cannot be counted in rho; claim (epsilon, delta)")
+    found: ZCDP = to_zcdp()
+    return found.rho

@@ -1,0 +1,247 @@
+"""Where secret numbers go into a mechanism and what comes out has paid: the places a recording takes hold of.
+
+Nothing in the mechanisms knows of this. A recording replaces their methods from the outside, for as long as a ``with``
+block lasts and for the code that runs inside it; afterwards they are what they were. There is no switch, variable or
+setting that data, a question or an analyst could reach.
+
+A seam says of one call what went in as numbers, what the mechanism was calibrated for, and how an output that is frozen
+leaves the mechanism behind (a stream that said yes has one yes less to give).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.core.guarantees import Guarantee
+from tacit.mechanisms.additive import AdditiveNoise, OnGrid
+from tacit.mechanisms.base import Mechanism
+from tacit.mechanisms.exponential import Exponential
+from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.noisy_max import NoisyMax
+from tacit.mechanisms.partition_selection import PartitionSelection
+from tacit.mechanisms.permute_and_flip import PermuteAndFlip
+from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.scores import Selection
+from tacit.mechanisms.sparse_vector import SparseVector
+from tacit.mechanisms.top_k import TopK
+
+__all__ = ["Reading", "Seam", "seams"]
+
+#: A group of so many units exists in every neighbouring database as well, so its key may be kept in both.
+_KEPT_FROM: Final = 2
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one call was given.
+
+    Args:
+        mechanism: its name and public parameters; must be equal on neighbours.
+        entries: the numbers that went in, by place or by key.
+        declared: the largest move in each norm: ``l1``, ``l2 squared``, ``linf``, ``entries`` (how many may move).
+        absent_is_zero: whether a key that one neighbour lacks counts as zero.
+        guarantee: what the call costs, if it says so.
+        stream: where one price pays for many calls, what they belong to.
+    """
+
+    mechanism: str
+    entries: Mapping[Any, Any]
+    declared: Mapping[str, Fraction] = field(default_factory=dict)
+    absent_is_zero: bool = False
+    guarantee: Guarantee | None = None
+    stream: object | None = None
+
+
+@contextmanager
+def _stateless(_: Any, __: Any) -> Iterator[None]:
+    """Most mechanisms remember nothing."""
+    yield
+
+
+@dataclass(frozen=True)
+class Seam:
+    """One method or function to take hold of.
+
+    Args:
+        owner: the class or module that has it.
+        attribute: its name there.
+        read: what a call was given; takes the call's arguments, ``self`` first.
+        choose: what to give instead of the true output while recording, where neighbours must both be able to give it.
+        leaving: around a true run of the mechanism; afterwards it is in the state it has after giving a frozen output.
+        align: the frozen output as the neighbour has to be given it, from the tape's reading, its output and this one.
+    """
+
+    owner: Any
+    attribute: str
+    read: Callable[..., Reading]
+    choose: Callable[..., Any] | None = None
+    leaving: Callable[[Any, Any], AbstractContextManager[None]] = _stateless
+    align: Callable[[Reading, Any, Reading], Any] | None = None
+
+
+def seams() -> Iterator[Seam]:
+    """Every seam there is now: of Tacit's mechanisms, of a user's own, and of the rooms above that are in use."""
+    yield Seam(AdditiveNoise, "release", _read_additive)
+    yield Seam(OnGrid, "release", _read_on_grid)
+    yield Seam(PartitionSelection, "release", _read_partition, choose=_keep_partition, align=_align_partition)
+    yield Seam(RandomizedResponse, "release", _read_response)
+    yield Seam(RandomizedResponse, "release_many", _read_responses)
+    for method in ("ask", "ask_value"):
+        yield Seam(SparseVector, method, _read_question, leaving=_one_yes_less)
+    for choice in (Exponential, NoisyMax, PermuteAndFlip, TopK):
+        yield Seam(choice, "release", _read_scores)
+    for kind in _below(Mechanism):
+        if not kind.__module__.startswith("tacit.mechanisms.") and "release" in vars(kind):
+            yield Seam(kind, "release", _read_unknown)
+    # Rooms above this one, which it must not import: taken hold of by name, if somebody else has loaded them.
+    query, learn = (sys.modules.get(f"tacit.{room}.noising") for room in ("query", "learn"))
+    if query is not None:
+        yield Seam(query, "draw", _read_draw, choose=_keep_drawn, align=_align_drawn)
+    if learn is not None:
+        for name in ("release_gaussian", "release_laplace"):
+            yield Seam(learn, name, _read_fit)
+
+
+def _below(kind: type) -> Iterator[Any]:
+    each: type
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def _numbers(value: Any) -> dict[Hashable, Any]:
+    """Numbers by place; exact, so that a difference of one rounding is one."""
+    if isinstance(value, Mapping):
+        return {key: _exactly(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return {(value.shape, i): _exactly(each) for i, each in enumerate(value.ravel().tolist())}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return {i: _exactly(each) for i, each in enumerate(value)}
+    return {0: _exactly(value)}
+
+
+def _exactly(value: Any) -> Any:
+    """A number as a Fraction; what is not one (NaN, text) as text, and a mechanism will refuse it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    try:
+        return Fraction(value) if isinstance(value, (int, float, Fraction)) else repr(value)
+    except (ValueError, OverflowError):
+        return repr(value)
+
+
+def _read_additive(self: Any, value: Any) -> Reading:
+    if isinstance(self, Gaussian):
+        declared = {"l2 squared": self.l2_squared}
+        public = f"Gaussian(l2_squared={self.l2_squared}, {self.guarantee!r})"
+    else:
+        moved = getattr(self, "l1_sensitivity", None)
+        declared = {} if moved is None else {"l1": Fraction(moved)}
+        public = f"{type(self).__name__}(l1_sensitivity={moved}, {self.guarantee!r})"
+    return Reading(public, _numbers(value), declared, guarantee=self.guarantee)
+
+
+def _read_on_grid(self: OnGrid, value: Any) -> Reading:
+    return Reading(f"OnGrid({self.grid!r}, {self.guarantee!r})", _numbers(value), guarantee=self.guarantee)
+
+
+def _read_scores(self: Selection[Any], scores: Any, candidates: Any = None) -> Reading:
+    entries = _numbers(scores)
+    if candidates is not None:
+        entries = dict(zip(map(repr, candidates), entries.values(), strict=False))
+    declared = {"linf": self.sensitivity}
+    public = f"{type(self).__name__}(sensitivity={self.sensitivity}, {self.guarantee!r})"
+    return Reading(public, entries, declared, guarantee=self.guarantee)
+
+
+def _read_question(self: SparseVector, value: Any) -> Reading:
+    declared = {"linf": self._sensitivity}
+    return Reading(repr(self), _numbers(value), declared, guarantee=self.guarantee, stream=self)
+
+
+@contextmanager
+def _one_yes_less(self: SparseVector, output: Any) -> Iterator[None]:
+    left = self._left
+    yield
+    self._left = left - (output is not None and output is not False)
+
+
+def _read_response(self: RandomizedResponse, answer: Any) -> Reading:
+    return Reading(repr(self), {0: repr(answer)}, {"entries": Fraction(1)}, guarantee=self.guarantee)
+
+
+def _read_responses(self: RandomizedResponse, answers: Iterable[Any]) -> Reading:
+    entries = {i: repr(answer) for i, answer in enumerate(answers)}
+    return Reading(repr(self), entries, {"entries": Fraction(1)}, guarantee=self.guarantee)
+
+
+def _read_partition(self: PartitionSelection, units: Any) -> Reading:
+    touched = Fraction(self._touched)
+    declared = {"l1": touched, "linf": Fraction(1)}
+    return Reading(repr(self), _numbers(units), declared, isinstance(units, Mapping), self.guarantee)
+
+
+def _keep_partition(_: PartitionSelection, units: Any) -> Any:
+    if isinstance(units, Mapping):
+        return [key for key, count in units.items() if count >= _KEPT_FROM]
+    kept = np.asarray(units) >= _KEPT_FROM
+    return kept if isinstance(units, np.ndarray) else kept.tolist()
+
+
+def _align_partition(before: Reading, output: Any, after: Reading) -> Any:
+    """Kept keys in the neighbour's own order; one that is gone there is left out, and its absence will show."""
+    if not before.absent_is_zero:
+        return output
+    kept = set(output)
+    return [key for key in after.entries if key in kept]
+
+
+def _read_unknown(self: Mechanism, *args: Any, **kwargs: Any) -> Reading:
+    """A user's own mechanism: what it calls its sensitivity is taken for it."""
+    names = {"l1_sensitivity": "l1", "l2_squared": "l2 squared", "linf_sensitivity": "linf"}
+    declared = {norm: Fraction(getattr(self, name)) for name, norm in names.items() if hasattr(self, name)}
+    if hasattr(self, "l2_sensitivity"):
+        declared["l2 squared"] = Fraction(self.l2_sensitivity) ** 2
+    values = [*args, *kwargs.values()]
+    entries = {(i, place): each for i, value in enumerate(values) for place, each in _numbers(value).items()}
+    return Reading(f"{type(self).__name__}({self.guarantee!r})", entries, declared, guarantee=self.guarantee)
+
+
+def _read_draw(step: Any, keys: Any, raw: Any) -> Reading:
+    """A mechanism of a query plan: a release with a block's sensitivity, or a selection of keys."""
+    entries = {
+        (key, i): int(value)
+        for key, row in zip(keys, raw, strict=True)
+        for i, value in enumerate(np.ravel(row).tolist())
+    }
+    selection = not hasattr(step, "block")
+    if selection:
+        touched = Fraction(step.groups * (1 if step.relation.value == "add_remove" else 2))
+        declared = {"l1": touched, "linf": Fraction(1)}
+    else:
+        moves = step.block.sensitivity
+        declared = {"l1": moves.l1, "l2 squared": moves.l2_squared, "linf": moves.linf}
+    return Reading(repr(step), entries, declared, selection)
+
+
+def _keep_drawn(step: Any, keys: Any, raw: Any) -> Any:  # noqa: ARG001 - named as it may be called
+    return raw >= _KEPT_FROM if not hasattr(step, "block") else NotImplemented
+
+
+def _align_drawn(before: Reading, output: Any, after: Reading) -> Any:
+    if not before.absent_is_zero:
+        return output
+    kept = {key for (key, _), keep in zip(before.entries, output, strict=True) if keep}
+    return np.array([key in kept for key, _ in after.entries], dtype=np.bool_)
+
+
+def _read_fit(raw: Any, *noise: Fraction, **named: Fraction) -> Reading:
+    """Learners calibrate elsewhere, so only shape and noise are compared here; their own tests know the sensitivity."""
+    return Reading(f"noise of {[*noise, *named.values()]}", _numbers(raw))

@@ -1,0 +1,259 @@
+"""``tacit audit``: check the claims of Tacit, or of anything else that can be called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli.errors import reported
+from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.progress import Progress
+
+    from tacit.audit.standing import Check, Outcome
+
+__all__ = ["audit"]
+
+
+def audit(
+    target: Annotated[
+        str | None,
+        typer.Argument(help="module:callable, a mechanism of Tacit such as laplace, or a piece of the museum."),
+    ] = None,
+    own: Annotated[bool, typer.Option("--self", help="The standing self-audit of Tacit and of these tools.")] = False,
+    museum: Annotated[bool, typer.Option("--museum", help="List the museum of real bugs.")] = False,
+    words: Annotated[
+        list[str] | None, typer.Option("--with", help="A parameter, as name=value; once for each.")
+    ] = None,
+    first: Annotated[str | None, typer.Option(help="A database, as JSON: '[1, 2, 3]'.")] = None,
+    second: Annotated[str | None, typer.Option(help="Its neighbour, as JSON; left out, neighbours are tried.")] = None,
+    relation: Annotated[str, typer.Option(help="add_remove or replace_one, for neighbours that are tried.")] = (
+        "add_remove"
+    ),
+    claimed: Annotated[str | None, typer.Option(help="The epsilon under test; a mechanism's own unless said.")] = None,
+    delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
+    samples: Annotated[int | None, typer.Option(help="Runs on each neighbour: 20000, 8000 for --self.")] = None,
+    confidence: Annotated[float, typer.Option(help="That the bound is true.")] = 0.99,
+    html: Annotated[Path | None, typer.Option(help="Write a page with charts to this file.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Audit a mechanism: run it on two neighbours and bound its privacy loss from below.
+
+    Ends with exit code 1 when a claim is refuted, or when the self-audit fails.
+
+    tacit audit laplace --with epsilon=1 --with l1_sensitivity=1 --first 0 --second 1
+
+    tacit audit mymodule:release --first "[1, 0, 1]" --claimed 1
+
+    tacit audit --self --html audit.html
+    """
+    with reported("target", as_json=as_json):
+        if museum:
+            _show_museum(as_json)
+            return
+        if own == (target is not None):
+            raise InputError("target", "say what to audit, or --self; and not both")
+        if own:
+            checks, title = _own_checks(samples or 8_000), "Tacit's standing self-audit"
+        else:
+            runs = samples or 20_000
+            checks = [_check(str(target), words or [], first, second, relation, claimed, delta, runs, confidence)]
+            title = f"Audit of {target}"
+        outcomes = _run(checks, quiet=as_json)
+        if html is not None:
+            from tacit.audit.page import as_page
+
+            html.write_text(as_page(outcomes, title), encoding="utf-8")
+    _show(outcomes, as_json, html)
+    if not all(outcome.passed for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _own_checks(samples: int) -> list[Check]:
+    from tacit.audit.standing import standing_checks
+    from tacit.curator.audited import sql_checks
+
+    return [*standing_checks(samples), *sql_checks()]
+
+
+def _check(
+    target: str,
+    words: list[str],
+    first: str | None,
+    second: str | None,
+    relation: str,
+    claimed: str | None,
+    delta: str,
+    samples: int,
+    confidence: float,
+) -> Check:
+    from tacit.audit.lower_bound import lower_bound
+    from tacit.audit.museum import PIECES
+    from tacit.audit.museum.piece import judged
+    from tacit.audit.search import search_lower_bound
+    from tacit.audit.standing import Check
+
+    piece = next((piece for piece in PIECES if piece.name == target), None)
+    if piece is not None:
+        return Check(piece.name, "museum", piece.catch, catch=True)
+    mechanism, known = _found(target, words)
+    if first is None:
+        raise InputError("first", "give a database as JSON, such as '[1, 2, 3]' or 0")
+    start, claim = _json(first, "first"), claimed if claimed is not None else known
+
+    def run() -> Any:
+        if second is not None:
+            return judged(
+                lower_bound(
+                    mechanism,
+                    start,
+                    _json(second, "second"),
+                    claimed=claim,
+                    delta=delta,
+                    samples=samples,
+                    confidence=confidence,
+                )
+            )
+        found = search_lower_bound(
+            mechanism,
+            start,
+            relation=relation,
+            claimed=claim,
+            delta=delta,
+            samples=samples,
+            confidence=confidence,
+        )
+        verdict = judged(found.bound)
+        return type(verdict)(verdict.caught, str(found), verdict.found)
+
+    return Check(target, "lower_bound", run)
+
+
+def _found(target: str, words: list[str]) -> tuple[Callable[[Any], Any], Any]:
+    """What is to be run, and what it claims of itself."""
+    from importlib import import_module
+
+    import tacit
+    from tacit.mechanisms.base import Mechanism
+
+    if ":" in target:
+        module, _, name = target.partition(":")
+        try:
+            thing: Any = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as problem:
+            raise InputError("target", f"cannot be loaded: {problem}") from None
+    else:
+        names = {n.lower(): n for n in tacit.__all__ if isinstance(getattr(tacit, n), type)}
+        thing = getattr(tacit, names.get(target.replace("_", "").replace("-", "").lower(), ""), None)
+        if thing is None or not issubclass(thing, Mechanism):
+            raise InputError("target", f"{target!r} is no mechanism of Tacit and no piece of the museum; see --museum")
+    if isinstance(thing, type):
+        thing = thing(**dict(_word(word) for word in words))
+    elif words:
+        raise InputError("with", "is for mechanisms that are made here; a callable takes the database alone")
+    if isinstance(thing, Mechanism):
+        return thing.release, thing.guarantee  # type: ignore[attr-defined]
+    if not callable(thing):
+        raise InputError("target", f"{target!r} cannot be called")
+    return thing, None
+
+
+def _word(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError("with", f"must be written name=value, got {text!r}")
+    # Numbers stay text, which mechanisms read exactly; lists and truth values have no other form.
+    return name.strip(), json.loads(value) if value[:1] in "[{tf" else value
+
+
+def _json(text: str, parameter: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise InputError(parameter, f"must be JSON, such as '[1, 2, 3]'; got {text!r}") from None
+
+
+def _run(checks: Iterable[Check], *, quiet: bool) -> list[Outcome]:
+    from tacit.audit.standing import run_checks
+
+    with _bar(quiet) as bar:
+        task = bar.add_task("", total=None)
+
+        def told(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=name)
+
+        return list(run_checks(checks, told))
+
+
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
+        yield bar
+
+
+def _show(outcomes: list[Outcome], as_json: bool, html: Path | None) -> None:
+    if as_json:
+        from tacit.audit.page import as_record
+
+        print_json(as_record(outcomes))
+        return
+    screen = console()
+    if len(outcomes) == 1:
+        if outcomes[0].check.tool == "museum":
+            _show_pieces(outcomes[0].check.name)
+        screen.print(outcomes[0].verdict.words, markup=False)
+    else:
+        _show_table(outcomes)
+    if html is not None:
+        screen.print(f"\nThe page with charts: {html}", markup=False)
+
+
+def _show_table(outcomes: list[Outcome]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in ("", "tool", "what", "said"):
+        table.add_column(head)
+    for each in outcomes:
+        mark = "[green]ok[/]" if each.passed else "[bold red]FAILED[/]"
+        said = each.verdict.words.split("\n")[0].split(":")[0] if each.passed else each.verdict.words
+        table.add_row(mark, each.check.tool, each.check.name, said)
+    screen = console()
+    screen.print(table)
+    failed = sum(not each.passed for each in outcomes)
+    caught = sum(each.check.catch and each.passed for each in outcomes)
+    screen.print(f"\n{len(outcomes)} checks, {failed} failed; {caught} real bugs of the museum caught.")
+
+
+def _show_museum(as_json: bool) -> None:
+    from tacit.audit.museum import PIECES
+
+    if as_json:
+        kept = ("name", "title", "story", "seen_in", "tool")
+        print_json([{key: getattr(piece, key) for key in kept} for piece in PIECES])
+        return
+    _show_pieces()
+
+
+def _show_pieces(name: str | None = None) -> None:
+    from tacit.audit.museum import PIECES
+
+    screen = console()
+    for piece in PIECES:
+        if name in (None, piece.name):
+            screen.print(f"[bold]{piece.name}[/]: {piece.title}")
+            screen.print(f"  {piece.story}\n  Seen in: {piece.seen_in}. Caught by: {piece.tool}.\n", markup=False)
