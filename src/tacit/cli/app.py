@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from tacit.cli import analysts, ledger, receipt
+from tacit.cli.attack import attack
+from tacit.cli.audit import audit
 from tacit.cli.budget import budget
 from tacit.cli.demo import demo
 from tacit.cli.doctor import doctor
@@ -25,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (demo, init, query, explain, budget, release, plan, doctor):
+for command in (demo, init, query, explain, budget, release, plan, audit, attack, doctor):
     app.command()(command)
 app.add_typer(analysts.app, name="analysts")
 app.add_typer(ledger.app, name="ledger")

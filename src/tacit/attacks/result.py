@@ -1,0 +1,53 @@
+"""What every result of an attack can do: be read, be stored, be drawn."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.core.errors import InputError
+
+__all__ = ["Result"]
+
+_FORMATS: Final = (".svg", ".png", ".html", ".json")
+
+
+class Result(ABC):
+    """Figures about many people at once; no result holds a person's row."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """A headline."""
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+
+    @abstractmethod
+    def draw(self) -> Any:
+        """An Altair chart."""
+
+    def to_json(self) -> str:
+        """Stable keys."""
+        return json.dumps(self.content(), ensure_ascii=False, allow_nan=False)
+
+    def chart(self, path: str | Path | None = None) -> Any:
+        """An Altair chart; saved as SVG, PNG, HTML or JSON when ``path`` is given, by its ending."""
+        if path is not None and Path(path).suffix.lower() not in _FORMATS:
+            raise InputError("path", f"must end in one of {', '.join(_FORMATS)}")
+        chart = self.draw()
+        if path is not None:
+            chart.save(str(path))
+        return chart
+
+    def svg(self) -> str:
+        """The chart as SVG text, to stand inside a page."""
+        sink = io.StringIO()
+        self.draw().save(sink, format="svg")
+        found = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
+        return found.group(0) if found else ""

@@ -1,0 +1,75 @@
+"""Small cells: a table of counts, fine enough that somebody stands alone in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from tacit.attacks.chance import largest
+from tacit.attacks.comparison import Words
+from tacit.attacks.linkage import KnownRow
+from tacit.attacks.rates import Rate
+from tacit.core.errors import InputError
+
+__all__ = ["PublishedTable", "SmallCells"]
+
+#: Gives the published table: for each combination of known values, how many have each of the secrets.
+PublishedTable = Callable[[], Mapping[KnownRow, Sequence[float]]]
+
+_WORDS: Final = Words(
+    name="small cells",
+    title="Small cells: a table of counts with somebody alone in it",
+    how="A table counts people by a few everyday facts and by a secret. Where only one person fits the facts, the "
+    "table says which secret is theirs.",
+    measure="secrets read off the table, of people who are alone with their facts",
+    moral="A count of one is a row of the table. Hiding counts of one helps little: totals give them back.",
+)
+
+
+@dataclass(frozen=True)
+class SmallCells:
+    """Read the secrets of those who are alone off a published table.
+
+    Args:
+        known: what is known about each person.
+        secrets: the place of each person's secret among all secrets; -1 for people who have several, whom the table
+            counts but who are no victims.
+        values: how many secrets there are.
+        alone: how many may share somebody's values for them to count as exposed.
+    """
+
+    known: tuple[KnownRow, ...]
+    secrets: tuple[int, ...]
+    values: int
+    alone: int = 1
+    words: Words = _WORDS
+    reach: int = 2
+
+    def __post_init__(self) -> None:
+        if len(self.known) != len(self.secrets):
+            raise InputError("secrets", f"must have one entry for each of {len(self.known)} people")
+
+    @cached_property
+    def exposed(self) -> tuple[int, ...]:
+        """The places of those who are alone, or nearly."""
+        sizes = Counter(self.known)
+        return tuple(
+            place
+            for place, (values, secret) in enumerate(zip(self.known, self.secrets, strict=True))
+            if sizes[values] <= self.alone and secret >= 0
+        )
+
+    def run(self, ask: PublishedTable) -> Rate:
+        """How often the largest count beside the values of an exposed person was that of their secret.
+
+        Raises:
+            InputError: nobody is exposed; coarser facts give nobody away by this attack.
+        """
+        if not self.exposed:
+            raise InputError("known", "nobody is alone with these values; add columns to find somebody")
+        table, none = ask(), [0.0] * self.values
+        right = sum(largest(table.get(self.known[i], none)) == self.secrets[i] for i in self.exposed)
+        return Rate(right, len(self.exposed))

@@ -1,0 +1,216 @@
+"""``tacit attack``: why removing names, publishing only statistics or sampling is not enough, on one's own table."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tacit.cli.errors import reported
+from tacit.cli.printing import JsonFlag, console, print_json, visible
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tacit.attacks.report import Chapter
+    from tacit.attacks.result import Result
+    from tacit.cli.attack_target import Scene, Target
+
+__all__ = ["attack"]
+
+_EPSILONS: Final = ("0.1", "0.5", "2", "8")
+_WIDEST: Final = 96
+
+
+def attack(
+    name: Annotated[str | None, typer.Argument(help="One attack; all of them unless said.", show_default=False)] = None,
+    project: Annotated[
+        Path | None, typer.Option("--project", "-p", help="Attack a table of this project instead of the demo's.")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Which table; the first with a unit column unless said.")] = None,
+    secret: Annotated[str | None, typer.Option(help="The column to find out.")] = None,
+    known: Annotated[str | None, typer.Option(help="Columns that outsiders know, such as age,sex,town.")] = None,
+    epsilon: Annotated[
+        list[str] | None, typer.Option(help="What the curator may tell about one person; may be repeated.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report with charts to this file.")] = None,
+    show_victims: Annotated[
+        bool, typer.Option("--show-victims", help="Also print a few of the people found, with their secrets.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """See why names off, only totals, or a few random rows protect nobody, and what a curator makes of it.
+
+    Runs on the demo's made-up hospital, or on your own table: locally, on an account in memory. Nothing is sent
+    anywhere, and your ledger is not touched. The figures are about many people, but exact: do not publish them.
+
+    tacit attack
+
+    tacit attack linkage --project tacit.toml --known birth,sex,town --html report.html
+    """
+    with reported("name", as_json=as_json):
+        wanted = _wanted(name)
+        epsilons = _epsilons(epsilon or _EPSILONS)
+        if project is None and (table or secret or known):
+            raise InputError("project", "say which project --table, --secret and --known are about")
+        begun = time.perf_counter()
+        with tempfile.TemporaryDirectory(prefix="tacit-attack-") as folder:
+            from tacit.cli.attack_target import demo_target, open_scene, project_target
+
+            target = demo_target(Path(folder)) if project is None else project_target(project, table, secret, known)
+            with open_scene(target) as scene:
+                about = _about(scene, demo=project is None)
+                chapters = _run(scene, wanted, epsilons, quiet=as_json)
+                people = _victims(scene) if show_victims else []
+        if html is not None:
+            _write(html, chapters, about)
+        seconds = round(time.perf_counter() - begun, 1)
+        if as_json:
+            told = {"about": about, "attacks": [chapter.content() for chapter in chapters], "seconds": seconds}
+            print_json(told | ({"people": people} if show_victims else {}))
+        else:
+            _show(chapters, about, people, html, seconds)
+
+
+def _wanted(name: str | None) -> list[str]:
+    from tacit.cli.attack_chapters import ATTACKS
+
+    if name is None:
+        return list(ATTACKS)
+    if name not in ATTACKS:
+        raise InputError("name", f"must be one of {', '.join(ATTACKS)}; got {name!r}")
+    return [name]
+
+
+def _epsilons(texts: Sequence[str]) -> list[Fraction]:
+    from tacit.core.numbers import exact_positive
+
+    return sorted({exact_positive(text, "epsilon") for text in texts})
+
+
+def _about(scene: Scene, *, demo: bool) -> str:
+    target: Target = scene.target
+    what = "A made-up hospital" if demo else f"The project {target.project.name}"
+    return (
+        f"{what}: {len(scene.people):,} {target.population}, {len(scene.rows):,} rows. The secret: "
+        f"{target.secret.replace(chr(34), '')}. What outsiders know: {', '.join(target.known)}."
+    )
+
+
+def _run(scene: Scene, wanted: Sequence[str], epsilons: list[Fraction], *, quiet: bool) -> list[Chapter]:
+    from tacit.cli.attack_chapters import ATTACKS
+
+    with _progress(len(wanted), quiet=quiet) as told:
+
+        def run(done: int, name: str) -> Chapter:
+            told(done, name)
+            return ATTACKS[name](scene, epsilons, lambda what: told(done, f"{name}: {what}"))
+
+        return [run(done, name) for done, name in enumerate(wanted)]
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int, str], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = console()
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, what: bar.update(task, completed=done, description=what)
+
+
+def _victims(scene: Scene) -> list[dict[str, Any]]:
+    from tacit.cli.attack_chapters import found_people
+
+    return [
+        {**dict(zip(scene.target.known, known, strict=True)), "learned": secret}
+        for known, secret in found_people(scene)
+    ]
+
+
+def _write(path: Path, chapters: list[Chapter], about: str) -> None:
+    from tacit.attacks.report import report_page
+
+    try:
+        path.write_text(report_page("Why not just anonymise?", chapters, about=about), encoding="utf-8")
+    except OSError as problem:
+        raise InputError("html", f"cannot write {path}: {problem.strerror}") from None
+
+
+def _show(chapters: list[Chapter], about: str, people: list[dict[str, Any]], html: Path | None, seconds: float) -> None:
+    screen = console(_WIDEST)
+    _say(screen, about)
+    for number, chapter in enumerate(chapters, 1):
+        screen.print()
+        screen.print(f" {number}  {chapter.words.title}", style="bold cyan", markup=False)
+        _say(screen, chapter.words.how, style="dim")
+        for result in chapter.results:
+            _result(screen, result)
+        if chapter.note:
+            _say(screen, chapter.note, style="dim")
+        _say(screen, f"→ {chapter.words.moral}", style="green")
+    if people:
+        screen.print()
+        _say(screen, "People whom linkage finds, and what it tells about them:")
+        for person in people:
+            _say(screen, ", ".join(f"{name} {value}" for name, value in person.items()), style="red")
+    screen.print()
+    _say(
+        screen,
+        f"{seconds} seconds, on this machine alone. The figures are exact: for those who may know the data, not for "
+        "publication.",
+    )
+    if html is not None:
+        _say(screen, f"The report with charts is in {html}.")
+
+
+def _say(screen: Console, words: str, style: str = "") -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    screen.print(Padding(Text(visible(words), style=style), (0, 0, 0, 4)))
+
+
+def _result(screen: Console, result: Result) -> None:
+    from rich.padding import Padding
+
+    from tacit.attacks.comparison import Comparison
+    from tacit.attacks.report import headline
+
+    if not isinstance(result, Comparison):
+        _say(screen, headline(result), style="bold")
+        return
+    _say(screen, f"{result.words.measure}:", style="bold")
+    screen.print(Padding(_bars(result), (0, 0, 0, 4)))
+
+
+def _bars(found: Any) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    from tacit.attacks.rates import percent
+    from tacit.core.numbers import format_up
+
+    grid = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        grid.add_column()
+    grid.add_column(style="dim")
+    rows = [("unprotected", found.unprotected, "", "red")]
+    rows += [
+        (f"epsilon {format_up(epsilon, 3)}", rate, f"in the long run no attack above {percent(limit)}", "blue")
+        for (epsilon, rate), limit in zip(found.protected, found.limits, strict=True)
+    ]
+    for name, rate, note, colour in rows:
+        grid.add_row(name, Text("━" * max(round(30 * rate.share), 1), style=colour), rate.text, note)
+    blind = Text("━" * max(round(30 * found.chance), 1), style="dim")
+    grid.add_row("blind guess", blind, percent(found.chance), "")
+    return grid

@@ -1,0 +1,111 @@
+"""Rates, choices by lot, and the forms of a result."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from support.bits import SeededBits
+from tacit.attacks import Differencing, Pooling, Rate, ReconstructionGrid, Result, compare, exposure, link_by_steps
+from tacit.attacks.chance import below, choose, choose_evenly, largest, toss
+from tacit.attacks.naive import bounded_noise
+from tacit.attacks.rates import percent
+from tacit.core.errors import InputError
+
+VICTIMS = tuple((person, person % 2 == 0) for person in range(10))
+ROWS = [("a", 1), ("a", 2), ("b", 1), ("b", 1)]
+
+
+def results() -> list[Result]:
+    def ask(person: object, wording: int) -> float:
+        return 5.0 - float(person is not None and person in (0, 2, 4, 6, 8))
+
+    return [
+        compare(Differencing(VICTIMS), ask, {"0.5": ask, 2: ask}),
+        compare(Differencing(VICTIMS), ask, {"1": ask}),
+        link_by_steps(("x", "y"), ROWS, ROWS, range(4)),
+        exposure(ROWS, [1, 2], samples=3),
+        ReconstructionGrid(10, ((2.0, 0.0, 1.0), (2.0, 1.0, 0.5), (4.0, 0.0, 1.0), (4.0, 1.0, 0.75))),
+        Pooling(Fraction(1, 2), ((1, Rate(5, 10), Rate(5, 10)), (4, Rate(9, 10), Rate(6, 10)))),
+    ]
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_every_result_can_be_read_stored_and_drawn(place: int, tmp_path: Path, seeded: SeededBits) -> None:
+    result = results()[place]
+    assert result.title in str(result) or result.title.split(";")[0] in str(result)
+    assert json.loads(result.to_json()) == result.content()
+    svg = result.svg()
+    assert svg.startswith("<svg")
+    assert svg.endswith("</svg>")
+    result.chart(tmp_path / "chart.json")
+    assert json.loads((tmp_path / "chart.json").read_text())["$schema"]
+    with pytest.raises(InputError, match="must end in"):
+        result.chart("chart.gif")
+
+
+def test_a_comparison_in_words(seeded: SeededBits) -> None:
+    text = str(results()[0]).splitlines()
+    assert text[2] == "  unprotected   10 of 10 (100%)"
+    assert text[3] == "  epsilon 0.5   10 of 10 (100%); in the long run no attack above 62%"
+    assert text[-1] == "  blind guess   50%"
+
+
+def test_epsilon_must_be_positive() -> None:
+    with pytest.raises(InputError, match="epsilon"):
+        compare(Differencing(VICTIMS), lambda p, w: 0.0, {"0": lambda p, w: 0.0})
+
+
+def test_intervals_of_rates() -> None:
+    """Wilson's interval for 8 of 10, by the formula with z = 1.959964: 0.4902 to 0.9433."""
+    low, high = Rate(8, 10).interval()
+    assert (low, high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+    assert Rate(0, 5).interval()[0] == 0
+    assert Rate(5, 5).interval()[1] == 1
+    for hits, tries in ((-1, 2), (3, 2), (0, 0)):
+        with pytest.raises(InputError):
+            Rate(hits, tries)
+    assert [percent(share) for share in (0.0, 0.0004, 0.004, 0.5, 0.995, 0.9999, 1.0)] == [
+        "0%", "<0.1%", "0.4%", "50%", "99.5%", ">99.9%", "100%",
+    ]  # fmt: skip
+    assert (Rate(22, 40).text, Rate(1000, 1000).text) == ("55% ± 15", "100% ± 1")
+
+
+def test_choices_are_even(seeded: SeededBits) -> None:
+    """Each of the 6 pairs of 4 with probability 1/6, ordered ones 1/12: 12,000 draws, counts within six deviations."""
+    drawn = Counter(tuple(choose("abcd", 2)) for _ in range(12_000))
+    assert len(drawn) == 12
+    assert all(abs(count - 1000) < 190 for count in drawn.values())
+    with pytest.raises(InputError):
+        choose("abc", 4)
+
+
+def test_even_choices_have_both_truths() -> None:
+    chosen = choose_evenly("abcdefgh", [True] * 6 + [False] * 2, 6)
+    assert sorted(truth for _, truth in chosen) == [False, False, True, True]
+    assert {item for item, truth in chosen if not truth} == {"g", "h"}
+    with pytest.raises(InputError, match="nothing to find out"):
+        choose_evenly("ab", [True, True], 2)
+    with pytest.raises(InputError, match="one entry for each"):
+        choose_evenly("ab", [True], 2)
+
+
+def test_ties_are_broken_by_lot(seeded: SeededBits) -> None:
+    drawn = Counter(largest([1, 3, 3]) for _ in range(1000))
+    assert drawn[0] == 0
+    assert abs(drawn[1] - 500) < 80
+
+
+def test_coins_and_numbers_are_fair(seeded: SeededBits) -> None:
+    """Six deviations each."""
+    assert abs(toss(100, 1000).mean() - 0.5) < 0.01
+    assert toss(3, 5).shape == (3, 5)
+    assert set(below(3, 100).tolist()) == {0, 1, 2}
+    assert set(bounded_noise(1000, most=1).tolist()) == {-1, 0, 1}
+    assert not bounded_noise(5, most=0).any()
+    with pytest.raises(InputError, match="most"):
+        bounded_noise(5, most=-1)

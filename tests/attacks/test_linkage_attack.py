@@ -1,0 +1,103 @@
+"""Linkage, small cells and samples: exact by enumeration on small tables, and reduced to guessing by noise."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from support.bits import SeededBits
+from tacit.attacks import Linkage, SmallCells, compare, exposure, link, link_by_steps
+from tacit.core.errors import InputError
+from tacit.mechanisms.laplace import Laplace
+
+#: Four people are alone with age and sex, two share; and everybody's secret.
+PEOPLE = [(40, "f"), (41, "f"), (41, "m"), (50, "m"), (50, "m"), (60, "f")]
+SECRETS = [0, 1, 2, 0, 1, 2]
+
+
+def test_linkage_finds_exactly_those_who_are_alone() -> None:
+    step = link(PEOPLE, PEOPLE, range(6), ("age", "sex"))
+    assert (step.linked.hits, step.linked.tries, step.misled) == (4, 6, 0)
+    assert step.sizes == ((1, 4), (2, 2))
+    assert (step.k, step.share(1, 1), step.share(2)) == (1, 4 / 6, 2 / 6)
+
+
+def test_knowing_more_never_finds_fewer() -> None:
+    profile = link_by_steps(("age", "sex"), PEOPLE, PEOPLE, range(6))
+    assert [step.linked.hits for step in profile.steps] == [2, 4]
+    assert "2 of 6 (33%)" in str(profile)
+
+
+def test_a_row_of_somebody_else_misleads() -> None:
+    """The list has a person whose own row was not released; a stranger's row looks like theirs."""
+    step = link([(40, "f"), (41, "f")], [(40, "f"), (60, "f")], [-1, -1])
+    assert (step.linked.hits, step.misled) == (0, 1)
+
+
+def test_every_table_of_three_people_by_brute_force() -> None:
+    """A person is found if and only if no other row has their values: all 27 tables over three values."""
+    for rows in itertools.product(range(3), repeat=3):
+        released = [(value,) for value in rows]
+        alone = sum(rows.count(value) == 1 for value in rows)
+        step = link(released, released, range(3))
+        assert step.linked.hits == alone
+        assert dict(step.sizes) == Counter(rows.count(value) for value in rows)
+
+
+def test_guessing_from_counts_succeeds_unprotected_and_fails_at_small_epsilon(seeded: SeededBits) -> None:
+    """600 people, alone each, with one of three secrets. Unprotected always right. At epsilon 0.05 guesses are right
+    with probability at most 0.356, so that 250 or more of 600 have probability below 0.002; at 20 nearly all are."""
+    people = tuple(((i,), i % 3) for i in range(600))
+
+    def through(epsilon: str):  # type: ignore[no-untyped-def]
+        noise = Laplace(epsilon=epsilon, l1_sensitivity=1)
+        return lambda known: noise.release([int(known[0] % 3 == value) for value in range(3)])
+
+    found = compare(
+        Linkage(people, 3),
+        lambda known: [float(known[0] % 3 == value) for value in range(3)],
+        {epsilon: through(epsilon) for epsilon in ("0.05", "20")},
+    )
+    assert found.unprotected.share == 1
+    low, high = (rate for _, rate in found.protected)
+    assert 150 < low.hits < 250
+    assert high.share > 0.99
+    assert found.limits[0] == pytest.approx(0.3559, abs=1e-3)
+
+
+def test_small_cells_read_off_the_secret_of_whoever_is_alone() -> None:
+    attack = SmallCells(tuple(PEOPLE), tuple(SECRETS), 3)
+    assert attack.exposed == (0, 1, 2, 5)
+    table = {values: [0.0] * 3 for values in PEOPLE}
+    for values, secret in zip(PEOPLE, SECRETS, strict=True):
+        table[values][secret] += 1
+    assert attack.run(lambda: table).share == 1
+    assert attack.run(lambda: {values: [c + 5 * (i == 0) for i, c in enumerate(t)] for values, t in table.items()}) == (
+        attack.run(lambda: {values: [1.0, 0, 0] for values in PEOPLE})
+    )
+
+
+def test_small_cells_without_anybody_alone_says_so() -> None:
+    with pytest.raises(InputError, match="nobody is alone"):
+        SmallCells(((1,), (1,)), (0, 1), 2).run(dict)
+
+
+def test_samples_expose_as_many_as_the_formula_says(seeded: SeededBits) -> None:
+    """Expected k·u/n and the chance of finding somebody, against enumeration of all samples; then by drawing."""
+    found = exposure(PEOPLE, [1, 3], samples=400)
+    assert (found.people, found.alone) == (6, 4)
+    for one in found.sizes:
+        samples = list(itertools.combinations([True, True, True, False, False, True], one.rows))
+        assert one.expected == Fraction(sum(map(sum, samples)), len(samples))
+        assert one.somebody == Fraction(sum(map(any, samples)), len(samples))
+        # Five standard deviations of the mean of 400 samples, each with a variance of at most 1: false alarm < 1e-6.
+        assert abs(one.measured - float(one.expected)) < 0.25
+
+
+@pytest.mark.parametrize("sizes", [[0], [7]])
+def test_sample_sizes_must_fit(sizes: list[int]) -> None:
+    with pytest.raises(InputError, match="from 1 to the number of people"):
+        exposure(PEOPLE, sizes)
