@@ -7,6 +7,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.mechanisms``  Laplace, Gaussian, randomized response, selection, sparse vector, histograms, means, planning
 ``tacit.accounting``  composition, privacy-loss distributions, calibration, filters; ``lab`` to see the theorems hold
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
+``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
 ``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries, and a museum of real bugs
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB
 ``tacit.ledger``      durable accounts: what is authorised there was paid for, and stays paid for
@@ -74,6 +75,7 @@ _HOMES = {
     "filters": "tacit.accounting.filters",
     "lab": "tacit.accounting.lab",
     "audit": "tacit.audit",
+    "learn": "tacit.learn",
     # errors
     "TacitError": "tacit.core.errors:TacitError",
     "InputError": "tacit.core.errors:InputError",
@@ -87,6 +89,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from tacit import audit as audit
+    from tacit import learn as learn
     from tacit.accounting import filters as filters
     from tacit.accounting import lab as lab
     from tacit.accounting.accountant import Accountant as Accountant

@@ -1,0 +1,111 @@
+"""What all private estimators share: reading tables, the guarantee of a fit, and a report of it.
+
+Estimators follow scikit-learn: the constructor only stores, ``fit`` checks everything and returns the estimator,
+learned names end in an underscore. They differ where privacy asks for it: ``epsilon`` has no default and everything is
+given by keyword, bounds and classes are declared, and there is no ``random_state``, because repeatable noise can be
+subtracted.
+
+One row is one person. A fit never raises an error, and never ends sooner or later, because of what a row holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.events import Event
+from tacit.core.guarantees import ApproxDP, PureDP
+from tacit.core.relations import ADD_REMOVE
+from tacit.learn.scikit import BaseEstimator, check_is_fitted, validate_data
+
+__all__ = ["Guarantees", "PrivacyReport", "PrivateEstimator"]
+
+#: What a fit may promise.
+Guarantees = ApproxDP | PureDP
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """A fit in words: what it promises, about whom, what was released with how much noise, what was taken as public.
+
+    ``str(report)`` is the text; the fields are for programs.
+    """
+
+    estimator: str
+    guarantee: Guarantees
+    event: Event
+    releases: tuple[str, ...]
+    public: tuple[str, ...]
+    assumes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        changes = "added or removed" if self.guarantee.relation is ADD_REMOVE else "exchanged for another"
+        lines = [f"{self.estimator}: {self.guarantee!r}, for one row {changes}", "released, with exact discrete noise:"]
+        lines += [f"  {release}" for release in self.releases or ("nothing",)]
+        lines += ["taken as public:"] + [f"  {item}" for item in self.public]
+        lines += ["assumes:"] + [f"  {item}" for item in self.assumes]
+        return "\n".join(lines)
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """The common part of all estimators."""
+
+    guarantee_: Guarantees
+    event_: Event
+    n_features_in_: int
+
+    def privacy_report(self) -> PrivacyReport:
+        """What the fit promises and how it was made up; printed, a short text."""
+        check_is_fitted(self, "guarantee_")
+        return PrivacyReport(
+            type(self).__name__, self.guarantee_, self.event_, self._releases, self._public(), self._assumes()
+        )
+
+    def _keep(self, guarantee: Guarantees, event: Event, releases: tuple[str, ...]) -> None:
+        self.guarantee_, self.event_, self._releases = guarantee, event, releases
+
+    def _public(self) -> tuple[str, ...]:
+        """What the caller declared; everything else about the data was paid for."""
+        shown = []
+        for name in ("bounds", "data_norm", "target_bounds", "classes", "n"):
+            value = getattr(self, name, None)
+            if value is not None:
+                text = repr(value)
+                shown.append(f"{name} = {text if len(text) <= 80 else text[:77] + '...'}")
+        return (*shown, "the number and names of columns")
+
+    def _assumes(self) -> tuple[str, ...]:
+        return (
+            "each person has one row",
+            "what is declared public was not read off the data",
+            "only what predict and the attributes show is published, not the time a fit takes",
+        )
+
+    def _read(self, X: Any, *, reset: bool) -> NDArray[np.float64]:
+        """The features as floats; any values, any number of rows."""
+        return cast(
+            "NDArray[np.float64]",
+            validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=np.float64,
+                ensure_all_finite=False,
+                ensure_min_samples=0 if reset else 1,
+            ),
+        )
+
+    def _same_length(self, X: NDArray[np.float64], y: NDArray[Any]) -> None:
+        if len(X) != len(y):
+            # Two lengths that differ are a mistake of the program, whatever they are; neither is named.
+            raise InputError("y", "must have one entry per row of X; the numbers of rows are inconsistent")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = True
+        return tags

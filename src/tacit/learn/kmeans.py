@@ -1,0 +1,235 @@
+"""Clusters under differential privacy: Lloyd's algorithm with noisy sums."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number, check_count, float_nearest
+from tacit.core.relations import Relation, as_relation
+from tacit.learn import noising
+from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.progress import progress
+from tacit.learn.rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
+from tacit.learn.scikit import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, check_is_fitted
+from tacit.learn.spending import Phase, check_privacy, spend
+from tacit.learn.training import described
+from tacit.noise.gaussian import DiscreteGaussian
+
+__all__ = ["KMeans", "nearest"]
+
+#: The constant beside a row: counts matter as much as sums.
+_COUNT: Final = UNIT // 2
+#: Of the privacy, what the survey of mean and spread takes.
+_SURVEY: Final = Fraction(1, 10)
+#: And the rounds with candidates, of which there are so many per cluster.
+_SEARCH: Final = Fraction(1, 3)
+_SEARCHING: Final = 2
+_CANDIDATES: Final = 4
+_MERGING: Final = 30
+#: Steps of the survey's square, beside sum and count.
+_SQUARE: Final = UNIT // 2
+
+
+class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+    """k clusters by a fixed number of noisy rounds of Lloyd's algorithm.
+
+    Four times as many candidates start in random directions around a noisy mean, at the distance of the noisy spread.
+    In every round each row is given to its nearest centre, and the sums and numbers of rows of all of them are released
+    with noise. After two rounds the candidates are themselves clustered, by their noisy numbers of rows, which costs
+    nothing; the rest of the rounds improves what that finds.
+
+    >>> KMeans(epsilon=1, delta="1e-5", bounds=(0, 16), n_clusters=10).get_params()["n_clusters"]
+    10
+
+    Args:
+        epsilon: of the guarantee, for everything that a fit releases.
+        delta: likewise.
+        bounds: public bounds of the columns, one pair or one per column; or
+        data_norm: a public bound on the norm of a row, instead.
+        n_clusters: how many.
+        steps: how many rounds, at least 3; 6.
+        relation: which tables are neighbours.
+
+    Attributes:
+        cluster_centers_: in the units of the data.
+        guarantee_, event_: what the fit promises and what it released. There is no ``labels_``: which cluster a row of
+            the fit is in is a fact about that row, and a fitted model may be handed on. ``predict`` tells it to whoever
+            has the rows.
+
+    Privacy:
+        (ε, δ)-DP under ``relation`` for the centres: a survey, then ``steps`` releases with discrete Gaussian noise.
+
+    Sensitivity:
+        a row adds integers of norm at most 2¹⁴ to the sums of its cluster, rounding included, and nothing to others.
+
+    Error:
+        a centre of m rows is off by about σ/m in every coordinate.
+
+    Assumes:
+        bounds were not read off the data.
+
+    References:
+        Blum, Dwork, McSherry, Nissim (2005); Su et al. (2016). Proof: ``moments.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        bounds: Any = None,
+        data_norm: Number | None = None,
+        n_clusters: int = 8,
+        steps: int = 6,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.n_clusters = n_clusters
+        self.steps = steps
+        self.relation = relation
+
+    def fit(self, X: Any, y: Any = None) -> KMeans:  # noqa: ARG002 - scikit-learn's signature
+        """Find the centres, once; another fit costs the guarantee again."""
+        values = self._read(X, reset=True)
+        columns = values.shape[1]
+        box = Box.read(self.bounds, self.data_norm)
+        box.check_columns(columns)
+        clusters = check_count(self.n_clusters, "n_clusters", maximum=10**5)
+        rounds = check_count(self.steps, "steps", minimum=_SEARCHING + 1, maximum=10**4)
+        epsilon, delta = check_privacy(self.epsilon, self.delta)
+        if delta is None:
+            raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
+        phases = [
+            Phase("survey", UNIT**2, columns + 2, _SURVEY),
+            Phase("candidates", UNIT**2, _CANDIDATES * clusters * (columns + 1), _SEARCH, _SEARCHING),
+            Phase("clusters", UNIT**2, clusters * (columns + 1), 1 - _SURVEY - _SEARCH, rounds - _SEARCHING),
+        ]
+        spent = spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+        rows = self._rows(box, values)
+        centers = _first_centers(rows, _CANDIDATES * clusters, spent.of("survey"))
+        for step in progress(range(rounds), type(self).__name__):
+            searching = step < _SEARCHING
+            centers, counts = _next_centers(rows, centers, spent.of("candidates" if searching else "clusters"))
+            if step == _SEARCHING - 1:
+                centers = _merged(centers, counts, clusters)
+        self._box, self._centers = box, centers
+        self._corner = _corner(box, columns)
+        self.cluster_centers_ = box.from_unit(centers / beside_bias(_COUNT) * self._corner)
+        self.n_iter_ = rounds
+        self._keep(spent.guarantee, spent.event, described(spent))
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
+        """The clusters of the rows of ``X`` after a fit to them; as private as those rows are."""
+        return self.fit(X, y).predict(X)
+
+    def _rows(self, box: Box, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows beside a constant; none within the bounds is cut."""
+        corner = FINE * _corner(box, values.shape[1])
+        return scale_rows(box.to_steps(values), beside_bias(_COUNT), smallest=corner).astype(np.float64)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The nearest centre of each row."""
+        check_is_fitted(self, "cluster_centers_")
+        return nearest(self._rows(self._box, self._read(X, reset=False)), self._centers)
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Distances to all centres, of values measured from -1 to 1 between their bounds."""
+        check_is_fitted(self, "cluster_centers_")
+        rows = self._rows(self._box, self._read(X, reset=False))
+        apart = np.linalg.norm(rows[:, None, :] - self._centers[None], axis=2)
+        return cast("NDArray[np.float64]", apart / beside_bias(_COUNT) * self._corner)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._centers)
+
+
+def nearest(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Integers:
+    """The nearest of centres that lie on the grid, by exact integers; the first of equally near ones."""
+    # Whole floats below 2¹⁵ each: squares and products stay far below 2⁵³, so this is exact.
+    scores = (centers * centers).sum(axis=1) - 2 * (rows @ centers.T)
+    return cast("Integers", scores.argmin(axis=1).astype(np.int64))
+
+
+def _corner(box: Box, columns: int) -> int:
+    return 1 if box.ball else math.isqrt(max(columns - 1, 0)) + 1
+
+
+def raw_survey(rows: NDArray[np.float64]) -> Integers:
+    """Sums, squares and number of rows, exactly; a row adds at most UNIT in norm.
+
+    Halved rows have a norm below UNIT/2, their squares are measured by at most UNIT/2, the constant is UNIT/2.
+    """
+    whole = rows.astype(np.int64)
+    halves = np.sign(whole) * (np.abs(whole) // 2)
+    squares = (whole * whole).sum(axis=1, keepdims=True) * _SQUARE // UNIT**2
+    joined = np.hstack([halves, squares, np.full((len(whole), 1), _COUNT, dtype=np.int64)]).astype(np.float64)
+    return exact_product(np.ones((len(joined), 1)), joined, UNIT).ravel()
+
+
+def _first_centers(rows: NDArray[np.float64], clusters: int, sigma2: Fraction) -> NDArray[np.float64]:
+    noisy = noising.release_gaussian(raw_survey(rows), sigma2)
+    sigma = math.sqrt(float_nearest(sigma2))
+    count = max(float(noisy[-1]), sigma, float(_COUNT)) / _COUNT
+    mean = 2 * noisy[:-2] / count
+    spread = max(float(noisy[-2]) / _SQUARE * UNIT**2 / count - float(mean @ mean), 0.0)
+    width = rows.shape[1]
+    # Directions are random but say nothing about anyone.
+    drawn = DiscreteGaussian(Fraction(1 << 40)).sample_many(clusters * width).reshape(clusters, width)
+    lengths = np.maximum(np.linalg.norm(drawn, axis=1, keepdims=True), 1.0)
+    return _on_grid(mean + drawn / lengths * math.sqrt(spread))
+
+
+def raw_clusters(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Integers:
+    """Sums and numbers of rows of every cluster, exactly; a row adds at most UNIT in norm, to one line."""
+    members = (nearest(rows, centers)[:, None] == np.arange(len(centers))).astype(np.float64)
+    return exact_product(members, join_bias(rows.astype(np.int64), _COUNT).astype(np.float64), UNIT)
+
+
+def _next_centers(
+    rows: NDArray[np.float64], centers: NDArray[np.float64], sigma2: Fraction
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """One round: the new centres, and the noisy numbers of rows, those that are not above their noise as zero."""
+    noisy = noising.release_gaussian(raw_clusters(rows, centers), sigma2)
+    sigma = math.sqrt(float_nearest(sigma2))
+    counts = noisy[:, -1:] / _COUNT
+    # A cluster whose number is not above its noise stays where it is; others are believed as far as they have rows.
+    least = 3 * sigma / _COUNT
+    moved = noisy[:, :-1] / np.maximum(counts, max(least, 1.0))
+    believed = counts > least
+    return _on_grid(np.where(believed, moved, centers)), np.where(believed, counts, 0.0)[:, 0]
+
+
+def _merged(centers: NDArray[np.float64], counts: NDArray[np.float64], clusters: int) -> NDArray[np.float64]:
+    """Candidates clustered by their weights: post-processing of what was released.
+
+    The heaviest comes first, then always the one whose weight times squared distance from those chosen is largest;
+    weighted rounds of Lloyd's algorithm follow.
+    """
+    # Some weight for every candidate, so that there are always enough of them.
+    weights = counts + 1e-6 * max(float(counts.max()), 1.0)
+    chosen = centers[[int(weights.argmax())]]
+    while len(chosen) < clusters:
+        apart = ((centers[:, None] - chosen[None]) ** 2).sum(axis=2).min(axis=1)
+        chosen = np.vstack([chosen, centers[[int((weights * apart).argmax())]]])
+    for _ in range(_MERGING):
+        members = (nearest(centers, chosen)[:, None] == np.arange(clusters)) * weights[:, None]
+        total = members.sum(axis=0)[:, None]
+        chosen = np.where(total > 0, members.T @ centers / np.maximum(total, 1e-300), chosen)
+    return _on_grid(chosen)
+
+
+def _on_grid(centers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Whole steps, no centre longer than a row can be."""
+    lengths = np.linalg.norm(centers, axis=1, keepdims=True)
+    return cast("NDArray[np.float64]", np.rint(centers * np.minimum(1.0, UNIT / np.maximum(lengths, 1.0))))

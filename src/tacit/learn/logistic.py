@@ -1,0 +1,131 @@
+"""Logistic regression under differential privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.numbers import Number
+from tacit.core.relations import Relation
+from tacit.learn.linear import LinearClassifier
+from tacit.learn.losses import Logistic, Loss, Softmax
+from tacit.learn.smooth import SmoothLogistic, SmoothLoss, SmoothSoftmax
+
+__all__ = ["LogisticRegression"]
+
+
+class LogisticRegression(LinearClassifier):
+    """Logistic regression, binary or multinomial, with the guarantee in its constructor.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(epsilon=5, delta="1e-4", bounds=[(4, 8), (2, 5), (1, 7), (0, 3)], classes=[0, 1, 2])
+    >>> model.fit(X, y).guarantee_.epsilon <= 5
+    True
+
+    Args:
+        epsilon: of the guarantee, for everything that a fit releases.
+        delta: likewise; without it only ``method="output"`` is possible, with Laplace noise.
+        bounds: public bounds of the features, one pair or a list with one per column; or
+        data_norm: a public bound on the norm of a row, instead.
+        classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
+        n: the number of rows, if that is public; otherwise a noisy count is paid for.
+        method: ``"gradient"`` puts noise into every gradient, ``"output"`` onto the minimiser, ``"objective"`` (for two
+            classes) into the objective; ``"auto"`` is the first, or the second where there is no ``delta``.
+        steps: how many noisy gradients; 30, or more with ``batch_rate``.
+        clip: the largest norm of a row's residual, for gradients; ½.
+        batch_rate: take gradients on secret Poisson samples of this rate instead of on all rows.
+        center: whether a noisy mean of the rows is taken off first; not for objective perturbation or without δ.
+        normalize: whether every row is brought to one length; else longer ones are only cut.
+        regularization: Λ of ½Λ‖w‖² beside the *sum* of the losses, for output and objective perturbation; by default as
+            the noise asks for.
+        relation: which tables are neighbours.
+
+    Attributes:
+        coef_, intercept_: of the rows as :mod:`tacit.learn.features` maps them, not of raw values.
+        classes_: the labels, sorted.
+        guarantee_, event_: what the fit promises and what it released; :meth:`privacy_report` puts it in words.
+
+    Privacy:
+        (ε, δ)-DP under ``relation`` for the fitted model (ε-DP without δ), where
+
+        * gradient: the survey (sum and number of rows), then ``steps`` sums of clipped gradients, each with discrete
+          Gaussian noise, on all rows or on fresh Poisson samples, accounted by the privacy loss distribution;
+        * output: the survey, then the minimiser on a grid, with discrete Gaussian or Laplace noise;
+        * objective: the minimiser of a randomly tilted objective, and a last noise that hides solver and grid;
+        * one row is one person.
+
+    Sensitivity:
+        a row adds an integer vector of norm at most clip·2¹³·2¹⁴ to a sum of gradients and 2¹⁴ to the survey, rounding
+        included; it moves the minimiser by at most L/Λ, to which the solver's certified gap and rounding are added.
+        Twice that for replace-one.
+
+    Error:
+        test error is what it is; ``tacit.learn.rows_needed`` plans, and ``docs/learning.md`` has measurements.
+
+    Assumes:
+        bounds, classes and n were not read off the data.
+
+    References:
+        Bassily, Smith, Thakurta (2014) for noisy gradients; Abadi et al. (2016) for clipping; Chaudhuri, Monteleoni,
+        Sarwate (2011) for output and objective perturbation; Kifer, Smith, Thakurta (2012) and Iyengar et al. (2019)
+        for the latter as it is done here. Proofs: ``gradient.proof.md``, ``output.proof.md``, ``objective.proof.md``.
+    """
+
+    _METHODS = ("gradient", "output", "objective")
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        bounds: Any = None,
+        data_norm: Number | None = None,
+        classes: Iterable[Any] | None = None,
+        n: int | None = None,
+        method: str = "auto",
+        steps: int | None = None,
+        clip: Number = "0.5",
+        batch_rate: Number | None = None,
+        center: bool = True,
+        normalize: bool = True,
+        regularization: Number | None = None,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.classes = classes
+        self.n = n
+        self.method = method
+        self.steps = steps
+        self.clip = clip
+        self.batch_rate = batch_rate
+        self.center = center
+        self.normalize = normalize
+        self.regularization = regularization
+        self.relation = relation
+
+    @property
+    def _loss(self) -> Loss:
+        return Logistic() if len(self.classes_) == 2 else Softmax()
+
+    @property
+    def _smooth_loss(self) -> SmoothLoss:
+        return SmoothLogistic(1) if len(self.classes_) == 2 else SmoothSoftmax(len(self.classes_))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, in the order of ``classes_``."""
+        logits = self._logits(X)
+        if logits.shape[1] == 1:
+            logits = np.hstack([np.zeros_like(logits), logits])
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return cast("NDArray[np.float64]", weights / weights.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithm of :meth:`predict_proba`."""
+        return cast("NDArray[np.float64]", np.log(self.predict_proba(X)))

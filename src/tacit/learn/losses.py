@@ -1,0 +1,110 @@
+"""The derivatives of losses, as integers: what one row adds to a gradient, decided by that row and public weights.
+
+A linear model scores a row by its logits, one per output; the gradient of the loss of a row is the outer product of the
+*residuals* (the derivatives of the loss in the logits) and the row. Logits arrive as exact integers, are cut to a grid
+of 2⁻¹⁰, and a public table turns them into integer residuals in units of 1/:data:`WHOLE`. No float is computed from
+data.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from functools import cache
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.learn.rows import Integers, scale_rows
+
+__all__ = ["GRID", "WHOLE", "HuberHinge", "Logistic", "Loss", "Softmax", "Squared", "clip_residuals"]
+
+#: Steps of the grid of logits per unit.
+GRID: Final = 1 << 10
+#: A residual of one, in steps.
+WHOLE: Final = 1 << 13
+#: Logits beyond this are taken as this: the logistic residual has then long been 0 or 1 to all digits.
+_FARTHEST: Final = 20 * GRID
+#: Fixed point of the exponentials of a softmax.
+_EXPONENTIAL: Final = 1 << 30
+
+
+class Loss(ABC):
+    """A loss of a linear model, by its derivatives in the logits."""
+
+    @abstractmethod
+    def residuals(self, logits: Integers, targets: Integers) -> Integers:
+        """The residuals of every row, in steps of 1/WHOLE; shape (rows, outputs).
+
+        Args:
+            logits: in steps of 1/GRID, shape (rows, outputs).
+            targets: what the loss is taken against, one row each; a row that is to count for nothing is dealt with by
+                the caller.
+        """
+
+
+class Logistic(Loss):
+    """ln(1 + e^-z) for targets 1, ln(1 + e^z) for targets 0; one output."""
+
+    def residuals(self, logits: Integers, targets: Integers) -> Integers:
+        """σ(z) - target."""
+        places = np.clip(logits, -_FARTHEST, _FARTHEST) + _FARTHEST
+        return cast("Integers", _sigmoids()[places] - targets * WHOLE)
+
+
+class Softmax(Loss):
+    """The cross-entropy of a softmax; targets are class numbers, one output per class."""
+
+    def residuals(self, logits: Integers, targets: Integers) -> Integers:
+        """softmax(z) - the unit vector of the class."""
+        below = np.minimum(logits.max(axis=1, keepdims=True) - logits, _FARTHEST)
+        weights = _exponentials()[below]
+        total = weights.sum(axis=1, keepdims=True)
+        result = (2 * weights * WHOLE + total) // (2 * total)
+        result[np.arange(len(result)), targets[:, 0]] -= WHOLE
+        return cast("Integers", result)
+
+
+class HuberHinge(Loss):
+    """The hinge loss with a rounded corner, for targets of ±1, any number of outputs (one against the rest).
+
+    With the margin m = target·z its derivative is -1 below m = 1 - h, 0 above 1 + h and a straight line between; h = ½.
+    """
+
+    def residuals(self, logits: Integers, targets: Integers) -> Integers:
+        """-target · min(max(3/2 - m, 0), 1)."""
+        margins = targets * logits
+        slopes = np.clip((3 * GRID // 2 - margins) * (WHOLE // GRID), 0, WHOLE)
+        return cast("Integers", -targets * slopes)
+
+
+class Squared(Loss):
+    """(z - target)²/2; targets in steps of 1/GRID, one output."""
+
+    def residuals(self, logits: Integers, targets: Integers) -> Integers:
+        """The logit minus the target."""
+        return cast("Integers", (np.clip(logits, -_FARTHEST, _FARTHEST) - targets) * (WHOLE // GRID))
+
+
+def clip_residuals(residuals: Integers, norm: int) -> Integers:
+    """Residuals of a norm of at most ``norm`` steps: shorter rows as they are, longer ones shrunk to it."""
+    # 2²⁴ rows-worth of headroom: |residual|·norm stays far below 2⁶³.
+    squares = np.einsum("ij,ij->i", residuals, residuals)
+    return cast("Integers", np.where((squares > norm * norm)[:, None], scale_rows(residuals, norm), residuals))
+
+
+@cache
+def _sigmoids() -> NDArray[np.int64]:
+    """σ on the grid, in steps of 1/WHOLE: a public table."""
+    return np.array(
+        [round(WHOLE / (1 + math.exp(-place / GRID))) for place in range(-_FARTHEST, _FARTHEST + 1)], dtype=np.int64
+    )
+
+
+@cache
+def _exponentials() -> NDArray[np.int64]:
+    """e^-x on the grid, never 0, so that no total vanishes."""
+    return np.array(
+        [max(round(_EXPONENTIAL * math.exp(-place / GRID)), 1) for place in range(_FARTHEST + 1)], dtype=np.int64
+    )

@@ -1,0 +1,125 @@
+"""Gaussian naive Bayes under differential privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number
+from tacit.core.relations import Relation, as_relation
+from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.labels import ClassLabels
+from tacit.learn.moments import FeatureSums
+from tacit.learn.rows import FINE, Box
+from tacit.learn.scikit import ClassifierMixin, check_is_fitted
+from tacit.learn.spending import check_privacy, spend
+from tacit.learn.training import described
+
+__all__ = ["GaussianNB"]
+
+
+class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignore[misc]
+    """Naive Bayes with normal features, from one release of counts, sums and sums of squares per class.
+
+    >>> GaussianNB(epsilon=1, delta="1e-5", bounds=(0, 16), classes=range(10)).get_params()["epsilon"]
+    1
+
+    Args:
+        epsilon: of the guarantee, for everything that a fit releases.
+        delta: likewise.
+        bounds: public bounds of the columns, one pair or one per column.
+        classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
+        relation: which tables are neighbours.
+
+    Attributes:
+        class_prior_, theta_, var_: shares of the classes, means and variances; the latter two of values measured from
+            -1 to 1 between their bounds.
+        guarantee_, event_: what the fit promises and what it released.
+
+    Privacy:
+        (ε, δ)-DP under ``relation``: one release with discrete Gaussian noise.
+
+    Sensitivity:
+        a row adds integers of norm at most 2¹⁴ to the sums of its class, rounding included, and nothing to others.
+
+    Error:
+        a class mean is off by about σ·√columns/rows half widths, and is pulled to the mean of all as far as it may be
+        noise.
+
+    Assumes:
+        bounds and classes were not read off the data.
+
+    References:
+        Vaidya, Shafiq, Basu, Hong (2013). Proof: ``moments.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        bounds: Any = None,
+        classes: Iterable[Any] | None = None,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.relation = relation
+
+    def fit(self, X: Any, y: Any) -> GaussianNB:
+        """Estimate the classes, once; another fit costs the guarantee again."""
+        values = self._read(X, reset=True)
+        box = Box.read(self.bounds, None)
+        box.check_columns(values.shape[1])
+        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
+        epsilon, delta = privacy
+        if delta is None:
+            raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
+        sums = FeatureSums(box, values.shape[1], len(self.classes_))
+        spent = spend([sums.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+        sigma2 = spent.sigma2[0]
+        counts, means, variances = sums.release(values, places, sigma2)
+        shares = counts / counts.sum()
+        overall = shares @ means
+        noise = (sums.sum_noise(sigma2) / counts)[:, None] ** 2
+        # A class mean is believed as far as its distance from the mean of all exceeds its noise.
+        apart = means - overall
+        self.theta_ = overall + apart * np.maximum(
+            1 - noise / np.maximum((apart**2).mean(axis=1, keepdims=True), 1e-12), 0
+        )
+        pooled = shares @ variances
+        trust = variances.mean(axis=1, keepdims=True) / (variances.mean(axis=1, keepdims=True) + np.sqrt(noise) + 1e-12)
+        self.var_ = np.maximum(trust * variances + (1 - trust) * pooled, 0.01) + noise
+        self.class_prior_ = shares
+        self._box = box
+        self._keep(spent.guarantee, spent.event, described(spent))
+        if chosen is not None:
+            self._add_discovery(chosen)
+        return self
+
+    def _joint_log_likelihood(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self, "theta_")
+        scaled = (self._box.to_steps(self._read(X, reset=False)) / FINE)[:, None, :]
+        logs = -0.5 * ((scaled - self.theta_) ** 2 / self.var_ + np.log(self.var_)).sum(axis=2)
+        return cast("NDArray[np.float64]", logs + np.log(self.class_prior_))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        places = self._joint_log_likelihood(X).argmax(axis=1)
+        return cast("NDArray[Any]", self.classes_[places])
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, in the order of ``classes_``."""
+        logs = self._joint_log_likelihood(X)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return cast("NDArray[np.float64]", weights / weights.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithm of :meth:`predict_proba`."""
+        return cast("NDArray[np.float64]", np.log(np.maximum(self.predict_proba(X), 1e-300)))

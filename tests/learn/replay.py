@@ -1,0 +1,47 @@
+"""Record a fit on one table, replay it on a neighbour with every output frozen, and compare what went in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tacit.learn import noising
+
+Array = NDArray[np.int64]
+
+
+@dataclass
+class Recorder:
+    """What went into the noise, with which noise, and what came out, in order."""
+
+    raw: list[Array] = field(default_factory=list)
+    noise: list[tuple[str, Fraction]] = field(default_factory=list)
+    noisy: list[NDArray[np.float64]] = field(default_factory=list)
+
+
+def record(monkeypatch: pytest.MonkeyPatch, fit: Callable[[], object], frozen: Recorder | None = None) -> Recorder:
+    """Run ``fit`` and write down its releases; with ``frozen``, give it the outputs of an earlier run."""
+    seen = Recorder()
+
+    def patched(name: str) -> Callable[[Array, Fraction], NDArray[np.float64]]:
+        true = getattr(noising, name)
+
+        def release(raw: Array, noise: Fraction) -> NDArray[np.float64]:
+            seen.raw.append(raw.copy())
+            seen.noise.append((name, noise))
+            out = true(raw, noise) if frozen is None else frozen.noisy[len(seen.noisy)]
+            seen.noisy.append(out)
+            return out
+
+        return release
+
+    with monkeypatch.context() as patch:
+        for name in ("release_gaussian", "release_laplace"):
+            patch.setattr(noising, name, patched(name))
+        fit()
+    return seen

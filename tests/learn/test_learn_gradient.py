@@ -1,0 +1,230 @@
+"""Gradient perturbation: per-example clipping, sampling, noise once, and the account of the very steps taken."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from learn.replay import record
+from support.bits import SeededBits
+from tacit.accounting.compose import compose
+from tacit.core.events import (
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    PoissonSampledEvent,
+    RepeatedEvent,
+    event_from_json,
+    event_to_json,
+)
+from tacit.learn import LogisticRegression
+from tacit.learn.gradient import Descent, Table, sample_rows, to_grid
+from tacit.learn.losses import Logistic, Softmax
+from tacit.learn.rows import UNIT, square_norms
+from tacit.noise import entropy
+
+
+def table(rows: int = 60, columns: int = 5, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    made = np.random.default_rng(11)
+    X = made.normal(size=(rows, columns))
+    y = (X[:, 0] + 0.5 * made.normal(size=rows) > 0).astype(int) + (classes > 2) * (X[:, 1] > 0.5)
+    return X, y
+
+
+def model(**changes: object) -> LogisticRegression:
+    settings: dict[str, object] = {"epsilon": 1, "delta": "1e-3", "bounds": (-3, 3), "classes": [0, 1, 2]}
+    return LogisticRegression(**(settings | changes))  # type: ignore[arg-type]
+
+
+NASTY = (1e6, -1e6, np.nan, np.inf, -np.inf)
+
+
+def neighbours(relation: str) -> list[tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]]:
+    """A table with a nasty last row, and the table without it or with another one instead."""
+    X, y = table()
+    pairs = []
+    for value in NASTY:
+        worst = np.vstack([X, np.full((1, X.shape[1]), value)])
+        labels = np.append(y, 2)
+        if relation == "add_remove":
+            pairs.append(((worst, labels), (X, y)))
+        else:
+            other = np.vstack([X, -worst[-1:]])
+            pairs.append(((worst, labels), (other, np.append(y, 0))))
+    return pairs
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.usefixtures("seeded")
+def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, relation: str) -> None:
+    """With all outputs frozen, a neighbour makes the same calls, and no input moves more than was declared."""
+    for left, right in neighbours(relation):
+        first, second = model(relation=relation), model(relation=relation)
+        one = record(monkeypatch, lambda first=first, left=left: first.fit(*left))
+        two = record(monkeypatch, lambda second=second, right=right: second.fit(*right), frozen=one)
+        assert one.noise == two.noise
+        assert first.event_ == second.event_
+        assert (first.coef_ == second.coef_).all()
+        declared = released_events(first.event_)
+        assert len(declared) == len(one.raw) == len(two.raw)
+        moved = 0
+        for event, before, after in zip(declared, one.raw, two.raw, strict=True):
+            gap = (before - after).ravel()
+            assert gap.size == event.dimension
+            assert int(gap @ gap) <= event.l2_squared
+            moved += int(gap @ gap) > 0
+        assert moved, "the neighbour has to make some difference, or nothing was tested"
+
+
+def released_events(event: object) -> list[DiscreteGaussianEvent]:
+    if isinstance(event, ComposedEvent):
+        return [one for part in event.events for one in released_events(part)]
+    if isinstance(event, RepeatedEvent):
+        return event.count * released_events(event.event)
+    if isinstance(event, PoissonSampledEvent):
+        return released_events(event.event)
+    assert isinstance(event, DiscreteGaussianEvent)
+    return [event]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_twin_that_forgets_to_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test of the test: without clipping, the bound above is broken."""
+    X, y = table()
+    outlier = np.append(X, np.full((1, X.shape[1]), 1e6), axis=0)
+    descent = Descent(Softmax(), 3, 1 << 10, 1, Fraction(1), Fraction(1), 60.0)
+    rows = np.round(outlier * UNIT)
+    targets = np.append(y, 2)[:, None]
+    everyone = np.ones(61, dtype=bool)
+    weights = np.zeros((X.shape[1], 3))
+    whole = descent.raw_sum(Table(rows, targets, everyone), weights)
+    without = descent.raw_sum(Table(rows[:-1], targets[:-1], everyone[:-1]), weights)
+    gap = (whole - without).ravel().astype(object)
+    assert int(gap @ gap) > ((1 << 10) * UNIT) ** 2
+
+
+@pytest.mark.parametrize("value", NASTY)
+def test_one_row_counts_for_one_row(value: float) -> None:
+    """A row scaled by a million, NaN or infinite: its contribution stays within the clip, others' stay bit for bit."""
+    X, y = table()
+    learner = model().fit(X, y)
+    made = np.random.default_rng(3)
+    weights = to_grid(made.normal(size=(X.shape[1] + 1, 3)) * 5)
+    descent = Descent(Softmax(), 3, 4096, 1, Fraction(1), Fraction(1), 60.0)
+
+    def contributions(values: np.ndarray) -> list[np.ndarray]:
+        rows = learner._row_map(values)
+        return [
+            descent.raw_sum(Table(rows[i : i + 1], y[i : i + 1, None], np.ones(1, dtype=bool)), weights)
+            for i in range(len(values))
+        ]
+
+    before = contributions(X)
+    changed = X.copy()
+    changed[7] = value if not math.isfinite(value) else X[7] * value
+    after = contributions(changed)
+    for i, (one, two) in enumerate(zip(before, after, strict=True)):
+        assert i == 7 or (one == two).all()
+        assert int(square_norms(two.reshape(1, -1))[0]) <= (4096 * UNIT) ** 2
+    rows = learner._row_map(changed)
+    together = descent.raw_sum(Table(rows, y[:, None], np.ones(60, dtype=bool)), weights)
+    assert (together == sum(after)).all()
+
+
+def test_sums_are_free_of_order_and_blocks() -> None:
+    X, y = table(rows=70_000, columns=3, classes=2)
+    learner = model(classes=[0, 1], n=70_000, center=False, steps=1).fit(X[:100], y[:100])
+    rows, everyone = learner._row_map(X), np.ones(len(X), dtype=bool)
+    descent = Descent(Logistic(), 1, 4096, 1, Fraction(1), Fraction(1), 7e4)
+    weights = to_grid(np.full((4, 1), 0.731))
+    forward = descent.raw_sum(Table(rows, y[:, None], everyone), weights)
+    order = np.random.default_rng(1).permutation(len(X))
+    assert (forward == descent.raw_sum(Table(rows[order], y[order, None], everyone), weights)).all()
+
+
+@pytest.mark.usefixtures("seeded")
+def test_noise_enters_once_per_release_and_epsilon_is_the_accountants(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table()
+    for changes in ({}, {"n": 60}, {"center": False}, {"steps": 7}, {"batch_rate": "0.25", "steps": 9}):
+        learner = model(**changes)
+        seen = record(monkeypatch, lambda learner=learner: learner.fit(X, y))
+        declared = released_events(learner.event_)
+        assert [noise for _, noise in seen.noise] == [event.sigma2 for event in declared]
+        survey = 0 if changes.get("center") is False and "n" in changes else 1
+        assert len(seen.noise) == survey + learner.n_iter_
+        total = compose(learner.event_, delta="1e-3", method="pld")
+        assert total.epsilon == learner.guarantee_.epsilon <= 1
+        assert total.epsilon >= Fraction(99, 100), "noise is being wasted"
+        assert learner.guarantee_.delta == Fraction(1, 1000)
+        assert event_from_json(event_to_json(learner.event_)) == learner.event_
+
+
+@pytest.mark.usefixtures("seeded")
+def test_recorded_noise_has_the_variance_that_was_accounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """z² of all drawn noise is chi-square: 0.9 and 1.1 times the true variance are rejected, at 5 standard deviations.
+
+    The mean of k = 6,019 squares has standard deviation √(2/k) = 0.0182, so 5 of them are 0.091; false alarm 6e-7.
+    """
+    X, y = table()
+    learner = model(steps=1000)
+    seen = record(monkeypatch, lambda: learner.fit(X, y))
+    squares = [
+        ((out - raw) ** 2).ravel() / float(noise)
+        for raw, out, (_, noise) in zip(seen.raw, seen.noisy, seen.noise, strict=True)
+    ]
+    mean = float(np.concatenate(squares).mean())
+    slack = 5 * math.sqrt(2 / sum(part.size for part in squares))
+    assert abs(mean - 1) < slack
+    assert abs(mean * 1.1 - 1) > slack
+    assert abs(mean * 0.9 - 1) > slack
+
+
+def test_batches_are_binomial_and_independent(seeded: SeededBits) -> None:
+    """Sizes of 4,000 batches of 200 rows at rate 1/8 against Binomial(200, 1/8), and pairs of rows against 1/64.
+
+    Mean and variance within 5 standard errors (false alarm below 1e-5 in all); 0.8 and 1.25 of the true rate are
+    rejected.
+    """
+    rate, rows, batches = Fraction(1, 8), 200, 4000
+    drawn = np.array([sample_rows(rows, rate) for _ in range(batches)])
+    sizes = drawn.sum(axis=1)
+    q = float(rate)
+    spread = math.sqrt(rows * q * (1 - q))
+
+    def close(claimed: float) -> bool:
+        return abs(sizes.mean() - rows * claimed) < 5 * spread / math.sqrt(batches)
+
+    assert close(q)
+    assert not close(0.8 * q)
+    assert not close(1.25 * q)
+    assert abs(sizes.var() / spread**2 - 1) < 5 * math.sqrt(2 / batches)
+    together = (drawn[:, 0::2] & drawn[:, 1::2]).mean()
+    pairs = drawn.size / 2
+    assert abs(together - q * q) < 5 * math.sqrt(q * q * (1 - q * q) / pairs)
+    successive = (drawn[1:] & drawn[:-1]).mean()
+    assert abs(successive - q * q) < 5 * math.sqrt(q * q * (1 - q * q) / drawn[1:].size) * 1.5
+
+
+def test_sampling_is_exact_at_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word of exactly the rate is out, the one below is in."""
+
+    class Words(SeededBits):
+        def words(self, count: int) -> np.ndarray:
+            return np.array([(1 << 61) - 1, 1 << 61, 0, (1 << 64) - 1], dtype=np.uint64)[:count]
+
+    monkeypatch.setattr(entropy, "current", lambda: Words(0))
+    assert sample_rows(4, Fraction(1, 8)).tolist() == [True, False, True, False]
+    assert sample_rows(4, Fraction(1)).all()
+
+
+def test_unknown_labels_count_for_nothing() -> None:
+    X, y = table()
+    learner = model().fit(X, y)
+    rows = learner._row_map(X)
+    descent = Descent(Softmax(), 3, 4096, 1, Fraction(1), Fraction(1), 60.0)
+    weights = np.zeros((X.shape[1] + 1, 3))
+    some = np.arange(60) % 2 == 0
+    counted = descent.raw_sum(Table(rows, y[:, None], some), weights)
+    assert (counted == descent.raw_sum(Table(rows[some], y[some, None], np.ones(30, dtype=bool)), weights)).all()
