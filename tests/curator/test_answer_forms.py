@@ -117,6 +117,7 @@ def test_plots_are_saved(answer: Answer, tmp_path: Path, ending: str) -> None:
     target = tmp_path / f"chart.{ending}"
     answer.plot("n", path=target)
     assert target.stat().st_size > 500
+    assert b"https://cdn" not in target.read_bytes()
 
 
 def test_plots_show_one_column_or_all(answer: Answer) -> None:

@@ -7,13 +7,11 @@ import json
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from tacit.core.errors import InputError
+from tacit.accounting.lab.plots import save_chart
 
 __all__ = ["Result"]
-
-_FORMATS: Final = (".svg", ".png", ".html", ".json")
 
 
 class Result(ABC):
@@ -38,11 +36,9 @@ class Result(ABC):
 
     def chart(self, path: str | Path | None = None) -> Any:
         """An Altair chart; saved as SVG, PNG, HTML or JSON when ``path`` is given, by its ending."""
-        if path is not None and Path(path).suffix.lower() not in _FORMATS:
-            raise InputError("path", f"must end in one of {', '.join(_FORMATS)}")
         chart = self.draw()
         if path is not None:
-            chart.save(str(path))
+            save_chart(chart, path)
         return chart
 
     def svg(self) -> str:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError
+from tacit.accounting.lab.plots import save_chart
 
 if TYPE_CHECKING:
     from tacit.audit.lower_bound import LowerBound
 
 __all__ = ["chart_lower_bound", "chart_svg"]
 
-_FORMATS: Final = (".svg", ".png", ".html", ".json")
 _BINS: Final = 24
 _ROC_POINTS: Final = 50
 _WIDTH, _HEIGHT = 250, 210
@@ -31,8 +30,6 @@ def chart_lower_bound(found: LowerBound, path: str | Path | None = None) -> Any:
     """The three charts side by side; saved when ``path`` is given."""
     import altair as alt
 
-    if path is not None and Path(path).suffix.lower() not in _FORMATS:
-        raise InputError("path", f"must end in one of {', '.join(_FORMATS)}")
     chart = (
         alt.hconcat(_histogram(found), _roc(found), _growth(found), spacing=28)
         .configure_view(stroke=None)
@@ -40,7 +37,7 @@ def chart_lower_bound(found: LowerBound, path: str | Path | None = None) -> Any:
         .configure_axis(labelFontSize=11, titleFontSize=12, gridColor="#e5e9f0")
     )
     if path is not None:
-        chart.save(str(path))
+        save_chart(chart, path)
     return chart
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tacit.accounting.lab.plots import save_chart
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.query.types import Value
@@ -15,19 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["plot"]
 
-_FORMATS = (".svg", ".png", ".html", ".json")
-
 
 def plot(answer: Answer, column: str | None, confidence: Number | None, path: str | Path | None) -> Any:
     """An Altair chart of one column, or of all that have an interval side by side; saved when ``path`` is given."""
     import altair as alt
 
-    if path is not None and Path(path).suffix.lower() not in _FORMATS:
-        raise InputError("path", f"must end in one of {', '.join(_FORMATS)}")
     charts = [_chart(answer, index, confidence) for index in _chosen(answer, column)]
     chart = charts[0] if len(charts) == 1 else alt.hconcat(*charts)
     if path is not None:
-        chart.save(str(path))
+        save_chart(chart, path)
     return chart
 
 

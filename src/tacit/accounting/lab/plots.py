@@ -19,6 +19,7 @@ from tacit.core.numbers import Number
 
 __all__ = ["chart_bounds", "chart_curves", "chart_experiment", "chart_profile", "save_chart"]
 
+_FORMATS = (".svg", ".png", ".html", ".json")
 #: Colours that stay apart for colour-blind readers and in grey.
 _COLOURS = ("#4c566a", "#d08700", "#7b3294", "#0072b2", "#c0392b", "#00805a")
 
@@ -93,8 +94,11 @@ def chart_curves(
 
 
 def save_chart(chart: Any, path: str | Path) -> None:
-    """Write a chart to a file whose name ends in .svg, .png, .html or .json."""
-    chart.save(str(path))
+    """Write a chart to a file whose name ends in .svg, .png, .html or .json; a page needs nothing from the network."""
+    ending = Path(path).suffix.lower()
+    if ending not in _FORMATS:
+        raise InputError("path", f"must end in one of {', '.join(_FORMATS)}")
+    chart.save(str(path), **({"inline": True} if ending == ".html" else {}))
 
 
 def _check_rounds(rounds: Sequence[int]) -> Sequence[int]:
