@@ -9,6 +9,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
 ``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries, and a museum of real bugs
+``tacit.attacks``     why names off and only totals are not enough: plain rows and callables in, success out
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB
 ``tacit.ledger``      durable accounts: what is authorised there was paid for, and stays paid for
 ``tacit.curator``     the object users hold; ``answer`` is the whole main path on one screen
@@ -74,6 +75,7 @@ _HOMES = {
     "planning": "tacit.mechanisms.planning",
     "filters": "tacit.accounting.filters",
     "lab": "tacit.accounting.lab",
+    "attacks": "tacit.attacks",
     "audit": "tacit.audit",
     "learn": "tacit.learn",
     # errors
@@ -88,6 +90,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from tacit import attacks as attacks
     from tacit import audit as audit
     from tacit import learn as learn
     from tacit.accounting import filters as filters

@@ -11,7 +11,7 @@ from attacks.desk import SmallDesk
 from support.bits import SeededBits
 from tacit.attacks import Reconstruction, compare, modular_subsets, random_subsets, reconstruct, reconstruct_under_noise
 from tacit.attacks.chance import toss
-from tacit.attacks.reconstruction import expected_share
+from tacit.attacks.reconstruction import Subset, expected_share
 from tacit.core.errors import InputError
 
 
@@ -25,12 +25,15 @@ def test_two_thousand_people_from_exact_totals_and_not_through_a_budget(seeded: 
     one half as 0.6 would already be six deviations."""
     secrets = toss(1, 2000)[0]
     subsets = tuple(modular_subsets(range(10_000, 12_000), 4000))
-    desk = SmallDesk(price="0.01", cap="1")
-    found = compare(
-        Reconstruction(secrets, subsets),
-        exact(secrets),
-        {"1": lambda subset: desk.ask(subset, lambda: int((subset.mask & secrets).sum()))},
-    )
+    desk, asked = SmallDesk(price="0.01", cap="1"), []
+
+    def through(subset: Subset) -> float:
+        asked.append(subset)
+        return desk.ask(subset, lambda: int((subset.mask & secrets).sum()))
+
+    found = compare(Reconstruction(secrets, subsets), exact(secrets), {"1": through})
+    # The attack gives up at the first refusal.
+    assert asked == list(subsets[:101])
     assert found.unprotected.share == 1
     assert found.protected[0][1].share < 0.6
     assert desk.spent == 1

@@ -29,8 +29,7 @@ def choose(items: Sequence[_Item], count: int) -> list[_Item]:
 
 
 def choose_evenly(items: Sequence[_Item], truths: Sequence[bool], count: int) -> list[tuple[_Item, bool]]:
-    """``count`` items with their truths: as many for which it holds as for which it does not, so that a coin is right
-    half the time."""  # noqa: D205, D209
+    """``count`` items and their truths, half of which hold, so that a coin is right half the time."""
     if len(items) != len(truths):
         raise InputError("truths", f"must have one entry for each of {len(items)} items, got {len(truths)}")
     sides = [[item for item, truth in zip(items, truths, strict=True) if bool(truth) is side] for side in (True, False)]

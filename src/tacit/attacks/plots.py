@@ -42,7 +42,7 @@ def draw_comparison(found: Comparison) -> Any:
     ]
     if rows:
         layers.append(_label(rows[-1]["epsilon"], rows[-1]["share"], "through Tacit", PROTECTED))
-    return _dressed(alt.layer(*layers), found.title, f"{found.words.measure}; dotted: the most that any attack can do")
+    return _dressed(alt.layer(*layers), found.title, [found.words.measure, "dotted: the most that any attack can do"])
 
 
 def _limit(found: Comparison, rows: list[dict[str, Any]]) -> list[dict[str, float]]:
@@ -130,7 +130,7 @@ def _label(x: float, y: float, name: str, colour: str) -> Any:
     import altair as alt
 
     mark = alt.Chart(_values([{"x": x, "y": y, "name": name}])).mark_text(
-        align="right", dx=-8, dy=16 if y > 0.9 else -10, color=colour
+        align="right", dx=-8, dy=34 if y > 0.85 else -10, color=colour
     )
     return mark.encode(x="x:Q", y="y:Q", text="name:N")
 
@@ -148,7 +148,7 @@ def _values(rows: list[dict[str, Any]]) -> Any:
     return alt.InlineData(values=rows)
 
 
-def _dressed(chart: Any, title: str, subtitle: str, height: int = _HEIGHT) -> Any:
+def _dressed(chart: Any, title: str, subtitle: str | list[str], height: int = _HEIGHT) -> Any:
     import altair as alt
 
     heading = alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=14, subtitleColor="#5b6472")

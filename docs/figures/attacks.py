@@ -1,0 +1,40 @@
+"""Draw the figures of docs/why-not-just-anonymise.md in a few minutes: python docs/figures/attacks.py [folder]."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+from tacit.cli import attack_chapters
+from tacit.cli.attack_chapters import ATTACKS
+from tacit.cli.attack_target import demo_target, open_scene
+
+HERE = Path(__file__).parent
+EPSILONS = [Fraction(epsilon) for epsilon in ("0.1", "0.3", "1", "3", "10")]
+#: Which result of which attack goes into which file.
+FIGURES = {
+    "attack-linkage-profile": ("linkage", 0),
+    "attack-small-cells": ("small-cells", 0),
+    "attack-differencing": ("differencing", 0),
+    "attack-reconstruction": ("reconstruction", 0),
+    "attack-reconstruction-noise": ("reconstruction", 1),
+    "attack-membership": ("membership", 0),
+    "attack-collusion": ("collusion", 0),
+}
+
+
+def draw(folder: Path) -> None:
+    """Run the attacks on the hospital of ``tacit demo`` and save their charts."""
+    # More victims than the command has time for.
+    attack_chapters._VICTIMS, attack_chapters._POOLED = 160, 40  # type: ignore[misc]
+    with tempfile.TemporaryDirectory() as place, open_scene(demo_target(Path(place))) as scene:
+        told = {name: ATTACKS[name](scene, EPSILONS, print) for name in {name for name, _ in FIGURES.values()}}
+    for file, (name, which) in FIGURES.items():
+        told[name].results[which].chart(folder / f"{file}.svg")
+        print(told[name].results[which])
+
+
+if __name__ == "__main__":
+    draw(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
