@@ -45,9 +45,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was left out, so that a green run does not claim more than it did."""
-    missing = [name for name in RIVALS if importlib.util.find_spec(name) is None]
-    if missing:
-        terminalreporter.write_line(
-            f"left out: comparisons with other libraries (not installed: {', '.join(missing)}); "
-            "make EXTRAS=dev,bench test runs them"
-        )
+    parts = {"bench": ("comparisons with other libraries", RIVALS), "torch": ("networks", ("torch",))}
+    for extra, (what, needed) in parts.items():
+        missing = [name for name in needed if importlib.util.find_spec(name) is None]
+        if missing:
+            terminalreporter.write_line(
+                f"left out: {what} (not installed: {', '.join(missing)}); make EXTRAS=dev,{extra} test runs them"
+            )
