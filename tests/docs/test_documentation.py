@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import re
 from pathlib import Path
@@ -14,7 +15,11 @@ import tacit
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")])
-NAMES = sorted(module.name for module in pkgutil.walk_packages(tacit.__path__, "tacit."))
+#: Networks need an extra.
+LEFT_OUT = () if importlib.util.find_spec("torch") else ("tacit.learn.torch.",)
+NAMES = sorted(
+    module.name for module in pkgutil.walk_packages(tacit.__path__, "tacit.") if not module.name.startswith(LEFT_OUT)
+)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

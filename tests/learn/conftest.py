@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 
-import pytest
-
 MISSING = importlib.util.find_spec("torch") is None
 
 #: With TACIT_LEAVE_NOTHING_OUT the modules are collected all the same, and fail on their import of torch.
 collect_ignore_glob = ["test_torch_*.py"] if MISSING and not os.environ.get("TACIT_LEAVE_NOTHING_OUT") else []
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "torch: trains networks; needs the torch extra")
+def pytest_configure() -> None:
     if not MISSING:
         import torch
 

@@ -13,6 +13,7 @@ from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget, Entry, entry_of
 from tacit.curator.answer import Caller, Desk, answer, opaque, quote
 from tacit.curator.direct import DirectRelease, Releases, charge_directly, release_directly
+from tacit.curator.fitting import Fitted, fit_privately
 from tacit.curator.progress import terminal_progress
 from tacit.curator.quote import Quote
 from tacit.curator.receipt import Receipt
@@ -245,6 +246,25 @@ class Curator:
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
         return charge_directly(self._desk, self._population(population), charge, label, caller)
+
+    def fit(self, estimator: Any, sql: str, *, analyst: str | None = None) -> Fitted:
+        """Fit a model to protected rows: they stay inside, the model comes out, and the same account pays.
+
+        What the estimator's ``epsilon`` and ``delta`` promise is promised to every unit, because at most one row of
+        each counts. To use several rows of a person, aggregate them first: ``SELECT AVG(x), MAX(y) … GROUP BY
+        patient``. A fit is charged before data is read; fitting again is a new fit and a new charge.
+
+        Args:
+            estimator: of :mod:`tacit.learn`, not fitted; bounds and classes that it leaves open come from the
+                catalogue.
+            sql: a SELECT of rows: the features, and for a model with a target the target last.
+            analyst: who asks; the curator's own unless said.
+
+        Raises:
+            Refusal, InputError: the rows or the estimator cannot be used; nothing is charged.
+            BudgetError: the account does not allow the charge.
+        """
+        return fit_privately(self._desk, estimator, sql, Caller(analyst or self.analyst))
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with this curator's key, and that its charge stands in this ledger.

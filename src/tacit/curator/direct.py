@@ -18,11 +18,20 @@ from tacit.core.numbers import sqrt_bounds
 from tacit.core.relations import Relation
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.answer import Caller, Desk, opaque
-from tacit.curator.receipt import Receipt, about_mechanism, issue
+from tacit.curator.receipt import Receipt, about_mechanism, issue, quoted
 from tacit.curator.stored import canonical, digest_of
 from tacit.ledger import Order, Outcome, Reservation
 
-__all__ = ["DirectRelease", "Releases", "charge_directly", "release_directly"]
+__all__ = [
+    "KINDS",
+    "DirectRelease",
+    "Releases",
+    "charge_directly",
+    "event_for",
+    "in_currency",
+    "release_directly",
+    "value_to_text",
+]
 
 _FORMAT = "tacit-value"
 
@@ -54,25 +63,25 @@ def release_directly(
     """Reserve, release, commit; see :meth:`tacit.curator.curator.Curator.release`."""
     if not isinstance(mechanism, Releases):
         raise InputError("mechanism", "must have a guarantee and 'release'; for anything else use charge(…)")
-    return _pay(desk, population, mechanism, lambda: mechanism.release(value), label, caller)
+    return _pay(desk, population, mechanism, lambda: mechanism.release(value), label, caller, "release")
 
 
 def charge_directly(desk: Desk, population: str, charge: Charge, label: str, caller: Caller) -> DirectRelease:
     """Reserve and commit without a value; see :meth:`tacit.curator.curator.Curator.charge`."""
-    return _pay(desk, population, charge, lambda: None, label, caller)
+    return _pay(desk, population, charge, lambda: None, label, caller, "charge")
 
 
 def _pay(
-    desk: Desk, population: str, charge: Charge, run: Callable[[], Any], label: str, caller: Caller
+    desk: Desk, population: str, charge: Charge, run: Callable[[], Any], label: str, caller: Caller, what: str
 ) -> DirectRelease:
     with opaque():
-        order, guarantee, event = _order(desk, population, charge, label, caller)
+        order, guarantee, event = _order(desk, population, charge, label, caller, what)
         found = desk.ledger.reserve(order)
         paid = isinstance(found, Reservation) and not found.resumed
         released: Any = None
         if isinstance(found, Reservation):
             released = run()
-            result = _to_text(released)
+            result = value_to_text(released)
             about = about_mechanism(charge, event, label, released=digest_of(result))
             found = _commit(desk, found, guarantee, about, result)
         # What this very run released, as its mechanism shaped it; what was released before, as the ledger holds it.
@@ -81,15 +90,17 @@ def _pay(
         return DirectRelease(value, entry, Receipt.from_json(found.receipt))
 
 
-def _order(desk: Desk, population: str, charge: Charge, label: str, caller: Caller) -> tuple[Order, Guarantee, Event]:
+def _order(
+    desk: Desk, population: str, charge: Charge, label: str, caller: Caller, what: str
+) -> tuple[Order, Guarantee, Event]:
     if not label.strip():
         raise InputError("label", "say in a word or two what is released; it stands in the history and the receipt")
     relation = desk.catalog.population(population).relation
-    guarantee = _in_currency(desk.accounts[population].kind, charge, relation)
-    event = _event(charge, guarantee)
-    quote = {"mechanisms": about_mechanism(charge, event, label, released="")["mechanisms"]}
-    # The value is secret, so what tells one request from another is the label and what is charged.
-    request = digest_of(canonical([label, quote]))
+    guarantee = in_currency(desk.accounts[population].kind, charge, relation)
+    event = event_for(charge, guarantee)
+    quote = {"mechanisms": quoted(about_mechanism(charge, event, label, released="")["mechanisms"])}
+    # The value is secret, so what tells one request from another is what is done, for whom, the label and the charge.
+    request = digest_of(canonical([what, desk.project, population, label, quote]))
     order = Order(
         population, guarantee, analyst=caller.analyst, project=desk.project, sql=label, quote=quote,
         idempotency_key=caller.idempotency_key, request=request,
@@ -106,7 +117,7 @@ def _commit(
         reservation,
         answers=[about],
         unit="as the program that used the mechanism counts persons",
-        account=_KINDS[type(guarantee)],
+        account=KINDS[type(guarantee)],
         guarantee=guarantee,
         project=desk.project,
         catalog=desk.catalog.digest,
@@ -114,10 +125,10 @@ def _commit(
     return desk.ledger.commit(reservation, result.encode(), receipt=receipt.to_json().encode())
 
 
-_KINDS: dict[type[Guarantee], str] = {PureDP: "pure", ApproxDP: "approx", ZCDP: "zcdp", GDP: "gdp"}
+KINDS: dict[type[Guarantee], str] = {PureDP: "pure", ApproxDP: "approx", ZCDP: "zcdp", GDP: "gdp"}
 
 
-def _in_currency(kind: str, charge: Charge, relation: Relation) -> PureDP | ApproxDP | ZCDP | GDP:
+def in_currency(kind: str, charge: Charge, relation: Relation) -> PureDP | ApproxDP | ZCDP | GDP:
     """What a charge costs in an account, as the guarantee that costs exactly that."""
     match kind:
         case "pure":
@@ -131,11 +142,11 @@ def _in_currency(kind: str, charge: Charge, relation: Relation) -> PureDP | Appr
             return GDP(sqrt_bounds(gdp_price(charge, relation).amount)[1], relation=relation)
 
 
-def _event(charge: Charge, guarantee: Guarantee) -> Event:
+def event_for(charge: Charge, guarantee: Guarantee) -> Event:
     """The charge's own event where that alone shows what it costs, else one that states the guarantee."""
     own = charge if isinstance(charge, Event) else charge.event if isinstance(charge, HasEvent) else None
     try:
-        if own is not None and _in_currency(_KINDS[type(guarantee)], own, guarantee.relation) == guarantee:
+        if own is not None and in_currency(KINDS[type(guarantee)], own, guarantee.relation) == guarantee:
             return own
     except AccountingError:
         pass  # It has no price of its own in this currency.
@@ -153,7 +164,8 @@ def _event(charge: Charge, guarantee: Guarantee) -> Event:
             raise AccountingError(f"{name} is not what an account is charged in")
 
 
-def _to_text(value: Any) -> str:
+def value_to_text(value: Any) -> str:
+    """A released value as the text that the ledger keeps."""
     return canonical({"format": _FORMAT, "version": 1, "value": _to_plain(value)})
 
 

@@ -10,13 +10,17 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacit.core.errors import EngineError, TacitError
 from tacit.engines.duckdb.connection import Limits, memory_limit, open_locked
+from tacit.engines.duckdb.examples import read_examples
 from tacit.engines.duckdb.fetching import MOST_ROWS, ROW_BYTES, folded_rows
 from tacit.engines.duckdb.partials import check_width
 from tacit.engines.duckdb.public import check_public, read_rows
@@ -86,6 +90,13 @@ class DuckDBEngine:
         _check_relation(relation)
         return self._opaquely(relation, lambda: self._rows(relation, most))
 
+    def examples(
+        self, relation: Relation, numbers: Sequence[int], label: int | None, key_secret: bytes
+    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+        """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
+        _check_relation(relation)
+        return self._opaquely(relation, lambda: self._examples(relation, numbers, label, key_secret))
+
     def _opaquely(self, relation: Relation, run: Callable[[], Result]) -> Result:
         """What ``run`` returns; any failure that is not ours to tell becomes an EngineError with an id."""
         try:
@@ -136,6 +147,13 @@ class DuckDBEngine:
         with self._session(self._limits.seconds, None) as session:
             self._register(session.cursor, relation)
             return read_rows(session.cursor, relation, most, self._tables)
+
+    def _examples(
+        self, relation: Relation, numbers: Sequence[int], label: int | None, secret: bytes
+    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+        with self._session(self._limits.seconds, None) as session:
+            self._register(session.cursor, relation)
+            return read_examples(session.cursor, relation, numbers, label, secret, self._tables)
 
     def _register(self, cursor: duckdb.DuckDBPyConnection, relation: Relation) -> None:
         """Show the frames that a relation reads to a cursor."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from tacit.core.errors import InputError
+from tacit.query.algebra import Relation
 from tacit.query.catalog import Catalog
 from tacit.query.final import Question
 from tacit.query.parse import parse
@@ -20,7 +22,9 @@ from tacit.query.refusal import Refusal
 from tacit.query.resolve.queries import Queries
 from tacit.query.rules import apply_rules
 
-__all__ = ["resolve"]
+__all__ = ["resolve", "resolve_rows"]
+
+Result = TypeVar("Result")
 
 
 def resolve(sql: str, catalog: Catalog) -> Question:
@@ -35,6 +39,28 @@ def resolve(sql: str, catalog: Catalog) -> Question:
     return _on_a_fresh_stack(lambda: _resolve(sql, catalog))
 
 
+def resolve_rows(sql: str, catalog: Catalog) -> Relation:
+    """The rows that a query stands for, as an owned relation: for what learns from rows and returns none of them.
+
+    Raises:
+        Refusal: when the query is no SELECT of rows that belong to persons, or aggregates over persons.
+        InputError: when ``sql`` is not text.
+    """
+    if not isinstance(sql, str):
+        raise InputError("sql", f"must be text, got {type(sql).__name__}")
+    return _on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
+
+
+def _resolve_rows(sql: str, catalog: Catalog) -> Relation:
+    parsed = parse(sql)
+    found = Queries(catalog, parsed.options).query(parsed.tree, {})
+    if not isinstance(found, Relation):
+        raise Refusal("aggregate", "A model learns from rows; take the aggregates out, or group by the unit.")
+    if found.is_public:
+        raise Refusal("public_only", "The rows are public; train on them directly, which costs nothing.")
+    return found
+
+
 def _resolve(sql: str, catalog: Catalog) -> Question:
     parsed = parse(sql)
     released = Queries(catalog, parsed.options).question(parsed.tree)
@@ -44,9 +70,9 @@ def _resolve(sql: str, catalog: Catalog) -> Question:
     return apply_rules(Question(released.final, released.steps, released.columns, parsed.options))
 
 
-def _on_a_fresh_stack(work: Callable[[], Question]) -> Question:
+def _on_a_fresh_stack(work: Callable[[], Result]) -> Result:
     """Run on a thread of its own, so that how deep a query may nest does not depend on how deep the caller is."""
-    outcome: list[Question | BaseException] = []
+    outcome: list[Result | BaseException] = []
 
     def run() -> None:
         try:

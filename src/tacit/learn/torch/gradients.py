@@ -1,0 +1,94 @@
+"""Per-example gradients as integers of bounded norm, and their exact sum: for any network.
+
+The gradient of one example is computed in floats by ``torch.func`` (one example per lane of ``vmap``, so no layer can
+see another), shortened to the clip, and cut down to a public grid. What counts for privacy happens afterwards, in
+integers: the norm of what is added is checked exactly, and a gradient that is too long, or not finite, is replaced by
+zero. So whatever the floats did, one example moves the sum by at most :data:`STEPS`. ``gradients.proof.md`` has the
+argument, and says what is assumed of the linear algebra library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.learn.rows import Integers
+from tacit.learn.torch.examples import Examples
+from tacit.learn.torch.layout import Layout
+from tacit.learn.torch.library import Tensor, load, torch
+from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.settling import settle
+
+__all__ = ["LONGEST", "SLACK", "STEPS", "PerExample"]
+
+#: The clip in steps of the grid: what one example adds is an integer vector of at most this norm.
+STEPS: Final = 1 << 30
+#: Gradients are shortened to this much below the bound, for the rounding of their float norms.
+SLACK: Final = 2.0**-9
+#: What the square of a norm is compared with: far enough below STEPS² for the rounding of a float64 sum.
+LONGEST: Final = float(STEPS) ** 2 * (1 - 2.0**-9)
+
+
+class PerExample:
+    """The gradients of a loss with respect to some parameters of a model, example by example.
+
+    Args:
+        parameters: what is trained.
+        loss: of the model's output and the targets, for a batch of one.
+        clip: the norm that gradients are shortened to.
+        micro_batch: how many examples are looked at together; this changes memory and speed and nothing else.
+    """
+
+    def __init__(self, parameters: Parameters, loss: Callable[..., Any], clip: float, micro_batch: int) -> None:
+        self._parameters, self._loss, self._clip = parameters, loss, clip
+        self.layout = Layout(micro_batch, tight=False)
+        func = load("torch.func")
+        self._call = func.functional_call
+        self._gradient = func.vmap(func.grad(self._one), in_dims=(None, 0), randomness="different")
+
+    def prepare(self, examples: Examples, usual: int) -> None:
+        """Before the first step: pack rows tightly if places are seen not to matter, for samples of ``usual`` rows."""
+        model, size = self._parameters.model, self.layout.size
+        self.layout = settle(lambda rows: (self.floats(rows),), model, examples, size, usual)
+
+    def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
+        """The sum of the chosen examples' integer gradients, exactly; none moves it by more than STEPS."""
+        total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+        for taken, batch in examples.batches(chosen, self.layout):
+            total += self.integers(batch)[taken].sum(0)
+        raw: Integers = total.cpu().numpy()
+        return raw
+
+    def integers(self, batch: tuple[Tensor, ...]) -> Tensor:
+        """One integer vector per example, checked to have a norm of at most STEPS."""
+        flat = self.floats(batch)
+        # In pieces, because a float32 stops growing after some millions of equal terms.
+        pieces = [torch.linalg.vector_norm(piece, dim=1) for piece in flat.split(1 << 16, dim=1)]
+        norms = torch.linalg.vector_norm(torch.stack(pieces), dim=0)
+        whole = flat.mul_((STEPS * (1 - SLACK) / norms.clamp(min=self._clip))[:, None]).to(torch.int32)
+        # Here pieces save memory: float64 takes twice that of all gradients.
+        square = sum(piece.double().square_().sum(1) for piece in whole.split(1 << 12, dim=1))
+        short = (square <= LONGEST) & torch.isfinite(norms)
+        return whole if bool(short.all()) else whole.masked_fill_(~short[:, None], 0)
+
+    def floats(self, batch: tuple[Tensor, ...]) -> Tensor:
+        """The gradients as they come, one row per example."""
+        moved = tuple(each.to(self._parameters.device) for each in batch)
+        try:
+            found = self._gradient(self._parameters.detached(), moved)
+        except RuntimeError as problem:
+            if any(word in str(problem) for word in ("vmap", "torch.func", "functorch")):
+                raise InputError(
+                    "model", "has a layer that torch.func cannot differentiate example by example; replace that layer"
+                ) from problem
+            raise
+        joined = torch.cat([found[name].reshape(len(moved[0]), -1) for name in self._parameters.names], dim=1)
+        return joined if joined.dtype == torch.float64 else joined.float()
+
+    def _one(self, parameters: dict[str, Tensor], example: tuple[Tensor, ...]) -> Tensor:
+        output = self._call(self._parameters.model, parameters, (example[0].unsqueeze(0),))
+        return self._loss(output, *(each.unsqueeze(0) for each in example[1:])).sum()

@@ -1,0 +1,50 @@
+"""The trained parameters of a model as one long vector, and a noisy gradient back to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.learn.torch.library import Tensor, torch
+
+__all__ = ["Parameters"]
+
+
+class Parameters:
+    """Some parameters of a model, by name and in order.
+
+    Args:
+        model: the network.
+        names: of the parameters that are trained.
+    """
+
+    def __init__(self, model: Any, names: list[str]) -> None:
+        self.model, self.names = model, names
+
+    def detached(self) -> dict[str, Tensor]:
+        """Their values now, outside of any graph."""
+        return {name: parameter.detach() for name, parameter in self._trained().items()}
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers they are."""
+        return sum(parameter.numel() for parameter in self._trained().values())
+
+    @property
+    def device(self) -> Any:
+        """Where they are."""
+        return next(iter(self._trained().values())).device
+
+    def give(self, gradient: NDArray[np.float64]) -> None:
+        """Give each its part of a noisy gradient."""
+        flat, start = torch.from_numpy(gradient), 0
+        for parameter in self._trained().values():
+            part = flat[start : start + parameter.numel()].reshape(parameter.shape)
+            parameter.grad = part.to(device=parameter.device, dtype=parameter.dtype)
+            start += parameter.numel()
+
+    def _trained(self) -> dict[str, Tensor]:
+        every = dict(self.model.named_parameters())
+        return {name: every[name] for name in self.names}

@@ -1,0 +1,86 @@
+"""Choosing among several trained networks, with every run on the bill and not only the winner's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting.compose import compose
+from tacit.accounting.result import Composed
+from tacit.core.errors import InputError
+from tacit.core.events import ComposedEvent, Event
+from tacit.core.numbers import Number
+from tacit.core.relations import ADD_REMOVE
+from tacit.learn.torch.examples import Examples
+from tacit.learn.torch.layout import Layout
+from tacit.learn.torch.library import torch
+from tacit.learn.torch.settling import without_dropout
+from tacit.learn.torch.trainer import PrivateTrainer
+from tacit.mechanisms.permute_and_flip import PermuteAndFlip
+
+__all__ = ["Selection", "select"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The chosen trainer, its place among those given, and what all runs and the choice together promise."""
+
+    best: PrivateTrainer
+    place: int
+    guarantee: Composed
+    event: Event
+
+
+def select(
+    trainers: Sequence[PrivateTrainer], *data: Any, holdout: tuple[Any, Any], epsilon: Number, micro_batch: int = 256
+) -> Selection:
+    """Train every candidate, and choose the one that is right most often on rows held out, privately.
+
+    Args:
+        trainers: the candidates; each takes all steps that it has left.
+        data: the training rows, as for :meth:`PrivateTrainer.fit`.
+        holdout: features and classes to choose by. They may be training rows; being others makes the choice better.
+        epsilon: of the choice alone, beside what each candidate costs.
+        micro_batch: how many rows held out are looked at together.
+
+    Privacy:
+        the composition of all candidates' steps and of the choice, at the largest δ among the candidates, for all that
+        the candidates and the choice show. Each row held out adds at most one to each candidate's number of right
+        answers, and permute-and-flip chooses among these numbers.
+
+    Assumes:
+        what :class:`PrivateTrainer` assumes.
+
+    References:
+        McKenna, Sheldon (2020) for permute-and-flip.
+    """
+    if not trainers:
+        raise InputError("trainers", "must hold at least one PrivateTrainer")
+    relation = trainers[0].relation
+    if any(trainer.relation is not relation for trainer in trainers):
+        raise InputError("trainers", "must all use the same relation")
+    if len({id(trainer.model) for trainer in trainers}) < len(trainers):
+        raise InputError("trainers", "share a model; each needs one of its own")
+    # Which candidate a row helps more is up to the row, but adding one never takes a right answer away.
+    choice = PermuteAndFlip(epsilon=epsilon, sensitivity=1, monotone=relation is ADD_REMOVE, relation=relation)
+    held = Examples(holdout)
+    for trainer in trainers:
+        if trainer.taken < trainer.steps:
+            trainer.fit(*data)
+    place = int(choice.release([_right(trainer.model, held, micro_batch) for trainer in trainers]))
+    events = (*(trainer.event_ for trainer in trainers), choice.event)
+    total = compose(list(events), delta=max(trainer.delta for trainer in trainers), method="best")
+    return Selection(trainers[place], place, total, ComposedEvent(events, relation=relation))
+
+
+def _right(model: Any, held: Examples, size: int) -> int:
+    """On how many rows the class with the largest output is the right one."""
+    right, device = 0, next(model.parameters()).device
+    with without_dropout(model), torch.no_grad():
+        for taken, (features, classes) in held.batches(np.arange(len(held)), Layout(size, tight=True)):
+            found = model(features.to(device)).argmax(dim=1)[taken]
+            right += int((found == classes.to(device)[taken]).sum())
+    return right

@@ -1,0 +1,312 @@
+"""Training a network privately: sampling, clipping, noise, accounting and the stop, in one object."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.compose import compose
+from tacit.accounting.result import Composed
+from tacit.core.errors import BudgetError, InputError
+from tacit.core.events import ComposedEvent, Event, NoEvent, RepeatedEvent, event_to_json
+from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_down, format_up
+from tacit.core.relations import Relation, as_relation
+from tacit.learn import noising
+from tacit.learn.estimator import PrivacyReport
+from tacit.learn.gradient import rate_on_grid, sample_rows
+from tacit.learn.progress import progress
+from tacit.learn.spending import Phase, check_privacy, spend
+from tacit.learn.torch.examples import Examples
+from tacit.learn.torch.gradients import STEPS, PerExample
+from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.refusals import check_model, trained_parameters
+from tacit.learn.torch.stacks import Stack, is_stack
+from tacit.noise import entropy
+
+__all__ = ["PrivateTrainer"]
+
+#: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
+_CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
+#: Numbers of all gradients of a micro-batch together, unless another size is asked for.
+_ROOM: Final = 1 << 24
+_FORMAT: Final = 1
+
+
+class PrivateTrainer:
+    """Trains a network with noisy gradients, and knows at every moment what that has cost.
+
+    Each step draws a secret sample of the rows, sums their clipped gradients, adds noise once, divides by a public
+    number, and lets the optimizer do with the result what it likes. The noise is such that all steps together cost
+    (ε, δ); there is no further step after that.
+
+    Args:
+        model: any network whose layers keep examples apart; BatchNorm is refused.
+        loss: of the model's output and the targets, such as ``torch.nn.CrossEntropyLoss()``; called with one example.
+        optimizer: over the model's parameters, such as ``torch.optim.SGD`` or ``Adam``.
+        epsilon: of the guarantee, for the whole training.
+        delta: likewise.
+        n: roughly how many rows there are, as far as that is public. With ``batch_size`` it fixes the rate of sampling,
+            which stays what it is however many rows there really are.
+        batch_size: how many rows a sample holds on average, for ``n`` rows; also what sums are divided by.
+        epochs: how often each row is seen on average; or
+        steps: how many noisy gradients are taken, instead.
+        clip: the largest norm of a row's gradient.
+        micro_batch: how many rows are held in memory at once; as suits the network unless said. It changes nothing
+            about the guarantee or the noise.
+        relation: which tables are neighbours.
+
+    Attributes:
+        steps: of the whole plan; ``taken`` have been taken.
+        guarantee_: of the steps taken so far, for a number of steps that was chosen without looking at the outcome.
+        planned: of all steps, which also holds for whoever stops sooner because of what they saw.
+        event_: what was released so far; :meth:`privacy_report` puts it in words.
+
+    Privacy:
+        (ε, δ)-DP under ``relation`` for the parameters after every step together, where
+
+        * a step releases Σ g_i + noise on a Poisson sample of the rows, g_i the integer gradient of row i;
+        * the noise is discrete Gaussian, exact, drawn once per step on the CPU, whatever the micro-batches or device;
+        * ε is that of the privacy loss distribution of these very steps (``event_``);
+        * one row is one person.
+
+    Sensitivity:
+        a row moves a sum by at most ``clip``, in integer steps of a public grid and with rounding included; checked for
+        every row after rounding.
+        Twice that for replace-one. A gradient that is NaN, infinite, or too large for its norm to be a float, counts
+        as zero.
+
+    Error:
+        each coordinate of a step's mean gradient has noise of standard deviation at most ``noise``.
+
+    Assumes:
+        that the device computes the same thing twice; that, where a row's place in a micro-batch was seen not to matter
+        on made-up rows, it never does (elsewhere places are drawn, and nothing of the kind is assumed); that the loss
+        and the model keep no memory of rows; that n, batch_size and all other settings were not read off the data;
+        that a checkpoint is resumed once.
+
+    References:
+        Abadi et al. (2016) for the algorithm; Zhu, Dong, Wang (2022) for the account of Poisson samples. Proof:
+        ``gradients.proof.md``.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        loss: Callable[..., Any],
+        optimizer: Any,
+        *,
+        epsilon: Number,
+        delta: Number,
+        n: int,
+        batch_size: int,
+        epochs: Number | None = None,
+        steps: int | None = None,
+        clip: Number = 1,
+        micro_batch: int | None = None,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        check_model(model, optimizer)
+        if not callable(loss):
+            raise InputError("loss", "must be a function of the output and the targets, such as CrossEntropyLoss()")
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.epsilon, _ = check_privacy(epsilon, None)
+        self.delta = exact_probability(delta, "delta")
+        self.relation = as_relation(relation)
+        self.n, self.batch_size = check_count(n, "n"), check_count(batch_size, "batch_size")
+        if self.batch_size > self.n:
+            raise InputError("batch_size", "must be at most n, the number of rows")
+        self.rate = rate_on_grid(Fraction(self.batch_size, self.n))
+        self.steps = _steps(epochs, steps, self.rate)
+        self.clip = exact_positive(clip, "clip")
+        if not _CLIPS[0] <= self.clip <= _CLIPS[1]:
+            raise InputError("clip", "must lie between 1e-6 and 1e6; rescale the loss instead")
+        self._parameters = Parameters(model, list(trained_parameters(model, optimizer)))
+        self._micro_batch = None if micro_batch is None else check_count(micro_batch, "micro_batch", maximum=1 << 20)
+        self._gradients: PerExample | Stack | None = None
+        phase = Phase("gradient", STEPS**2, self._parameters.dimension, Fraction(1), self.steps, self.rate)
+        self._spent = spend([phase], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
+        self._single = _single(self._spent.event)
+        self.taken = 0
+        self._run = f"{entropy.current().bits(128):032x}"
+        self._guarantees: dict[int, Composed] = {}
+
+    def fit(self, *data: Any, steps: int | None = None) -> PrivateTrainer:
+        """Take all steps that are left, or this many of them.
+
+        Args:
+            data: features and targets as tensors (or arrays) with one row per example, or one dataset with ``len()``
+                and an index.
+            steps: how many steps; all that are left unless said.
+
+        Raises:
+            BudgetError: no step is left, or fewer than asked for.
+
+        A target that the loss cannot take, such as a class that the network has no output for, raises what torch
+        raises. That is for whoever holds the rows; check targets before training for somebody else.
+        """
+        examples = Examples(data)
+        left = self.steps - self.taken
+        wanted = left if steps is None else check_count(steps, "steps")
+        if not left or wanted > left:
+            raise BudgetError(
+                f"{left} of {self.steps} steps are left; plan more steps, or a larger epsilon, from the start"
+            )
+        gradients = self._looked_at(examples)
+        for _ in progress(range(wanted), "train"):
+            self._step(gradients, examples)
+        return self
+
+    def _looked_at(self, examples: Examples) -> PerExample | Stack:
+        """The way to gradients that suits the network, found once and on made-up rows."""
+        if self._gradients is None:
+            parts, clip = (self._parameters, self.loss), float_down(self.clip)
+            # Room for a sample and then some, so that one pass is nearly always enough, if there is so much memory.
+            usual = min(self.batch_size + 4 * math.isqrt(self.batch_size) + 1, 1024)
+            found: PerExample | Stack = PerExample(
+                *parts, clip, self._micro_batch or max(min(usual, _ROOM // self._parameters.dimension), 1)
+            )
+            if is_stack(self.model, self._parameters.names):
+                stack = Stack(*parts, clip, self._micro_batch or usual)
+                found = stack if stack.fits(examples) else found
+            found.prepare(examples, self.batch_size)
+            # Without rows there was nothing to look at: next time, then.
+            self._gradients = found if len(examples) else None
+            return found
+        return self._gradients
+
+    def _step(self, gradients: PerExample | Stack, examples: Examples) -> None:
+        chosen = np.flatnonzero(self._sample(len(examples)))
+        raw = gradients.raw_sum(examples, chosen)
+        # Counted before it is released: a step that fails from here on is spent.
+        self.taken += 1
+        noisy = noising.release_gaussian(raw, self.sigma2)
+        self._parameters.give(noisy * self._per_step)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _sample(self, rows: int) -> NDArray[np.bool_]:
+        """Which rows a step sees: each independently with probability exactly ``rate``."""
+        return sample_rows(rows, self.rate)
+
+    @property
+    def sigma2(self) -> Fraction:
+        """σ² of the noise in a sum, in steps of the grid."""
+        return self._spent.of("gradient")
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The standard deviation of the noise in a sum, in units of the clip."""
+        return math.sqrt(self.sigma2) / STEPS
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise in each coordinate of a step's mean gradient."""
+        return math.sqrt(self.sigma2) * self._per_step
+
+    @property
+    def _per_step(self) -> float:
+        """What a step of the grid is worth in the mean gradient: a public number."""
+        return float(self.clip / (STEPS * self.batch_size))
+
+    @property
+    def event_(self) -> Event:
+        """What was released so far."""
+        return self._event(self.taken)
+
+    @property
+    def guarantee_(self) -> Composed:
+        """What the steps taken so far promise."""
+        if self.taken == self.steps:
+            return self.planned
+        if self.taken not in self._guarantees:
+            self._guarantees[self.taken] = compose([self.event_], delta=self.delta, method="pld")
+        return self._guarantees[self.taken]
+
+    @property
+    def planned(self) -> Composed:
+        """What all steps together promise; at most the ε asked for."""
+        return self._spent.guarantee
+
+    def privacy_report(self) -> PrivacyReport:
+        """What the training promises and how it was made up; printed, a short text."""
+        noise = f"σ = {self.noise_multiplier:.4g} clips"
+        release = f"gradient: {self.taken} of {self.steps} sums of {self._parameters.dimension} numbers, {noise}"
+        if self.rate < 1:
+            release += f", each on a fresh secret sample of {format_up(self.rate)} of the rows"
+        public = (
+            f"n = {self.n}, batch_size = {self.batch_size}, steps = {self.steps}, clip = {format_up(self.clip)}",
+            "the network, the optimizer and their settings",
+        )
+        assumes = (
+            "each person has one row",
+            "what is declared public was not read off the data",
+            f"the number of steps was not chosen by looking; if it was, what is planned counts, {self.planned!r}",
+            "only the parameters are published, not the time a step takes, nor the loss on training rows",
+            "each checkpoint was resumed once",
+        )
+        return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (release,), public, assumes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere: parameters, optimizer, and how many steps have been paid for."""
+        return {
+            "format": _FORMAT,
+            "run": self._run,
+            "taken": self.taken,
+            "plan": self._plan(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def load_state_dict(self, state: Any) -> None:
+        """Go on from a checkpoint, its steps included in the account.
+
+        Steps are never forgotten. Going back to an earlier checkpoint of the same run keeps the larger count, since
+        the later steps were taken; a checkpoint of another run adds its steps to those taken here.
+
+        Raises:
+            InputError: the checkpoint is of another plan.
+            BudgetError: together they are more steps than planned.
+        """
+        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+            raise InputError("state", "is not a checkpoint of a PrivateTrainer")
+        if state["plan"] != self._plan():
+            raise InputError("state", "belongs to another plan; make the trainer with the settings of the checkpoint")
+        before, same = check_count(state["taken"], "taken", minimum=0), state["run"] == self._run
+        taken = max(self.taken, before) if same else self.taken + before
+        if taken > self.steps:
+            raise BudgetError(f"{self.taken} steps taken here and {before} of the checkpoint exceed {self.steps}")
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.taken, self._run = taken, str(state["run"])
+
+    def _event(self, count: int) -> Event:
+        if not count:
+            return NoEvent(relation=self.relation)
+        return RepeatedEvent(self._single, count, relation=self.relation)
+
+    def _plan(self) -> str:
+        """Everything the account depends on, as text."""
+        return f"{event_to_json(self._event(self.steps))} clip {self.clip} batch {self.batch_size} delta {self.delta}"
+
+    def __repr__(self) -> str:
+        return f"<PrivateTrainer {type(self.model).__name__}: {self.taken} of {self.steps} steps, {self.planned!r}>"
+
+
+def _single(event: Event) -> Event:
+    """One step of a plan that was paid for as a whole."""
+    while isinstance(event, ComposedEvent | RepeatedEvent):
+        event = event.event if isinstance(event, RepeatedEvent) else event.events[0]
+    return event
+
+
+def _steps(epochs: Number | None, steps: int | None, rate: Fraction) -> int:
+    if steps is not None and epochs is None:
+        return check_count(steps, "steps")
+    if epochs is not None and steps is None:
+        return check_count(math.ceil(exact_positive(epochs, "epochs") / rate), "epochs")
+    raise InputError("epochs", "must be given, or steps instead; one of the two and not both")

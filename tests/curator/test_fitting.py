@@ -1,0 +1,278 @@
+"""Models on the ledger: rows stay inside, one of each person counts, and the fit is charged before it is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pytest
+from sklearn.linear_model import LogisticRegression as Plain
+
+from support.bits import SeededBits
+from support.clinic import open_clinic
+from support.desks import toy_curator
+from tacit.accounting.compose import compose
+from tacit.core.errors import BudgetError, InputError, InternalError, QueryError
+from tacit.core.relations import REPLACE_ONE
+from tacit.curator.curator import Curator
+from tacit.curator.receipt_checks import verify_receipt
+from tacit.engines.duckdb import DuckDBEngine
+from tacit.engines.duckdb.sources import DataSource
+from tacit.learn import PCA, LogisticRegression, MinMaxScaler, Ridge
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
+
+BUDGETS: dict[str, dict[str, Any]] = {
+    "approx": {"accounting": "approx", "epsilon": "10", "delta": "1e-2"},
+    "zcdp": {"accounting": "zcdp", "rho": "40", "delta": "1e-2"},
+    "pure": {"epsilon": "40"},
+}
+SELECT = "SELECT age, dose, risk, outcome FROM visits"
+
+
+def catalog(**population: Any) -> Catalog:
+    columns = (
+        Column("patient", INTEGER),
+        Column("age", INTEGER, bounds=(0, 100)),
+        Column("dose", DOUBLE, bounds=(-1.0, 1.0)),
+        Column("risk", BOOLEAN),
+        Column("cost", decimal(2), bounds=(Fraction(0), Fraction(100))),
+        Column("outcome", TEXT, categories=("ill", "well")),
+        Column("note", TEXT),
+        Column("weight", DOUBLE),
+    )
+    visits = Table("visits", columns, population="patients", unit="patient")
+    single = Table("single", columns[1:], population="patients", unit="row")
+    return Catalog((visits, single), (Population("patients", **population),))
+
+
+def frame(persons: int = 900, visits: int = 1) -> pa.Table:
+    made = np.random.default_rng(5)
+    patient = np.repeat(np.arange(persons), visits)
+    age = made.integers(0, 100, size=len(patient))
+    dose = made.uniform(-1, 1, size=len(patient))
+    well = dose + (age - 50) / 60 + made.normal(size=len(patient)) * 0.1 > 0
+    return pa.table(
+        {
+            "patient": patient,
+            "age": age,
+            "dose": dose,
+            "risk": made.integers(0, 2, size=len(patient)).astype(bool),
+            "cost": pa.array(np.round(50 + 30 * dose, 2)).cast(pa.decimal128(10, 2), safe=False),
+            "outcome": np.where(well, "well", "ill"),
+            "note": [f"secret {place}" for place in patient],
+            "weight": dose,
+        }
+    )
+
+
+def opened(rows: pa.Table, budget: str = "approx", *, described: Catalog | None = None) -> Any:
+    known = described or catalog()
+    return toy_curator(known, engine_of(rows, known), BUDGETS[budget])
+
+
+def engine_of(rows: pa.Table, known: Catalog) -> DuckDBEngine:
+    frames = {"visits": rows, "single": rows.drop_columns(["patient"])}
+    return DuckDBEngine(known, {name: DataSource("frame", None, each) for name, each in frames.items()})
+
+
+def model(**changes: Any) -> LogisticRegression:
+    return LogisticRegression(**({"epsilon": 2, "delta": "1e-4"} | changes))
+
+
+def test_a_model_comes_back_charged_and_receipted(seeded: SeededBits) -> None:
+    rows = frame()
+    curator = opened(rows)
+    plain = model()
+    fitted = curator.fit(plain, SELECT, analyst="alice")
+    assert not hasattr(plain, "coef_"), "a copy is fitted"
+    assert fitted.model.classes_.tolist() == ["ill", "well"]
+    X = np.column_stack([rows["age"], rows["dose"], rows["risk"]]).astype(float)
+    assert fitted.model.score(X, rows["outcome"].to_numpy(zero_copy_only=False)) > 0.8
+    report = verify_receipt(fitted.receipt, curator.public_key)
+    assert report.ok, str(report)
+    (answer,) = fitted.receipt["answers"]
+    assert answer["query"] == SELECT
+    assert "one row of each unit" in answer["bounding"]
+    spent = {amount.currency: amount.amount for amount in curator.budget().spent}
+    assert 1.9 < spent["epsilon"] <= 2
+    assert spent["delta"] == Fraction(1, 10**4)
+    assert fitted.model.guarantee_.epsilon <= spent["epsilon"] + Fraction(1, 10**9)
+    (entry,) = curator.history()
+    assert (entry.analyst, entry.committed) == ("alice", True)
+    assert curator.ledger.verify().ok
+    assert curator.check_receipt(fitted.receipt).ok
+
+
+def test_the_account_stops_it_before_data_is_read(seeded: SeededBits, monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = opened(frame(100))
+    monkeypatch.setattr(DuckDBEngine, "examples", lambda *_: pytest.fail("data was read"))
+    with pytest.raises(BudgetError):
+        curator.fit(model(epsilon=11), SELECT)
+    assert curator.history() == ()
+
+
+def test_a_fit_that_fails_stays_charged_and_says_nothing(seeded: SeededBits, monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = opened(frame(100))
+    true = LogisticRegression.fit
+
+    def failing(self: Any, X: Any, y: Any = None) -> Any:
+        if len(X):
+            raise InputError("X", f"row {X[0]} is odd")
+        return true(self, X, y)
+
+    monkeypatch.setattr(LogisticRegression, "fit", failing)
+    with pytest.raises(InternalError) as caught:
+        curator.fit(model(), SELECT)
+    assert "odd" not in str(caught.value)
+    assert curator.budget().spent[0].amount > 1
+
+
+def test_an_estimator_that_releases_more_than_its_price_gets_nothing_out(
+    seeded: SeededBits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = opened(frame(100))
+    true = LogisticRegression.fit
+
+    def greedy(self: Any, X: Any, y: Any = None) -> Any:
+        self.steps = 5 + len(X)
+        return true(self, X, y)
+
+    monkeypatch.setattr(LogisticRegression, "fit", greedy)
+    with pytest.raises(InternalError):
+        curator.fit(model(), SELECT)
+    assert curator.budget().spent[0].amount > 1
+
+
+@pytest.mark.parametrize("budget", ["approx", "zcdp"])
+def test_kinds_of_account(budget: str, seeded: SeededBits) -> None:
+    curator = opened(frame(200), budget)
+    fitted = curator.fit(model(), SELECT)
+    assert verify_receipt(fitted.receipt, curator.public_key).ok
+    if budget == "zcdp":
+        rho = curator.budget().spent[0].amount
+        assert 0 < rho < Fraction(1, 2), "noise is charged as noise, not as what its (epsilon, delta) implies"
+        assert compose([fitted.model.event_], delta="1e-4", method="zcdp").epsilon > 2 * Fraction(9, 10)
+
+
+def test_pure_accounts_take_pure_fits(seeded: SeededBits) -> None:
+    curator = opened(frame(200), "pure")
+    fitted = curator.fit(LogisticRegression(epsilon=2, method="output"), SELECT)
+    assert curator.budget().spent[0].amount == 2
+    assert verify_receipt(fitted.receipt, curator.public_key).ok
+    with pytest.raises(Exception, match="no proven price"):
+        curator.fit(model(), SELECT)
+
+
+def test_numbers_and_no_target(seeded: SeededBits) -> None:
+    curator = opened(frame(400))
+    line = curator.fit(Ridge(epsilon=2, delta="1e-4"), "SELECT dose, age, cost FROM visits")
+    assert line.model.target_bounds == (0, 100)
+    assert np.isfinite(line.model.predict([[0.5, 40]])).all()
+    axes = curator.fit(PCA(n_components=1, epsilon=2, delta="1e-4"), "SELECT dose, age FROM single")
+    assert axes.model.components_.shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT patient, age, outcome FROM visits", "patient is the unit itself"),
+        ("SELECT note, age, outcome FROM visits", "models take numbers"),
+        ("SELECT weight, outcome FROM visits", "CLAMP\\(weight"),
+        ("SELECT age, note FROM visits", "no declared categories"),
+        ("SELECT age, dose FROM visits", "a class is a text"),
+        ("SELECT outcome FROM visits", "at least one feature"),
+        ("SELECT COUNT(*), outcome FROM visits GROUP BY outcome", "learns from rows"),
+        ("SELECT age, outcome FROM visits LIMIT 5", "released results only"),
+        ("SELECT a.age, b.outcome FROM visits a JOIN visits b ON a.age = b.age", "same person"),
+        ("SELECT 1 AS x, 'ill' AS y", "public"),
+        ("SELECT age, outcome FROM nowhere", "no table"),
+    ],
+)
+def test_refused_rows(sql: str, words: str) -> None:
+    curator = opened(frame(20))
+    with pytest.raises(QueryError, match=words):
+        curator.fit(model(), sql)
+    assert curator.history() == ()
+
+
+def test_refused_estimators() -> None:
+    curator = opened(frame(20))
+    for wrong, words in (
+        (object(), "one of tacit.learn"),
+        (Plain(), "one of tacit.learn"),
+        (model(classes="discover"), "declared"),
+        (model(relation="replace_one"), "added or removed"),
+        (model(epsilon=0), "epsilon"),
+    ):
+        with pytest.raises(InputError, match=words):
+            curator.fit(wrong, SELECT)
+    with pytest.raises(InputError, match="without them"):
+        curator.fit(MinMaxScaler(), "SELECT age, dose FROM visits")
+    replaced = opened(frame(20), described=catalog(relation=REPLACE_ONE))
+    with pytest.raises(InputError, match="added or removed"):
+        replaced.fit(model(), SELECT)
+    clinic, _ = open_clinic(accounting="approx", epsilon="4", delta="1e-2")
+    with pytest.raises(InputError, match="cannot read rows"):
+        clinic.fit(model(), "SELECT cost, ward FROM visits")
+    assert curator.history() == replaced.history() == clinic.history() == ()
+
+
+def read(curator: Any, sql: str) -> tuple[np.ndarray, Any]:
+    """What an estimator would see."""
+    seen: list[Any] = []
+
+    class Looking(LogisticRegression):
+        def fit(self, X: Any, y: Any = None) -> Any:
+            seen[:] = [X, y]
+            return super().fit(X, y)
+
+    curator.fit(Looking(epsilon=1, delta="1e-5"), sql)
+    return seen[0], seen[1]
+
+
+def lines(found: tuple[np.ndarray, Any]) -> list[tuple[Any, ...]]:
+    return sorted((*map(float, row), label) for row, label in zip(found[0], found[1], strict=True))
+
+
+def beside(curator: Curator, rows: pa.Table) -> Curator:
+    """The same keys and account over other rows."""
+    return Curator(replace(curator._desk, engine=engine_of(rows, catalog())), "owner")
+
+
+def test_one_row_of_each_person_whatever_the_order(seeded: SeededBits) -> None:
+    rows = frame(60, visits=5)
+    curator = opened(rows)
+    whole = lines(read(curator, SELECT))
+    assert len(whole) == 60
+    shuffled = rows.take(np.random.default_rng(1).permutation(len(rows)))
+    assert lines(read(beside(curator, shuffled), SELECT)) == whole
+    # Without one person exactly that person's row is gone, and nobody else's choice has changed.
+    without = beside(curator, rows.filter(pa.compute.not_equal(rows["patient"], 7)))
+    left = lines(read(without, SELECT))
+    assert len(left) == 59
+    assert set(left) < set(whole)
+
+
+def test_rows_of_a_person_can_be_aggregated_first(seeded: SeededBits) -> None:
+    curator = opened(frame(60, visits=5))
+    found = read(
+        curator,
+        "SELECT CLAMP(a, 0, 100) AS a, well > 2 AS well FROM (SELECT patient, AVG(age) AS a, "
+        "SUM(CASE WHEN outcome = 'well' THEN 1 ELSE 0 END) AS well FROM visits GROUP BY patient)",
+    )
+    assert found[0].shape == (60, 1)
+    assert set(found[1].tolist()) == {True, False}
+
+
+def test_missing_values_are_not_numbers_and_no_class(seeded: SeededBits) -> None:
+    rows = frame(30)
+    rows = rows.set_column(2, "dose", pa.array([None] * 30, pa.float64()))
+    rows = rows.set_column(5, "outcome", pa.array([None] * 30, pa.string()))
+    found = read(opened(rows), "SELECT dose, age, outcome FROM visits")
+    assert np.isnan(found[0][:, 0]).all()
+    assert set(found[1].tolist()) == {None}
