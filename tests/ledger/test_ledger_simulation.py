@@ -134,7 +134,7 @@ def test_broken_stores_are_caught(broken: type[MemoryStore]) -> None:
 
 
 def test_an_anchor_that_lags_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AnchorFile, "advance", lambda self, head: None)
+    monkeypatch.setattr(AnchorFile, "advance", lambda self, head: head)
     with pytest.raises(AssertionError, match="before the anchor knew"):
         live(0)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from tacit.core.errors import EngineError, InternalError, TacitError
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.keys import Keys
-from tacit.curator.receipt import Receipt, about_plan, issue, mechanisms_of
+from tacit.curator.receipt import Receipt, about_plan, issue, mechanisms_of, quoted
 from tacit.curator.result import Answer
 from tacit.curator.sources import scanned
 from tacit.curator.stored import canonical, digest_of, released_from_text, released_to_text
@@ -132,7 +132,7 @@ def _order(desk: Desk, plan: Plan, sql: str, caller: Caller) -> Order:
         project=desk.project,
         sql=sql,
         plan=plan.digest,
-        quote={"mechanisms": mechanisms_of(plan.priced)},
+        quote={"mechanisms": quoted(mechanisms_of(plan.priced))},
         repeat_key=release_key(desk, plan),
         idempotency_key=caller.idempotency_key,
         request=digest_of(canonical([sql, plan.digest])),

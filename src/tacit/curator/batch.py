@@ -25,7 +25,7 @@ from tacit.curator.batch_plan import BatchPlan, Statistic, load_batch
 from tacit.curator.batch_report import report_page
 from tacit.curator.batch_split import Split, split_total
 from tacit.curator.curator import Curator
-from tacit.curator.receipt import Receipt, about_plan, issue, mechanisms_of
+from tacit.curator.receipt import Receipt, about_plan, issue, mechanisms_of, quoted
 from tacit.curator.result import Answer
 from tacit.curator.stored import canonical, digest_of, manifest, released_from_text, released_to_text
 from tacit.ledger import Order, Outcome, Reservation
@@ -149,7 +149,7 @@ def _order(desk: Desk, batch: BatchPlan, split: Split, key: str, analyst: str) -
         project=desk.project,
         sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
         plan=key,
-        quote={"statistics": [{"name": s.name, "mechanisms": mechanisms_of(plan.priced)} for s, plan in named]},
+        quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan.priced))} for s, plan in named]},
         repeat_key=key,
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -86,10 +86,23 @@ class _About(_Strict):
     key: str | None = None
 
 
+class LimitsModel(_Strict):
+    """What one question may use of the machine, so that a hostile one cannot take the curator down.
+
+    ``memory`` is a size such as ``"4GB"``, most of the machine's unless said; ``spill`` a folder for what exceeds it.
+    """
+
+    seconds: float | None = Field(default=300, gt=0)
+    memory: str | None = Field(default=None, pattern=r"^[1-9][0-9]*(\.[0-9]+)? ?[KMGT]i?B$")
+    threads: int | None = Field(default=None, ge=1, strict=True)
+    spill: str | None = None
+
+
 class ProjectModel(_Strict):
     """The whole file."""
 
     project: _About = Field(default_factory=_About)
+    limits: LimitsModel = Field(default_factory=LimitsModel)
     populations: dict[str, PopulationModel] = Field(default_factory=dict)
     tables: dict[str, TableModel]
 
@@ -98,7 +111,8 @@ class ProjectModel(_Strict):
 class Project:
     """A project ready to be opened: public metadata, where each table is, the budgets, and where they are kept.
 
-    ``ledger``, ``anchor`` and ``key`` are places; None where there is no project file that says so.
+    ``ledger``, ``anchor`` and ``key`` are places; None where there is no project file that says so. A file or frame
+    that its owner opens alone has no limits but the machine's.
     """
 
     name: str
@@ -108,6 +122,7 @@ class Project:
     ledger: str | None = None
     anchor: str | None = None
     key: str | None = None
+    limits: LimitsModel = field(default_factory=lambda: LimitsModel(seconds=None))
 
 
 def load(path: str | Path) -> Project:
@@ -130,6 +145,7 @@ def load(path: str | Path) -> Project:
         ledger=_beside(about.ledger, folder),
         anchor=_beside(about.anchor, folder),
         key=_beside(key, folder),
+        limits=model.limits,
     )
 
 

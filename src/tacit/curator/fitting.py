@@ -101,7 +101,8 @@ def fit_privately(desk: Desk, estimator: Any, sql: str, caller: Caller) -> Fitte
         about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": _BOUNDING, "groups": "none"}
         order = Order(
             population.name, guarantee, analyst=caller.analyst, project=desk.project, sql=label, plan=about["plan"],
-            quote={"mechanisms": quoted(about["mechanisms"])}, request=digest_of(canonical([label, about["mechanisms"]])),
+            quote={"mechanisms": quoted(about["mechanisms"])},
+            request=digest_of(canonical([label, about["mechanisms"]])),
         )  # fmt: skip
         reservation = desk.ledger.reserve(order)
         if not isinstance(reservation, Reservation):

@@ -130,9 +130,9 @@ def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> Desk:
 
 
 def _engine(project: Project) -> Engine:
-    from tacit.engines.duckdb import DuckDBEngine
+    from tacit.engines.duckdb import DuckDBEngine, Limits
 
-    return DuckDBEngine(project.catalog, project.sources)
+    return DuckDBEngine(project.catalog, project.sources, Limits(**project.limits.model_dump()))
 
 
 def _budget(stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ where in the ledger that stands, and the digest of the released numbers. Numbers
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -40,6 +40,7 @@ __all__ = [
     "guarantee_to_plain",
     "issue",
     "mechanisms_of",
+    "quoted",
     "signed_text",
 ]
 
@@ -47,6 +48,8 @@ FORMAT: Final = "tacit-receipt"
 VERSION: Final = 1
 #: A signature is of this and the statement, so that no other thing signed with the key can pass for a receipt.
 _PURPOSE: Final = b"tacit receipt 1\n"
+#: Fewer than are read back, because AUTO bounds that are found later add some.
+_MOST_DIGITS: Final = 440
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,27 @@ def mechanisms_of(priced: Priced) -> list[dict[str, Any]]:
     search = [] if priced.first is None else mechanisms_of(priced.first)
     selection = [] if priced.keys is None else [_about_selection(priced.keys)]
     return [*search, *selection, *(_about_release(release) for release in priced.releases)]
+
+
+def quoted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is said of mechanisms, for an order; refused where numbers are so long that a receipt could not be read.
+
+    Whoever types hundreds of digits would otherwise leave a receipt, and so a ledger, that nobody can verify.
+
+    Raises:
+        InputError: as said; nothing has been charged yet.
+    """
+    if any(len(text) > _MOST_DIGITS for line in lines for text in _numbers(line["event"])):
+        raise InputError("epsilon", f"makes numbers of more than {_MOST_DIGITS} digits; state fewer digits")
+    return lines
+
+
+def _numbers(content: object) -> Iterator[str]:
+    if isinstance(content, (dict, list)):
+        for part in content.values() if isinstance(content, dict) else content:
+            yield from _numbers(part)
+    else:
+        yield str(content)
 
 
 def _about_selection(keys: KeySelection) -> dict[str, Any]:

@@ -56,8 +56,11 @@ class Anchor(Protocol):
     def replace(self, ledger: str, head: Head) -> None:
         """Remember this and nothing else, whatever was remembered before: an operator's decision."""
 
-    def advance(self, head: Head) -> None:
-        """Remember an entry durably; what is older than what is remembered changes nothing."""
+    def advance(self, head: Head) -> Head:
+        """Remember an entry durably, unless a newer one is remembered; return what is remembered now.
+
+        An entry in the same place or further on was written by somebody else: the caller must find it in the ledger.
+        """
 
 
 class AnchorFile:
@@ -107,31 +110,42 @@ class AnchorFile:
         except OSError as problem:
             raise StorageError(f"the anchor {self._path} cannot be made: {problem}") from problem
 
-    def advance(self, head: Head) -> None:
+    def advance(self, head: Head) -> Head:
         """Write the mark. Threads that wait here are served by one write of the newest head among them."""
         with self._news:
             if head.seq > self._newest.seq:
                 self._newest = head
         with self._lock:
-            if head.seq <= self._written.seq:
-                return
-            target = self._newest
-            try:
-                self._disk.change(self._path, lambda content: self._next(content, target))
-            except OSError as problem:
-                raise StorageError(f"the anchor {self._path} cannot be written: {problem}") from problem
-            self._written = target
+            if head.seq > self._written.seq:
+                self._written = self._change(self._newest)
+            return self._written
 
-    def _next(self, content: bytes, head: Head) -> tuple[int, bytes] | None:
-        """Where to write the mark: over the older of the two."""
+    def _change(self, target: Head) -> Head:
+        """Write the mark unless the file has one that is as new, and say which of the two it has now."""
+        known = target
+
+        def decide(content: bytes) -> tuple[int, bytes] | None:
+            nonlocal known
+            newest, offset = self._newest_of(content)
+            if newest.seq >= target.seq:
+                known = newest
+                return None
+            return offset, _line(Mark(self._ledger, target))
+
+        try:
+            self._disk.change(self._path, decide)
+        except OSError as problem:
+            raise StorageError(f"the anchor {self._path} cannot be written: {problem}") from problem
+        return known
+
+    def _newest_of(self, content: bytes) -> tuple[Head, int]:
+        """What the file remembers, and where to write the next mark: over the older of the two."""
         first, second = self._slots(content)
         known = [mark for mark in (first, second) if mark is not None]
         if any(mark.ledger != self._ledger for mark in known):
             raise StorageError(f"the anchor {self._path} was replaced while it was in use")
         newest = max(known, key=lambda mark: mark.head.seq)
-        if newest.head.seq >= head.seq:
-            return None
-        return (_SLOT if newest is first else 0), _line(Mark(self._ledger, head))
+        return newest.head, _SLOT if newest is first else 0
 
     def _slots(self, content: bytes) -> tuple[Mark | None, Mark | None]:
         slots = _mark(content[:_SLOT]), _mark(content[_SLOT : 2 * _SLOT])
@@ -183,11 +197,11 @@ class AnchorFolder:
         self._at(ledger).replace(ledger, head)
         self._settle(ledger, replace=True)
 
-    def advance(self, head: Head) -> None:
+    def advance(self, head: Head) -> Head:
         """As for the ledger's file."""
         if self._file is None:
             raise StorageError("no anchor was chosen")
-        self._file.advance(head)
+        return self._file.advance(head)
 
     def _at(self, ledger: str) -> AnchorFile:
         if not ledger.isalnum():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tacit.accounting.filters import Filter
 from tacit.core.errors import AccessError
@@ -17,7 +18,7 @@ from tacit.ledger.chain import digest, link
 from tacit.ledger.entries import step_of
 from tacit.ledger.errors import BusyError, LedgerError, RollbackError
 from tacit.ledger.opening import check_anchor, found, gone, look_over, read_entry
-from tacit.ledger.protocol import Name, Placed, Short, StorageError, Store, StoreBusy, Stored, Taken
+from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Store, StoreBusy, Stored, Taken
 from tacit.ledger.records import Outcome, Reservation
 from tacit.ledger.terms import Priced, filter_from_terms
 from tacit.ledger.verify import amounts_of, verify
@@ -25,6 +26,7 @@ from tacit.ledger.verify import amounts_of, verify
 __all__ = ["Book", "Clock", "translated"]
 
 Clock = Callable[[], datetime]
+_OWN: Final = 1024
 
 
 class Book:
@@ -36,6 +38,7 @@ class Book:
         self._opened = opened
         self._clock = clock or _now
         self._stopped = ""
+        self._own = _Own()
         self._limits: dict[str, Filter] = {}
         self._prices: dict[tuple[str, Event | Guarantee], Priced] = {}
 
@@ -117,11 +120,29 @@ class Book:
 
     def _write(self, body: Mapping[str, Any], papers: Mapping[str, bytes] | None = None) -> Placed | Taken | Short:
         """Write an entry, and have the anchor remember it, before anyone hears of it."""
-        time = self._clock().isoformat(timespec="seconds")
+        time, before = self._clock().isoformat(timespec="seconds"), self._own.newest
         result = self._store.append(step_of({**body, "time": time}, papers))
         if isinstance(result, Placed):
-            self._anchor.advance(result.head)
+            self._own.add(result.head)
+            self._remember(result.head, since=before)
         return result
+
+    def _remember(self, head: Head, *, since: int | None = None) -> None:
+        """Have the anchor remember an entry; where it knows of another as new or newer, that one must be here too.
+
+        It is when others work on the same ledger. It is not when a copy is in use at the same time, or when an old copy
+        was put in place under a process that runs: each copy would spend what is left once more. What another thread
+        has put into this store while this one was at it (``since``) needs no look.
+        """
+        known = self._anchor.advance(head)
+        if known == head or (since is not None and known.seq > since and self._own.has(known)):
+            return
+        entry = self._store.entry(known.seq)
+        if entry is None or entry.hash != known.hash:
+            raise StorageError(
+                f"the ledger {self._store.place} is not the only copy, or was put back: its anchor remembers entry "
+                f"{known.seq} ({known.hash[:16]}…), which is not in it"
+            )
 
     def _read(self, seq: int, *kinds: str) -> tuple[Stored, dict[str, Any]]:
         """An entry of a kind; one that is not what the index says is damage."""
@@ -181,6 +202,23 @@ class Book:
         self._anchor.advance(commit.head)
         reservation = self._reservation(seq, resumed=False)
         return Outcome(reservation, at, body["papers"]["result"], result, receipt, repeated=True)
+
+
+class _Own:
+    """The newest entries that this process has placed."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+        self._heads: dict[int, Head] = {}
+        self._lock = threading.Lock()
+
+    def add(self, head: Head) -> None:
+        with self._lock:
+            self.newest = max(self.newest, head.seq)
+            self._heads[head.seq % _OWN] = head
+
+    def has(self, head: Head) -> bool:
+        return self._heads.get(head.seq % _OWN) == head
 
 
 @contextmanager

@@ -112,8 +112,7 @@ def check_text(text: str, parameter: str) -> str:
 def reserve_body(order: Order, price: Callable[[str], Priced]) -> dict[str, Any]:
     """The entry of a charge; ``price`` gives its price in a population's account."""
     population = plain_name(order.population, "population")
-    if len(order.idempotency_key) > _LONGEST_NAME:
-        raise InputError("idempotency_key", f"must have at most {_LONGEST_NAME} characters")
+    _check_key(order.idempotency_key)
     priced = price(population)
     body = {
         "kind": "reserve",
@@ -131,6 +130,12 @@ def reserve_body(order: Order, price: Callable[[str], Priced]) -> dict[str, Any]
     if order.idempotency_key and not order.request:
         return {**body, "request": _hashed(canonical(body))}
     return {**body, "request": order.request}
+
+
+def _check_key(key: object) -> None:
+    # Halves of a character (surrogates) come back from JSON as another text, under which the entry is not found again.
+    if not isinstance(key, str) or len(key) > _LONGEST_NAME or any("\ud800" <= sign <= "\udfff" for sign in key):
+        raise InputError("idempotency_key", f"must be text of at most {_LONGEST_NAME} characters")
 
 
 def owner_of(analyst: str, project: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Self
 from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
 from tacit.core.errors import AccessError, BudgetError, InputError
-from tacit.core.events import Event
+from tacit.core.events import Event, event_from_json
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_nonnegative
 from tacit.ledger.book import Book, Clock, translated
@@ -408,6 +408,7 @@ class Ledger(Book):
         priced = self._prices.get(key) if key is not None else None
         if priced is None:
             priced = price(self._limit(population), charge)
+            _check_readable(priced)
             if key is not None:
                 if len(self._prices) >= _MOST_PRICES:
                     self._prices.clear()
@@ -441,7 +442,7 @@ class Ledger(Book):
         _, first = self._read(seq, "reserve", "repeat")
         if (first["analyst"], first["key"]) != (body["analyst"], body["key"]):
             raise StorageError(f"entry {seq} does not hold the request it should")
-        if first["request"] != body["request"]:
+        if (first["request"], first["population"]) != (body["request"], body["population"]):
             raise ConflictError("idempotency_key", "was used before for another request; use a fresh one")
         return int(first["of"]) if first["kind"] == "repeat" else seq
 
@@ -469,6 +470,14 @@ class Ledger(Book):
                 details = {} if known is None else self._read(known, "analyst")[1]["details"]
             words = {"operator": operator, "reason": reason}
             self._write({"kind": "analyst", "name": who, "active": active, "details": dict(details), **words})
+
+
+def _check_readable(priced: Priced) -> None:
+    """What is written must be read again by whoever verifies: too many digits are refused before they are kept."""
+    try:
+        event_from_json(priced.event)
+    except InputError:
+        raise InputError("charge", "its numbers have too many digits to be kept; state fewer") from None
 
 
 def _currencies(limit: Filter) -> tuple[object, ...]:

@@ -168,8 +168,9 @@ class MemoryAnchor:
         with self._lock:
             self._mark = Mark(ledger, head)
 
-    def advance(self, head: Head) -> None:
+    def advance(self, head: Head) -> Head:
         """Remember what is newer."""
         with self._lock:
             if self._mark is not None and self._mark.head.seq < head.seq:
                 self._mark = Mark(self._mark.ledger, head)
+            return head if self._mark is None else self._mark.head

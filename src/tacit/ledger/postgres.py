@@ -175,13 +175,28 @@ class PostgresStore(TableReader):
         """Close all connections."""
         self._pool.close()
 
+    def head(self) -> Head:
+        """The last entry's place and hash."""
+        with self._flushed():
+            return super().head()
+
+    def find(self, name: Name) -> int | None:
+        """The entry that a name stands for; whatever is read about it afterwards is on disk."""
+        with self._flushed():
+            return super().find(name)
+
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._borrowed() as connection:
-            rows = connection.execute(_own_marks(statement), values).fetchall()
-            flushed = connection.execute("SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()").fetchone()
-            if flushed is None or not flushed[0]:
+            return connection.execute(_own_marks(statement), values).fetchall()
+
+    @contextmanager
+    def _flushed(self) -> Iterator[None]:
+        """Tell what was read only when it is on disk, whoever wrote it."""
+        yield
+        with self._borrowed() as connection:
+            settled = connection.execute("SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()").fetchone()
+            if settled != (True,):
                 connection.execute(_FLUSH)
-            return rows
 
     @contextmanager
     def _borrowed(self) -> Iterator[psycopg.Connection[Any]]:

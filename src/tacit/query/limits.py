@@ -56,7 +56,8 @@ MAX_KEYS: Final = 20_000
 MAX_PUBLIC_ROWS: Final = 100_000
 #: Rows of such a join.
 MAX_JOINED: Final = 200_000
-#: Pairs of a released and a public row that its condition is tried on; equalities are looked up instead.
+#: Pairs of a released and a public row that its condition is tried on (equalities are looked up instead), and of a row
+#: and one before it in a running aggregate of released rows.
 MAX_PAIRS: Final = 1_000_000
 
 _SPACES = "\t\n\r"

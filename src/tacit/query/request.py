@@ -37,6 +37,8 @@ BOUNDS: Final = "bounds"
 #: The name under which ``within`` speaks of every aggregate.
 EVERY: Final = "*"
 
+#: A price below this buys nothing that anybody could use, and takes long to compute with.
+_SMALLEST: Final = {"epsilon": Fraction(1, 10**12), "rho": Fraction(1, 10**24), "mu": Fraction(1, 10**12)}
 _CURRENCIES: Final = {
     "pure": ("epsilon",),
     "approx": ("epsilon",),
@@ -137,6 +139,9 @@ def settle(request: Request, options: Options) -> Terms:
     if len(given) != 1:
         _refuse_number(given, kind)
     currency = given[0]
+    amount = typed.get(currency) or Fraction(0)
+    if currency in _SMALLEST and amount < _SMALLEST[currency]:
+        raise InputError(currency, f"is too small to buy an answer; state at least {float(_SMALLEST[currency]):g}")
     if currency != "within" and currency not in _CURRENCIES[kind]:
         allowed = " or ".join(_CURRENCIES[kind])
         raise InputError(currency, f"is not what a {kind} account is charged in; state {allowed}")
@@ -146,7 +151,7 @@ def settle(request: Request, options: Options) -> Terms:
     return Terms(
         account=kind,
         currency=currency,
-        amount=typed.get(currency) or Fraction(0),
+        amount=amount,
         delta=_delta(request, options),
         within=within,
         confidence=exact_probability(confidence, "confidence"),

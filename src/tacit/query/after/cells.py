@@ -102,7 +102,7 @@ class Affine:
         weights: dict[Draw, Fraction] = {}
         for part in parts:
             for draw, weight in part.weights.items():
-                weights[draw] = weights.get(draw, Fraction(0)) + weight
+                weights[draw] = weights[draw] + weight if draw in weights else weight
         steps = {part.step for part in parts}
         kept = {draw: weight for draw, weight in weights.items() if weight}
         value = sum((part.value for part in parts), Fraction(0))

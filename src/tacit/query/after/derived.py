@@ -42,6 +42,8 @@ Row = Sequence[Cell]
 Ends = Callable[[Cell, bool], Value | None]
 #: The most combinations of known values on which a function is tried.
 _IMAGE = 128
+#: The longest sum of draws that is taken apart to be added to others.
+_MOST_WEIGHTS = 64
 _BOTH = finite((False, True), BOOLEAN, nullable=False)
 
 
@@ -128,7 +130,9 @@ def _events(node: Expression, row: Row) -> frozenset[Event]:
 def _affine(node: Expression, row: Row) -> Affine | None:
     match node:
         case Reference():
-            return row[node.slot].affine
+            found = row[node.slot].affine
+            # A long sum is a cell of its own: every row that reads it would copy all of its weights.
+            return found if found is not None and len(found.weights) <= _MOST_WEIGHTS else None
         case Literal():
             return Exact(node.value, node.type).affine
         case Cast() if node.type.kind in (Kind.DOUBLE, Kind.DECIMAL) and node.operand.type.is_numeric:

@@ -131,26 +131,28 @@ class _Pool(Cell):
     def _enclose(self, level: Level) -> Domain:
         if self.affine is not None and self._linear:
             return self.affine.enclose(level)
-        domains = [cell.enclose(level) for cell in self.cells]
-        doubtful = any(domain.nullable or cell.value is None for domain, cell in zip(domains, self.cells, strict=True))
-        spans = [domain.range for domain in domains]
+        domains = [(cell, cell.enclose(level)) for cell in self.cells]
+        # What is NULL for certain is left out, as in SQL.
+        there = [(cell, domain) for cell, domain in domains if set(domain.values or (0,)) != {None}]
+        doubts = [domain.nullable or cell.value is None for cell, domain in there]
+        spans = [domain.range for _, domain in there]
         if not spans or any(span.ends is None for span in spans):
             return Domain(UNKNOWN, True, None, None)
         ends = [span.ends for span in spans if span.ends is not None]
-        return Domain(self._span(ends, hull(spans), doubtful), doubtful, None, None)
+        return Domain(self._span(ends, hull(spans), doubts), any(doubts), None, None)
 
-    def _span(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubtful: bool) -> Range:
+    def _span(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubts: list[bool]) -> Range:
         if self.function in _SPREADS:
-            return self._spread(ends, whole, doubtful)
-        lows, highs = [low for low, _ in ends], [high for _, high in ends]
-        if not doubtful:
-            return Range(self._fold(lows), self._fold(highs))
+            return self._spread(ends, whole, any(doubts))
         if self.function == "sum":
-            return Range(
-                sum((min(low, Fraction(0)) for low in lows), Fraction(0)),
-                sum((max(h, Fraction(0)) for h in highs), Fraction(0)),
-            )
-        return whole
+            # Whatever may be NULL may add nothing.
+            zero = Fraction(0)
+            lows = [min(low, zero) if doubt else low for (low, _), doubt in zip(ends, doubts, strict=True)]
+            highs = [max(high, zero) if doubt else high for (_, high), doubt in zip(ends, doubts, strict=True)]
+            return Range(sum(lows, zero), sum(highs, zero))
+        if any(doubts):
+            return whole
+        return Range(self._fold([low for low, _ in ends]), self._fold([high for _, high in ends]))
 
     def _spread(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubtful: bool) -> Range:
         sample, root = _SPREADS[self.function]

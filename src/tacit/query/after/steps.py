@@ -12,8 +12,9 @@ from tacit.query.after.derived import Ends, Row, derive
 from tacit.query.after.regroup import pool
 from tacit.query.after.windows import in_order, partitions, window_cells
 from tacit.query.algebra import UnitCall
-from tacit.query.expressions import Expression, Reference
+from tacit.query.expressions import Expression, Reference, literal
 from tacit.query.final import Derive, Extend, Keep, Regroup, Slice, Sort, Step
+from tacit.query.functions import case
 from tacit.query.types import Value, sort_key
 
 __all__ = ["apply_step"]
@@ -65,7 +66,12 @@ def _regroup(step: Regroup, rows: Rows, ends: Ends) -> Rows:
 
 
 def _call(call: UnitCall, rows: Sequence[Row], ends: Ends) -> Cell:
-    kept = rows if call.where is None else [row for row in rows if derive(call.where, row, ends).value is True]
+    where, argument = call.where, call.argument
+    if where is not None and argument is not None and any(derive(where, row, ends).events for row in rows):
+        # Which rows count is in doubt too: noise that lifts a cell over the bar is noise in the sum.
+        counted = case([(where, argument)], literal(None, argument.type))
+        return pool(call.function, [derive(counted, row, ends) for row in rows], call.parameter, call.type)
+    kept = rows if where is None else [row for row in rows if derive(where, row, ends).value is True]
     if call.argument is None:
         return Exact(len(kept), call.type)
     return pool(call.function, [derive(call.argument, row, ends) for row in kept], call.parameter, call.type)

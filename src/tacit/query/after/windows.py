@@ -6,15 +6,18 @@ interval.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from tacit.query import limits
 from tacit.query.after.cells import Cell, Event, Exact, Level
 from tacit.query.after.derived import Ends, Row, derive
 from tacit.query.after.regroup import pool
 from tacit.query.algebra import SortKey, WindowCall, WindowFrame
 from tacit.query.domains import Domain, Range
+from tacit.query.refusal import Refusal
 from tacit.query.types import INTEGER, SqlType, Value, sort_key
 
 __all__ = ["in_order", "partitions", "window_cells"]
@@ -78,8 +81,20 @@ def _partition(call: WindowCall, rows: list[Row], ends: Ends | None) -> list[Cel
         shift = (call.offset if call.offset is not None else 1) * (-1 if call.function == "lag" else 1)
         return [_at(arguments, index + shift, call.type) for index in range(len(rows))]
     if call.frame is WindowFrame.RUNNING:
+        _check_running(len(rows))
         return [pool(call.function, arguments[: end + 1], None, call.type) for end in range(len(rows))]
     return [pool(call.function, arguments, None, call.type)] * len(rows)
+
+
+def _check_running(count: int) -> None:
+    """Every cell of a running aggregate remembers all rows so far, for its interval; there must not be too many."""
+    if count * (count + 1) // 2 > limits.MAX_PAIRS:
+        most = (math.isqrt(8 * limits.MAX_PAIRS + 1) - 1) // 2
+        raise Refusal(
+            "too_large",
+            f"A running aggregate of released rows takes at most {most} rows of a partition; add a PARTITION BY, or "
+            "group more coarsely before it. What was released is kept, so asking again with another window is free.",
+        )
 
 
 def _at(cells: list[Cell], index: int, kind: SqlType) -> Cell:
