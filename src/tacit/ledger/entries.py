@@ -58,7 +58,7 @@ def _no_float(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float)
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False)
 
 
 def canonical(value: Mapping[str, Any]) -> str:
@@ -186,7 +186,7 @@ def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises:
         ValueError: the text is not canonical.
     """
-    body: dict[str, Any] = _DECODER.decode(text)
+    body: dict[str, Any] = _DECODER.raw_decode(text)[0]  # anything around it is not canonical either
     if _ENCODER.encode(body) != text:
         raise ValueError("it is not written in canonical form")
     return body, _EFFECTS[body["kind"]](body)

@@ -1,7 +1,7 @@
 """A ledger in a PostgreSQL database, for several processes and machines.
 
 *One statement a step.* The function ``append`` (in :mod:`tacit.ledger.migrations.postgres`) locks the head, decides and
-writes, so a step is one round trip, whatever it claims and moves.
+writes, so a step is one round trip, whatever it claims and moves; a second one waits for the disk.
 
 *Durable, and not waiting for one another.* A commit that waits for the disk holds the head's lock meanwhile, and one
 account would get one charge per sync. So a step commits without waiting, which gives the lock on, and then waits for an
@@ -148,12 +148,9 @@ class PostgresStore(TableReader):
             list(step.papers),
             list(step.papers.values()),
         )
-        with self._borrowed() as connection, connection.pipeline() as pipeline:
-            cursor = connection.execute(_APPEND, values, prepare=True)
-            pipeline.sync()
+        with self._borrowed() as connection:
+            row = connection.execute(_APPEND, values, prepare=True).fetchone()
             connection.execute(_FLUSH, prepare=True)
-            pipeline.sync()
-            row = cursor.fetchone()
         if row is None:
             raise StorageError("a step was left undone")
         verdict, seq, digest, before, details = row[:5]

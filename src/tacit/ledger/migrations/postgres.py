@@ -69,6 +69,8 @@ DECLARE
     holder names%ROWTYPE;
     trouble jsonb;
     mark bytea;
+    moved integer;
+    made integer;
 BEGIN
     SELECT * INTO STRICT last FROM head FOR UPDATE;
 
@@ -98,15 +100,19 @@ BEGIN
         INSERT INTO pockets SELECT c ->> 0, c ->> 1, c ->> 2, 0, (c ->> 3)::numeric FROM jsonb_array_elements(caps) AS c
         ON CONFLICT (account, owner, currency) DO UPDATE SET cap = EXCLUDED.cap;
     END IF;
-    IF EXISTS (
-        SELECT FROM jsonb_array_elements(moves) AS m
-        LEFT JOIN pockets AS p ON (p.account, p.owner, p.currency) = (m ->> 0, m ->> 1, m ->> 2)
-        WHERE p.account IS NULL AND NOT (m ->> 4)::boolean
-    ) THEN
-        RAISE EXCEPTION 'a pocket is gone';
+    UPDATE pockets AS p SET spent = p.spent + (m ->> 3)::numeric FROM jsonb_array_elements(moves) AS m
+    WHERE p.account = m ->> 0 AND p.owner = m ->> 1 AND p.currency = m ->> 2;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    IF moved < jsonb_array_length(moves) THEN
+        -- The others are not there yet, and may be made, or are gone.
+        INSERT INTO pockets SELECT m ->> 0, m ->> 1, m ->> 2, (m ->> 3)::numeric, NULL
+        FROM jsonb_array_elements(moves) AS m WHERE (m ->> 4)::boolean
+        ON CONFLICT (account, owner, currency) DO NOTHING;
+        GET DIAGNOSTICS made = ROW_COUNT;
+        IF moved + made < jsonb_array_length(moves) THEN
+            RAISE EXCEPTION 'a pocket is gone';
+        END IF;
     END IF;
-    INSERT INTO pockets SELECT m ->> 0, m ->> 1, m ->> 2, (m ->> 3)::numeric, NULL FROM jsonb_array_elements(moves) AS m
-    ON CONFLICT (account, owner, currency) DO UPDATE SET spent = pockets.spent + EXCLUDED.spent;
     INSERT INTO names SELECT n ->> 0, n ->> 1, last.seq + 1 FROM jsonb_array_elements(named) AS n
     ON CONFLICT (space, key) DO UPDATE SET seq = EXCLUDED.seq;
     IF dropped <> '[]' THEN
