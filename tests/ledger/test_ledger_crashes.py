@@ -84,9 +84,16 @@ def test_killed_from_outside_at_random_moments(sqlite: Place) -> None:
             with sqlite.open() as ledger:
                 answer_all(ledger, pipe, questions)
 
-        pair = [child(work), child(work)]
+        def work_on(pipe: int, questions: list[str] = questions) -> None:
+            # However fast the machine is, it is at work when it is killed.
+            with sqlite.open() as ledger:
+                while True:
+                    answer_all(ledger, pipe, questions)
+
+        victims = moments.choice([1, 2, 2])
+        pair = [child(work_on), child(work if victims == 1 else work_on)]
         time.sleep(moments.uniform(0.002, 0.03))
-        for pid, _ in pair[: moments.choice([1, 2, 2])]:
+        for pid, _ in pair[:victims]:
             os.kill(pid, signal.SIGKILL)
         answers = []
         for pid, pipe in pair:
