@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError
+from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.estimator import PrivateEstimator
@@ -68,8 +69,8 @@ class LinearModel(PrivateEstimator):
 
     @property
     def _smooth_loss(self) -> SmoothLoss:
-        """The same loss for methods that look for its minimiser."""
-        raise NotImplementedError
+        """The same loss for methods that look for its minimiser; only models with such a method have one."""
+        raise InternalError(f"{type(self).__name__} is not trained by its minimiser")
 
     def _train(self, method: str, data: Data, outputs: int, privacy: tuple[Fraction, Fraction | None]) -> Trained:
         """The weights, by the method chosen."""
@@ -136,7 +137,42 @@ class LinearModel(PrivateEstimator):
 
 
 class LinearClassifier(ClassifierMixin, ClassLabels, LinearModel):  # type: ignore[misc]
-    """A linear model of classes."""
+    """A linear model of classes; :class:`~tacit.learn.logistic.LogisticRegression` says what its arguments mean."""
+
+    _METHODS = ("gradient", "output", "objective")
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        bounds: Any = None,
+        data_norm: Number | None = None,
+        classes: Iterable[Any] | None = None,
+        n: int | None = None,
+        method: str = "auto",
+        steps: int | None = None,
+        clip: Number = "0.5",
+        batch_rate: Number | None = None,
+        center: bool = True,
+        normalize: bool = True,
+        regularization: Number | None = None,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.classes = classes
+        self.n = n
+        self.method = method
+        self.steps = steps
+        self.clip = clip
+        self.batch_rate = batch_rate
+        self.center = center
+        self.normalize = normalize
+        self.regularization = regularization
+        self.relation = relation
 
     def fit(self, X: Any, y: Any) -> LinearClassifier:
         """Train on rows ``X`` with labels ``y``, once; another fit costs the guarantee again.

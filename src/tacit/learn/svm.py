@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 
-from tacit.core.numbers import Number
-from tacit.core.relations import Relation
 from tacit.learn.linear import LinearClassifier
 from tacit.learn.losses import HuberHinge, Loss
 from tacit.learn.rows import Integers
@@ -43,41 +38,6 @@ class LinearSVC(LinearClassifier):
         Chaudhuri, Monteleoni, Sarwate (2011) for the smoothed hinge. Proofs: ``gradient.proof.md``,
         ``output.proof.md``, ``objective.proof.md``.
     """
-
-    _METHODS = ("gradient", "output", "objective")
-
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        data_norm: Number | None = None,
-        classes: Iterable[Any] | None = None,
-        n: int | None = None,
-        method: str = "auto",
-        steps: int | None = None,
-        clip: Number = "0.5",
-        batch_rate: Number | None = None,
-        center: bool = True,
-        normalize: bool = True,
-        regularization: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.classes = classes
-        self.n = n
-        self.method = method
-        self.steps = steps
-        self.clip = clip
-        self.batch_rate = batch_rate
-        self.center = center
-        self.normalize = normalize
-        self.regularization = regularization
-        self.relation = relation
 
     @property
     def _loss(self) -> Loss:
