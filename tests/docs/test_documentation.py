@@ -16,7 +16,7 @@ import tacit
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")])
 #: Networks need an extra.
-LEFT_OUT = () if importlib.util.find_spec("torch") else ("tacit.learn.torch.",)
+LEFT_OUT = () if importlib.util.find_spec("torch") else ("tacit.learn.torch",)
 NAMES = sorted(
     module.name for module in pkgutil.walk_packages(tacit.__path__, "tacit.") if not module.name.startswith(LEFT_OUT)
 )
