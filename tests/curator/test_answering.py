@@ -12,33 +12,15 @@ from typing import Any
 
 import pytest
 
+from support.clinic import CATALOG, COUNT
 from support.desks import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import BudgetError, EngineError, InputError, InternalError, QueryError
 from tacit.curator.curator import Curator
-from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.types import INTEGER, TEXT, decimal
 
-CATALOG = Catalog(
-    (
-        Table(
-            "visits",
-            (
-                Column("patient", INTEGER),
-                Column("ward", TEXT, categories=("a", "b", "c")),
-                Column("cost", decimal(2), bounds=(Fraction(0), Fraction(100))),
-                Column("street", TEXT),
-            ),
-            population="patients",
-            unit="patient",
-        ),
-    ),
-    (Population("patients"),),
-)
 ROWS: list[dict[str, Any]] = [
     {"patient": i, "ward": "abc"[i % 3], "cost": Fraction(i % 101), "street": f"street {i % 2}"} for i in range(300)
 ]
-COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 
 
 def make(**budget: Any) -> tuple[Curator, ToyEngine]:
