@@ -42,12 +42,15 @@ def test_two_copies_do_not_both_answer_one_question_of_one_moment(folder: Path) 
             answered(other, asking("0.6"), b"another draw")
 
 
-def test_an_old_copy_that_is_put_back_under_a_running_process_stops_it(folder: Path) -> None:
+@pytest.mark.parametrize("charges", [1, 2, 3])
+def test_an_old_copy_that_is_put_back_under_a_running_process_stops_it(folder: Path, charges: int) -> None:
+    """Also where the process itself has written what the anchor remembers."""
     place = sqlite_place(folder)
     clinic(place).close()
     copy_files(place, folder / "backup")
     with place.open() as ledger:
-        reserved(ledger, asking("0.6"))
+        for _ in range(charges):
+            reserved(ledger, asking("0.2"))
         bring_back(place, folder / "backup")
         ledger._store = place.store()  # as after a lost connection
         with pytest.raises(LedgerError, match="put back"):
