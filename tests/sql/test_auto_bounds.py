@@ -14,7 +14,7 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacit.engines.duckdb.partials import check_width
+from tacit.engines.sql.partials import check_width
 from tacit.query import Refusal, resolve
 from tacit.query.auto_bounds import MOST_STEPS, choose, edges_of, provisional, search_of, sought
 from tacit.query.domains import Domain, Range

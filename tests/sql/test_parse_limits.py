@@ -6,7 +6,7 @@ import pytest
 
 from sql.corpus.clinic import CATALOG
 from tacit.query import Refusal, limits, resolve
-from tacit.query.parse import parse
+from tacit.query.parse import _Dialect, _usable, parse
 
 
 def _reason(sql: str) -> str | None:
@@ -121,3 +121,16 @@ def test_wide_keys_do_not_make_planning_long() -> None:
 
 def test_comments_and_trailing_semicolons_are_harmless() -> None:
     assert parse("SELECT 1 -- a\n;").tree == parse("SELECT /* b */ 1").tree
+
+
+def test_a_parser_that_cannot_be_made_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by finding every question unreadable."""
+    dialect = _Dialect()
+    assert _usable(dialect) is dialect
+
+    def parser(**_: object) -> object:
+        raise TypeError("interpreted classes cannot inherit from compiled")
+
+    monkeypatch.setattr(dialect, "parser", parser)
+    with pytest.raises(ImportError, match="uninstall sqlglotc"):
+        _usable(dialect)

@@ -93,3 +93,31 @@ def test_the_outcome_does_not_depend_on_how_deep_the_caller_is() -> None:
         return resolve(sql, CATALOG).digest if levels == 0 else deep(levels - 1)
 
     assert deep(0) == deep(600)
+
+
+@pytest.mark.parametrize("kind", ["subqueries", "signs", "functions"])
+def test_what_is_too_deep_is_so_from_everywhere(kind: str) -> None:
+    """A caller with most of the stack left resolves on its own stack, unless that is not enough."""
+
+    def sql(length: int) -> str:
+        if kind == "subqueries":
+            return "SELECT COUNT(*) AS n FROM " + "(SELECT * FROM " * length + "visits" + ")" * length
+        value = "- " * length + "nights" if kind == "signs" else "ABS(" * length + "nights" + ")" * length
+        return f"SELECT SUM({value}) AS n FROM visits"
+
+    def outcome(length: int, levels: int) -> str:
+        if levels:
+            return outcome(length, levels - 1)
+        try:
+            return resolve(sql(length), CATALOG).digest
+        except Refusal as refusal:
+            return refusal.reason
+
+    found = []
+    # Thirty functions need about as much of the stack as a caller of a hundred calls leaves.
+    for length in (1, 16, 24, 28, 30, 31, 32, 60, 90, 1000):
+        outcomes = {outcome(length, levels) for levels in (0, 60, 100, 120, 140, 400)}
+        assert len(outcomes) == 1, length
+        found += outcomes
+    assert found[-1] == "too_deep"
+    assert found[0] not in ("too_deep", "syntax")

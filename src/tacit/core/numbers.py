@@ -55,7 +55,8 @@ _MAX_EXP_ARGUMENT = 10**6
 
 def exact(value: Number, parameter: str) -> Fraction:
     """The rational that ``value`` means, or an :class:`InputError` that names ``parameter``."""
-    if isinstance(value, Fraction):
+    # The exact type first: asking an abstract base class whether something is an instance is slow.
+    if type(value) is Fraction or isinstance(value, Fraction):
         result = value
     elif isinstance(value, str):
         result = _from_text(value, parameter)
@@ -152,8 +153,12 @@ def round_down(value: Fraction, digits: int = 18) -> Fraction:
     """The largest rational of ``digits`` significant decimals that is not above ``value``."""
     if value == 0:
         return value
-    step = Fraction(10) ** (_decimal_exponent(abs(value)) - digits + 1)
-    return math.floor(value / step) * step
+    places = digits - 1 - _decimal_exponent(abs(value))
+    if places <= 0:
+        step = 10**-places
+        return Fraction(value.numerator // (value.denominator * step) * step)
+    step = 10**places
+    return Fraction(value.numerator * step // value.denominator, step)
 
 
 def format_up(value: Fraction, digits: int = 6) -> str:
@@ -250,11 +255,19 @@ def _from_decimal(value: Decimal, parameter: str) -> Fraction:
 def _decimal_exponent(value: Fraction) -> int:
     """The e of the leading digit of a positive rational: 10**e <= value < 10**(e+1)."""
     estimate = math.floor((value.numerator.bit_length() - value.denominator.bit_length()) * math.log10(2))
-    while Fraction(10) ** (estimate + 1) <= value:
+    while _is_at_least(value, estimate + 1):
         estimate += 1
-    while Fraction(10) ** estimate > value:
+    while not _is_at_least(value, estimate):
         estimate -= 1
     return estimate
+
+
+def _is_at_least(value: Fraction, exponent: int) -> bool:
+    """Whether a positive rational is 10**exponent or more, in integers."""
+    power: int = 10 ** abs(exponent)
+    if exponent >= 0:
+        return value.numerator >= value.denominator * power
+    return value.numerator * power >= value.denominator
 
 
 def _show(value: Fraction) -> str:

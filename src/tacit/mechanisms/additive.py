@@ -8,7 +8,9 @@ and an error of its own.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final, Protocol, overload
 
 import numpy as np
@@ -20,6 +22,7 @@ from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, check_count, float_up
 from tacit.mechanisms.base import LARGEST_VALUE, Mechanism, Readings, per_output_beta, read_numbers
 from tacit.mechanisms.grid import Grid
+from tacit.noise.inversion import check_log
 
 __all__ = ["AdditiveNoise", "IntegerNoise", "Noise", "OnGrid"]
 
@@ -71,11 +74,16 @@ class AdditiveNoise(Mechanism):
     """
 
     def __init__(self, noise: IntegerNoise | None, sensitivity: str) -> None:
+        # What a sampler refuses is refused now; its constants can wait, because many mechanisms are only quoted.
+        check_log()
         self._noise = noise
-        # Bound once: a release of one integer is then a single addition.
-        self._sample = None if noise is None else noise.sampler.sample
         self._sensitivity = sensitivity
         self._grids: dict[int, OnGrid] = {}
+
+    @cached_property
+    def _sample(self) -> Callable[[], int] | None:
+        """Bound once: a release of one integer is then a single addition."""
+        return None if self._noise is None else self._noise.sampler.sample
 
     @abstractmethod
     def _make_grid(self, dimension: int) -> OnGrid:

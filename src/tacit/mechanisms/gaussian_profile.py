@@ -29,6 +29,8 @@ __all__ = ["discrete_delta_bounds", "discrete_tail_bound", "gives_at_most", "rou
 
 #: Largest σ² whose sums are taken term by term.
 LARGEST_SUMMED: Final = Fraction(1 << 30)
+#: Smallest σ² whose tail is computed; the tail beyond zero is 2e^-100 there.
+_SMALLEST_SUMMED: Final = Fraction(1, 200)
 #: Terms smaller than e^-64 of the largest are not added but bounded.
 _CUT: Final = 64
 #: Relative error allowed for a float sum of such terms; the proof file derives less than half of it.
@@ -77,7 +79,12 @@ def discrete_delta_bounds(epsilon: Fraction, sigma2: Fraction, shift: int) -> tu
 
 
 def discrete_tail_bound(sigma2: Fraction, start: int) -> Fraction:
-    """An upper bound on P(|X| >= ``start``), for ``start`` >= 1; exact to ten digits where σ² is at most 2³⁰."""
+    """An upper bound on P(|X| >= ``start``), for ``start`` >= 1; exact to ten digits for σ² from 1/200 to 2³⁰.
+
+    The ratio of two such laws grows with |x| towards that of the larger σ², so its tails are the larger ones. Below
+    1/200, where hardly any noise is left and exponents would have thousands of digits, that law stands in.
+    """
+    sigma2 = max(sigma2, _SMALLEST_SUMMED)
     if sigma2 <= LARGEST_SUMMED:
         return min(2 * _sum_bounds(sigma2, start, np.ones_like)[1] / _total_bounds(sigma2)[0], Fraction(1))
     # P(x) <= e^(1/24σ²) · P(normal rounds to x), so a tail is at most that of the normal, half a step further in.

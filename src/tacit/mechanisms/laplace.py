@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from tacit.core.errors import InputError
@@ -23,6 +23,8 @@ __all__ = ["Laplace", "LaplaceNoise"]
 _MOST_PARTS: Final = 4096
 #: Parts of a sensitivity that is not whole; each costs a little noise, because grids are enlarged to a multiple.
 _PARTS_IF_BROKEN: Final = 512
+#: Below it q is less than e^-1000, which would be written with as many digits as the scale is small; bounds do there.
+_SMALLEST_SCALE: Final = Fraction(1, 1000)
 
 
 class LaplaceNoise:
@@ -38,13 +40,14 @@ class LaplaceNoise:
 
     def quantile(self, beta: Fraction) -> int:
         """The smallest w with P(|X| > w) <= ``beta``, where P(|X| > w) = 2·q^(w+1)/(1+q) and q = exp(-1/scale)."""
-        log_high = log_bounds(2 / ((1 + exp_bounds(-1 / self.scale)[0]) * beta))[1]
+        q = exp_bounds(-1 / self.scale)[0] if self.scale >= _SMALLEST_SCALE else 0
+        log_high = log_bounds(2 / ((1 + q) * beta))[1]
         return max(math.ceil(self.scale * log_high) - 1, 0)
 
     @property
     def variance_bound(self) -> Fraction:
         """2q/(1-q)², rounded up."""
-        q = exp_bounds(-1 / self.scale, 60)[1]
+        q = exp_bounds(-1 / max(self.scale, _SMALLEST_SCALE), 60)[1]
         return 2 * q / (1 - q) ** 2
 
 
@@ -141,6 +144,8 @@ class Laplace(AdditiveNoise):
         return f"Laplace(epsilon={str(self.epsilon)!r}, l1_sensitivity={str(self.l1_sensitivity)!r})"
 
 
+# Questions about one column have few sensitivities and many epsilons.
+@lru_cache(maxsize=1024)
 def _largest_divisor(value: int) -> int:
     if value <= _MOST_PARTS:
         return value

@@ -21,6 +21,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from types import MappingProxyType
 
 from tacit.core.errors import InputError
@@ -36,7 +37,7 @@ ROW = "row"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """One column and what is publicly known about it.
 
@@ -97,7 +98,7 @@ class Column:
             raise InputError(self.name, f"{what}: {value!r} is not a value of {self.type}")
         return fits
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
         """What expressions over this column may presume."""
         if self.categories is not None:
@@ -228,7 +229,7 @@ class Catalog:
             here = self._by_name[keys[0].table.lower()]
         return tuple(path)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A digest of everything declared, so that a plan can name the metadata it was made from."""
         return hashlib.sha256(repr((self.tables, self.populations)).encode()).hexdigest()

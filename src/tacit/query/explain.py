@@ -11,10 +11,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import cached_property, lru_cache
 
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.numbers import float_nearest, format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
+from tacit.core.sensitivity import Sensitivity
 from tacit.mechanisms.laplace import Laplace
 from tacit.query.algebra import Relation, Scan, sources
 from tacit.query.auto_bounds import FALSE_CELL, MOST_STEPS, power, sought
@@ -22,7 +24,7 @@ from tacit.query.expected import ExpectedError
 from tacit.query.plan import Plan
 from tacit.query.price import Budget, Release
 
-__all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "explain"]
+__all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
 
 _DIGITS = 4
 #: Longer statements are cut in the middle when they are shown as text.
@@ -72,7 +74,7 @@ class ExplainedError:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Explanation:
     """All that can be said before anything runs; every number is a function of text, metadata and request.
 
@@ -118,22 +120,46 @@ class Explanation:
 
     def to_json(self) -> str:
         """Stable text: keys sorted, exact numbers as text."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
 
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The part of an :class:`Explanation` that a receipt repeats, and which is quickly said.
+
+    Args:
+        unit: who is protected, in words.
+        bounding: how much of one unit counts, in words.
+        keys: which groups there are, in words.
+    """
+
+    unit: str
+    bounding: str
+    keys: str
+
+
+def outline(plan: Plan) -> Outline:
+    """Whom a plan protects, and how."""
+    return Outline(_unit(_protected(plan)), _bounding(plan), _keys(plan))
+
+
 def explain(plan: Plan) -> Explanation:
     """What a plan will release, why that is safe, what it costs and how far off it may be."""
-    scans = [scan for scan in _scans(plan.final.source) if not scan.is_public]
+    said = outline(plan)
     return Explanation(
         population=plan.final.population,
-        protected=tuple(dict.fromkeys(scan.table for scan in scans)),
-        unit=_unit(scans),
+        protected=tuple(dict.fromkeys(scan.table for scan in _protected(plan))),
+        unit=said.unit,
         relation=plan.relation.value,
-        bounding=_bounding(plan),
-        keys=_keys(plan),
+        bounding=said.bounding,
+        keys=said.keys,
         bounds=_bounds(plan),
         releases=(*_search(plan), *_selection(plan), *_releases(plan)),
         charge=_charge(plan.guarantee),
@@ -143,6 +169,10 @@ def explain(plan: Plan) -> Explanation:
         errors=tuple(_error(error) for error in plan.errors),
         digest=plan.digest,
     )
+
+
+def _protected(plan: Plan) -> list[Scan]:
+    return [scan for scan in _scans(plan.final.source) if not scan.is_public]
 
 
 def _scans(node: Relation) -> Iterator[Scan]:
@@ -217,12 +247,12 @@ def _selection(plan: Plan) -> Iterator[ExplainedRelease]:
         name="selection of keys",
         mechanism=keys.rule,
         l1_sensitivity=str(touched),
-        l2_sensitivity=format_up(sqrt_bounds(Fraction(touched))[1], _DIGITS),
+        l2_sensitivity=_shown(sqrt_bounds(Fraction(touched))[1], _DIGITS),
         reason=f"one unit counts once in each of at most {keys.groups} groups"
         + ("" if plan.relation is ADD_REMOVE else "; replacing it changes twice as many"),
         scale="no threshold: a table of probabilities" if threshold is None else f"threshold {threshold}",
         share=str(keys.share * plan.priced.budget.amount / plan.priced.amount),
-        cost=f"{_cost(plan.priced.budget, keys.share)}, delta {format_up(keys.delta, _DIGITS)}",
+        cost=f"{_cost(plan.priced.budget, keys.share)}, delta {_shown(keys.delta, _DIGITS)}",
         integers=1,
     )
 
@@ -243,8 +273,8 @@ def _release(plan: Plan, budget: Budget, release: Release, growth: int = 0) -> E
     return ExplainedRelease(
         name=release.block.name,
         mechanism=release.mechanism,
-        l1_sensitivity=f"{format_up(moved.l1 / unit, 6)}{b}" if growth else str(moved.l1),
-        l2_sensitivity=f"{format_up(moved.l2 / unit, 6)}{b}",
+        l1_sensitivity=f"{_shown(moved.l1 / unit, 6)}{b}" if growth else str(moved.l1),
+        l2_sensitivity=f"{_shown(_l2(moved) / unit, 6)}{b}",
         reason=why,
         scale=f"{_scale(release, unit)}{b}",
         share=str(release.share * budget.amount / plan.priced.amount),
@@ -257,25 +287,25 @@ def _scale(release: Release, unit: Fraction) -> str:
     if release.mechanism == "constant":
         return "0"
     noise = release.noise()
-    return format_up((noise.scale if isinstance(noise, Laplace) else sqrt_bounds(noise.sigma2)[1]) / unit, 6)
+    return _shown((noise.scale if isinstance(noise, Laplace) else sqrt_bounds(noise.sigma2)[1]) / unit, 6)
 
 
 def _cost(budget: Budget, share: Fraction) -> str:
     name = {"epsilon": "epsilon", "rho": "rho", "mu2": "mu squared"}[budget.currency]
-    return f"{name} {format_up(budget.amount * share)}"
+    return f"{name} {_shown(budget.amount * share)}"
 
 
 def _charge(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str:
     match guarantee:
         case PureDP():
-            return f"epsilon {format_up(guarantee.epsilon)}"
+            return f"epsilon {_shown(guarantee.epsilon)}"
         case ApproxDP():
-            return f"epsilon {format_up(guarantee.epsilon)}, delta {format_up(guarantee.delta)}"
+            return f"epsilon {_shown(guarantee.epsilon)}, delta {_shown(guarantee.delta)}"
         case ZCDP():
-            with_delta = f", delta {format_up(guarantee.delta)}" if guarantee.delta else ""
-            return f"rho {format_up(guarantee.rho)}{with_delta}"
+            with_delta = f", delta {_shown(guarantee.delta)}" if guarantee.delta else ""
+            return f"rho {_shown(guarantee.rho)}{with_delta}"
         case _:
-            return f"mu {format_up(guarantee.mu)}"
+            return f"mu {_shown(guarantee.mu)}"
 
 
 def _alone(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str | None:
@@ -284,13 +314,13 @@ def _alone(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str | None:
         return None
     delta = max(Fraction(1, 10**6), 2 * guarantee.delta if isinstance(guarantee, ZCDP) else Fraction(0))
     pair = guarantee.to_approx(min(delta, Fraction(1, 2)))
-    return f"epsilon {format_up(pair.epsilon, _DIGITS)} at delta {format_up(pair.delta, _DIGITS)}"
+    return f"epsilon {_shown(pair.epsilon, _DIGITS)} at delta {_shown(pair.delta, _DIGITS)}"
 
 
 def _error(error: ExpectedError) -> ExplainedError:
     if error.bound is None:
         return ExplainedError(error.label, None, "depends on how many values a group has; state suppose to see it")
-    bound = format_up(error.bound, _DIGITS) + ("", " times the larger bound", " times its square")[error.power]
+    bound = _shown(error.bound, _DIGITS) + ("", " times the larger bound", " times its square")[error.power]
     words = {
         "value": f"within {bound}",
         "rank": f"within {bound} values in rank",
@@ -299,6 +329,17 @@ def _error(error: ExpectedError) -> ExplainedError:
     if error.supposing is not None:
         words += f", supposing {error.supposing:,} values in a group"
     return ExplainedError(error.label, bound, words)
+
+
+# The same prices, sensitivities and scales are shown again and again.
+@lru_cache(maxsize=4096)
+def _shown(value: Fraction, digits: int = 6) -> str:
+    return format_up(value, digits)
+
+
+@lru_cache(maxsize=4096)
+def _l2(moved: Sensitivity) -> Fraction:
+    return moved.l2
 
 
 def _cut(line: str) -> str:

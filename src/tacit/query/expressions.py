@@ -20,6 +20,7 @@ folds constants; the dataclasses themselves check nothing.
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -198,7 +199,10 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression | None])
         return new
     match node:
         case Call():
-            return replace(node, args=tuple(rewrite(part, change) for part in node.args))
+            args = tuple(rewrite(part, change) for part in node.args)
+            # What did not change is not copied: questions are rewritten by several rules, and most leave most alone.
+            same = all(map(operator.is_, args, node.args))
+            return node if same else replace(node, args=args)
         case Cast() | Interval():
             return replace(node, operand=rewrite(node.operand, change))
         case Case():

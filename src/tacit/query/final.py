@@ -28,6 +28,7 @@ import hashlib
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 
 from tacit.query.algebra import (
     JoinKind,
@@ -114,7 +115,7 @@ class Aggregate:
     label: str = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FinalAggregation:
     """The one step at which protected data becomes noisy numbers.
 
@@ -148,7 +149,7 @@ class FinalAggregation:
         """Of the released columns: keys, then aggregates."""
         return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Canonical text."""
         keys = [f"{text_of(key.expression)}={key.values!r}" for key in self.keys]
@@ -249,7 +250,7 @@ class OutputColumn:
     domain: Domain = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """A query, resolved: a pure value, equal for queries that ask the same of the same.
 
@@ -270,7 +271,7 @@ class Question:
         """The public relations whose rows the steps need, in the order of the steps."""
         return tuple(step.relation for step in self.steps if isinstance(step, Match))
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Canonical text: names of output columns and everything that decides the answer; no ranges, no aliases."""
         steps = [_step_text(step) for step in self.steps]

@@ -58,7 +58,21 @@ class _Dialect(DuckDB):
     Parser = _Parser
 
 
-_DIALECT: Final = _Dialect()
+def _usable(dialect: DuckDB) -> DuckDB:
+    """The dialect, if its parser can be made.
+
+    Raises:
+        ImportError: a compiled sqlglot cannot be told to forget its special cases; better no start than a planner that
+            finds every question unreadable.
+    """
+    try:
+        dialect.parser()
+    except TypeError:
+        raise ImportError("sqlglot is compiled here, which Tacit cannot use: uninstall sqlglotc") from None
+    return dialect
+
+
+_DIALECT: Final = _usable(_Dialect())
 
 #: First words of statements that are not questions, so that the refusal can say so.
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}

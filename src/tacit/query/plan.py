@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 from tacit.core.errors import InputError, InternalError
@@ -30,16 +31,16 @@ from tacit.query.price import KeySelection, Priced, Release
 from tacit.query.refusal import Refusal
 from tacit.query.request import BOUNDS, EVERY, KEYS, Request, Terms, settle
 
-__all__ = ["Plan", "make_plan", "plan_question", "with_bounds"]
+__all__ = ["Plan", "make_plan", "plan_on_terms", "plan_question", "with_bounds"]
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
 LARGEST_EPSILON: Final = Fraction(50)
 _PRICE_DIGITS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
-    """What will be done, and what it costs.
+    """What will be done, and what it costs. What follows from its fields is computed once, when it is asked for.
 
     Args:
         question: the resolved query, with the number of groups per unit that was asked for.
@@ -61,7 +62,7 @@ class Plan:
     catalog: str = ""
     found: tuple[Found, ...] = ()
 
-    @property
+    @cached_property
     def first(self) -> Plan | None:
         """The search for AUTO bounds, to be run before; None where nothing is to be found, or all is found."""
         search = self.priced.first
@@ -100,7 +101,7 @@ class Plan:
         """Of the errors, and of intervals unless another is asked for."""
         return self.terms.confidence
 
-    @property
+    @cached_property
     def errors(self) -> tuple[ExpectedError, ...]:
         """How far off one cell of each aggregate may be, at the confidence."""
         return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
@@ -114,19 +115,19 @@ class Plan:
             return error
         return replace(error, bound=error.bound / MOST_STEPS**growth, power=growth)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A digest of everything that decides the answer and the charge."""
-        parts = (
-            self.question.text,
-            self.catalog,
-            self.relation.value,
-            self.terms,
-            self.priced,
-            _exactly(self.guarantee),
-            self.found,
-        )
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+        parts = [
+            repr(self.question.text),
+            repr(self.catalog),
+            repr(self.relation.value),
+            repr(self.terms),
+            self.priced.text,
+            repr(_exactly(self.guarantee)),
+            repr(self.found),
+        ]
+        return hashlib.sha256(f"({', '.join(parts)})".encode()).hexdigest()
 
 
 def make_plan(sql: str, catalog: Catalog, request: Request) -> Plan:
@@ -145,7 +146,11 @@ def make_plan(sql: str, catalog: Catalog, request: Request) -> Plan:
 
 def plan_question(question: Question, relation: Relation, request: Request, *, catalog: str = "") -> Plan:
     """As :func:`make_plan`, of a question that is resolved already."""
-    terms = settle(request, question.options)
+    return plan_on_terms(question, relation, settle(request, question.options), catalog=catalog)
+
+
+def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catalog: str = "") -> Plan:
+    """As :func:`plan_question`, of a request that is settled already: equal arguments give equal plans."""
     if terms.currency == "within" and sought(question.final):
         raise InputError(
             "within",

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tacit.core.errors import InputError
 from tacit.core.events import ComposedEvent, Event, NoEvent
@@ -74,7 +74,7 @@ def _gaussian(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relat
     return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Release:
     """A block and the noise it gets.
 
@@ -98,12 +98,16 @@ class Release:
 
     def noise(self) -> Laplace | Gaussian:
         """The mechanism that adds the noise."""
+        return self._noise
+
+    @cached_property
+    def _noise(self) -> Laplace | Gaussian:
         moved = self.block.sensitivity
         if self.mechanism == "laplace":
             return _laplace(self.epsilon, moved.l1, self.relation)
         return _gaussian(self.rho, moved.l2_squared, self.numbers, self.relation)
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """The release, as accountants read it."""
         if self.mechanism == "constant":
@@ -152,7 +156,7 @@ class KeySelection:
         return self.mechanism().event
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Priced:
     """All releases of a query within one budget.
 
@@ -170,6 +174,11 @@ class Priced:
     keys: KeySelection | None
     first: Priced | None = None
     asked: Asked | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """Its one text, for digests."""
+        return repr(self)
 
     @property
     def amount(self) -> Fraction:

@@ -17,7 +17,7 @@ The text of a query may state the same things in its OPTIONS. What both state mu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -39,6 +39,14 @@ EVERY: Final = "*"
 
 #: A price below this buys nothing that anybody could use, and takes long to compute with.
 _SMALLEST: Final = {"epsilon": Fraction(1, 10**12), "rho": Fraction(1, 10**24), "mu": Fraction(1, 10**12)}
+#: Beyond these a number means nothing more, and only the work of computing with it grows: a free quote would be a way
+#: to keep a server busy. A price of so much hides nobody.
+_LARGEST: Final = {"epsilon": Fraction(10**6), "rho": Fraction(10**12), "mu": Fraction(10**6)}
+_WITHIN: Final = (Fraction(1, 10**12), Fraction(10**18))
+_SMALLEST_DELTA: Final = Fraction(1, 10**36)
+_SUREST: Final = 1 - Fraction(1, 10**18)
+_LEAST_SURE: Final = Fraction(1, 100)
+_WEIGHTS: Final = (Fraction(1, 10**6), Fraction(10**6))
 _CURRENCIES: Final = {
     "pure": ("epsilon",),
     "approx": ("epsilon",),
@@ -142,24 +150,36 @@ def settle(request: Request, options: Options) -> Terms:
     amount = typed.get(currency) or Fraction(0)
     if currency in _SMALLEST and amount < _SMALLEST[currency]:
         raise InputError(currency, f"is too small to buy an answer; state at least {float(_SMALLEST[currency]):g}")
+    if currency in _LARGEST and amount > _LARGEST[currency]:
+        raise InputError(currency, f"protects nobody; state at most {float(_LARGEST[currency]):g}")
     if currency != "within" and currency not in _CURRENCIES[kind]:
         allowed = " or ".join(_CURRENCIES[kind])
         raise InputError(currency, f"is not what a {kind} account is charged in; state {allowed}")
-    confidence = (
-        exact_probability(request.confidence, "confidence") if options.confidence is None else options.confidence
+    confidence = exact_probability(
+        request.confidence if options.confidence is None else options.confidence, "confidence"
     )
+    weights = {name: exact_positive(weight, "weights") for name, weight in (request.weights or {}).items()}
+    _check_sizes("confidence", [confidence], _LEAST_SURE, _SUREST)
+    _check_sizes("within", [bound for _, bound in within], *_WITHIN)
+    _check_sizes("weights", weights.values(), *_WEIGHTS)
     return Terms(
         account=kind,
         currency=currency,
         amount=amount,
         delta=_delta(request, options),
         within=within,
-        confidence=exact_probability(confidence, "confidence"),
+        confidence=confidence,
         max_groups=None if request.max_groups is None else check_count(request.max_groups, "max_groups"),
-        weights=tuple(sorted((name, exact_positive(w, "weights")) for name, w in (request.weights or {}).items())),
+        weights=tuple(sorted(weights.items())),
         rule=options.group_selection or "AUTO",
         suppose=None if request.suppose is None else check_count(request.suppose, "suppose"),
     )
+
+
+def _check_sizes(name: str, values: Iterable[Fraction], low: Fraction, high: Fraction) -> None:
+    for value in values:
+        if not low <= value <= high:
+            raise InputError(name, f"must lie between {float(low):g} and {float(high):g}")
 
 
 def _refuse_number(given: list[str], kind: str) -> None:
@@ -172,6 +192,8 @@ def _refuse_number(given: list[str], kind: str) -> None:
 def _delta(request: Request, options: Options) -> Fraction | None:
     stated = None if request.delta is None else exact_probability(request.delta, "delta", zero=True)
     stated = _one("delta", stated, options.delta)
+    if stated and stated < _SMALLEST_DELTA:
+        raise InputError("delta", f"is too small to mean anything; state 0 or at least {float(_SMALLEST_DELTA):g}")
     if request.account.kind in ("pure", "gdp") and stated:
         raise InputError("delta", f"a {request.account.kind} account has no delta to spend; leave it out")
     if stated is None and request.account.delta is not None:

@@ -60,6 +60,8 @@ INTEGER_RANGE = (-(2**63), 2**63 - 1)
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 _MICROSECOND = dt.timedelta(microseconds=1)
+#: One object: where sort keys tie here, tuples see that without comparing fractions.
+_ZERO = Fraction(0)
 
 
 class Kind(Enum):
@@ -260,7 +262,7 @@ def from_ordinal(place: Fraction, kind: SqlType) -> Value | None:
 def sort_key(value: Value | None, kind: SqlType) -> tuple[bool, Fraction, str]:
     """A key that sorts values of one type in their order, NULL last."""
     if value is None:
-        return (True, Fraction(0), "")
+        return (True, _ZERO, "")
     if isinstance(value, str):
-        return (False, Fraction(0), value)
+        return (False, _ZERO, value)
     return (False, ordinal(value, kind), "")

@@ -77,8 +77,16 @@ class Finished:
 
     def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
         """For each cell (of the first ``rows``) its interval, at the confidence of the question or at another."""
-        at = Intervals(self.laws, self.confidence if confidence is None else confidence)
-        chosen = self.rows[:rows]
+        if confidence is None and rows is None:
+            return self._own_intervals
+        return self._intervals(self.confidence if confidence is None else confidence, self.rows[:rows])
+
+    @cached_property
+    def _own_intervals(self) -> tuple[tuple[Ends, ...], ...]:
+        return self._intervals(self.confidence, self.rows)
+
+    def _intervals(self, confidence: Number, chosen: Sequence[Row]) -> tuple[tuple[Ends, ...], ...]:
+        at = Intervals(self.laws, confidence)
         columns = [at.column([row[i] for row in chosen]) for i in range(len(self.columns))]
         return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
 

@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tacit.core.errors import InputError
 from tacit.query.algebra import Relation
@@ -25,6 +26,8 @@ from tacit.query.rules import apply_rules
 __all__ = ["resolve", "resolve_rows"]
 
 Result = TypeVar("Result")
+#: So many calls deep, a caller leaves most of Python's thousand to the query.
+_SHALLOW: Final = 200
 
 
 def resolve(sql: str, catalog: Catalog) -> Question:
@@ -36,7 +39,7 @@ def resolve(sql: str, catalog: Catalog) -> Question:
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return _on_a_fresh_stack(lambda: _resolve(sql, catalog))
+    return _as_on_a_fresh_stack(lambda: _resolve(sql, catalog))
 
 
 def resolve_rows(sql: str, catalog: Catalog) -> Relation:
@@ -48,7 +51,7 @@ def resolve_rows(sql: str, catalog: Catalog) -> Relation:
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return _on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
+    return _as_on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
 
 
 def _resolve_rows(sql: str, catalog: Catalog) -> Relation:
@@ -70,8 +73,33 @@ def _resolve(sql: str, catalog: Catalog) -> Question:
     return apply_rules(Question(released.final, released.steps, released.columns, parsed.options))
 
 
+def _as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
+    """What ``work`` gives on a stack of its own, so that how deep a query may nest does not depend on the caller.
+
+    What succeeds here succeeds there. A thread is started only where a caller is deep already, or a query is: then it
+    is the thread that says whether it is too deep.
+    """
+    if _is_shallow():
+        try:
+            return work()
+        except RecursionError:
+            pass
+        except Refusal as refusal:
+            if refusal.reason != "too_deep":
+                raise
+    return _on_a_fresh_stack(work)
+
+
+def _is_shallow() -> bool:
+    """Whether most of the stack is left."""
+    try:
+        sys._getframe(_SHALLOW)
+    except ValueError:
+        return True
+    return False
+
+
 def _on_a_fresh_stack(work: Callable[[], Result]) -> Result:
-    """Run on a thread of its own, so that how deep a query may nest does not depend on how deep the caller is."""
     outcome: list[Result | BaseException] = []
 
     def run() -> None:

@@ -53,7 +53,10 @@ def moved(slots: Mapping[int, int]) -> Change:
     """Expressions over columns that now stand elsewhere."""
 
     def change(part: Expression) -> Expression | None:
-        return replace(part, slot=slots[part.slot]) if isinstance(part, Reference) else None
+        if not isinstance(part, Reference):
+            return None
+        slot = slots[part.slot]
+        return part if slot == part.slot else replace(part, slot=slot)
 
     return lambda expression: rewrite(expression, change)
 
