@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from tacit.engines.duckdb.choosing import Chooser
+from tacit.engines.sql.choosing import Chooser
 from tacit.query import algebra as a
 from tacit.query.expressions import Expression
 from tacit.query.final import FinalAggregation
@@ -313,7 +313,7 @@ def _share(m: Measure, rows: list[Row]) -> int:
 
 
 class Rule:
-    """Which groups and values a unit keeps, as :mod:`tacit.engines.duckdb.choosing` describes it."""
+    """Which groups and values a unit keeps, as :mod:`tacit.engines.sql.choosing` describes it."""
 
     def __init__(self, secret: bytes, kind: SqlType, numbered: bool) -> None:
         self.chooser, self.kind, self.numbered = Chooser(secret, kind, numbered), kind, numbered
@@ -325,6 +325,9 @@ class Rule:
     def _text(self, value: Value | None, kind: SqlType) -> str:
         if value is None:
             return "-"
+        if isinstance(value, float):
+            size = abs(value)
+            value = math.floor(value * 2.0**40) if size < 2**22 else math.floor(value) if size < 2**62 else 0
         shown = text_of_value(value, kind)
         return f"{len(shown)}:{shown}"
 
@@ -351,13 +354,21 @@ class Rule:
             order = sorted(groups, key=lambda key: self.place(unit, public.index(key), len(public)))
         else:
             kinds = [key.expression.type for key in final.keys]
-            order = sorted(groups, key=lambda key: self._digest("groups", unit, list(zip(key, kinds, strict=True))))
+            order = sorted(
+                groups,
+                key=lambda key: (
+                    self._digest("groups", unit, list(zip(key, kinds, strict=True))),
+                    tuple(map(sort_key, key, kinds)),
+                ),
+            )
         return {key: groups[key] for key in order[: final.max_groups]}
 
     def keep_distinct(self, unit: Value | None, values: list[Value], m: Measure) -> list[Value]:
         assert m.argument is not None
         kind = m.argument.type
-        return sorted(set(values), key=lambda v: self._digest("values", unit, [(v, kind)]))[: m.rows]
+        return sorted(set(values), key=lambda v: (self._digest("values", unit, [(v, kind)]), sort_key(v, kind)))[
+            : m.rows
+        ]
 
     def keep_places(self, unit: Value | None, places: list[int], most: int) -> list[int]:
         seen: dict[int, int] = defaultdict(int)

@@ -11,7 +11,8 @@ import pytest
 
 from engines.slow_engine import Rule
 from tacit.engines.duckdb.bitsets import kept_clauses
-from tacit.engines.duckdb.choosing import Chooser, canonical_text
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.sql.choosing import Chooser, canonical_text
 from tacit.query.types import INTEGER, TEXT
 
 UNITS = [0, 1, -1, 7, 2**30, 2**53 + 1, 2**63 - 1, -(2**63), 123456789012345]
@@ -24,7 +25,7 @@ def test_places_are_a_permutation_for_every_unit(groups: int) -> None:
     with duckdb.connect() as made:
         made.register("units", pa.table({"u": pa.array(UNITS, type=pa.int64())}))
         rows = made.execute(
-            f"SELECT u, g, {places} FROM (SELECT u, {chooser.parameters('u')} AS h, g FROM units, range({groups}) AS r(g))"
+            f"SELECT u, g, {places} FROM (SELECT u, {chooser.parameters(DUCKDB, 'u')} AS h, g FROM units, range({groups}) AS r(g))"
         ).fetchall()
     found: dict[int, dict[int, int]] = defaultdict(dict)
     for unit, group, place in rows:
@@ -69,7 +70,7 @@ def test_bit_sets_keep_the_first_places(groups: int, bits: int, most: int, large
 def test_every_group_is_kept_about_as_often() -> None:
     """30,000 units in all of 12 groups keep 3: each group 7,500 times, give or take 6 standard deviations (450)."""
     chooser = Chooser(b"some secret", INTEGER, numbered=False)
-    placed = f"SELECT u, g, {chooser.place('h', 'g', 12)} AS p FROM (SELECT u, {chooser.parameters('u')} AS h, g FROM range(30000) a(u), range(12) b(g))"
+    placed = f"SELECT u, g, {chooser.place('h', 'g', 12)} AS p FROM (SELECT u, {chooser.parameters(DUCKDB, 'u')} AS h, g FROM range(30000) a(u), range(12) b(g))"
     clauses = ", ".join(f"{name} ({sql})" for name, sql in kept_clauses(12, 6, 3, ["g"], large=False).items())
     with duckdb.connect() as made:
         rows = made.execute(f"WITH p AS ({placed}), {clauses} SELECT g, count(*) FROM kept GROUP BY g").fetchall()
@@ -81,15 +82,15 @@ def test_texts_of_neighbouring_values_stay_apart() -> None:
     with duckdb.connect() as made:
         one, other = (
             made.execute(
-                f"SELECT {canonical_text('a', TEXT)} || {canonical_text('b', TEXT)} FROM (SELECT {a} AS a, {b} AS b)"
+                f"SELECT {canonical_text(DUCKDB, 'a', TEXT)} || {canonical_text(DUCKDB, 'b', TEXT)} FROM (SELECT {a} AS a, {b} AS b)"
             ).fetchall()
             for a, b in (("'1:x'", "'y'"), ("'1'", "'x1:y'"))
         )
         assert one != other
-        assert made.execute(f"SELECT {canonical_text('NULL::VARCHAR', TEXT)}").fetchall() == [("-",)]
+        assert made.execute(f"SELECT {canonical_text(DUCKDB, 'NULL::VARCHAR', TEXT)}").fetchall() == [("-",)]
 
 
 def test_units_that_are_row_numbers_decide_nothing() -> None:
     chooser = Chooser(b"secret", INTEGER, numbered=True)
-    assert "u" not in chooser.parameters("u").replace("AS BIGINT", "")
-    assert "CAST(u" not in chooser.digest("groups", "u", [("k", TEXT)])
+    assert "u" not in chooser.parameters(DUCKDB, "u").replace("AS BIGINT", "")
+    assert "CAST(u" not in chooser.digest(DUCKDB, "groups", "u", [("k", TEXT)])

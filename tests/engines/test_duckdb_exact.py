@@ -9,8 +9,8 @@ import pytest
 from engines import clinic, slow_engine
 from tacit.engines import Engine, Measurements, Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.relations import has_row_units
 from tacit.engines.duckdb.statements import statements
+from tacit.engines.sql.relations import has_row_units
 from tacit.query.resolve import resolve
 
 SECRET = b"an owner's secret"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -84,8 +85,10 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with DuckDBEngine(catalog(declared), data) as by_sql:
             want = [plain(by_sql.measure(Work(final, SECRET))) for final in finals]
     monkeypatch.setattr("tacit.engines.duckdb.fetching._BATCH", 2048)
-    for threads, block in ((1, 64), (2, 500), (2, 2**17)):
+    # In batches where there are more than a few rows, and else all at once.
+    for threads, block, few in ((1, 64, 100), (2, 500, 2**18), (2, 2**17, 5999), (1, 2**17, 6000)):
         monkeypatch.setattr("tacit.engines.duckdb.folding._BLOCK", block)
+        monkeypatch.setattr("tacit.engines.duckdb.fetching.FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
             assert [plain(folded.measure(Work(final, SECRET))) for final in finals] == want
 
@@ -108,6 +111,37 @@ def test_which_questions_are_folded() -> None:
             cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
             assert fetching.folded_rows(cursor, plan, 10**6, 1, lambda: None), sql
             assert fetching.folded_rows(cursor, plan, 20, 1, lambda: None) is None, sql
+
+
+def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 500))}
+    read: list[int] = []
+    real = fetching._batches
+
+    def counted(*arguments: object) -> object:
+        read.append(1)
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fetching, "_batches", counted)
+    with DuckDBEngine(catalog(INTEGER), data) as engine:
+        plan = plan_of(resolve(QUESTIONS[0], catalog(INTEGER)).final, engine)
+        assert plan is not None
+        cursor = engine._connection.cursor()
+        cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
+
+        def rows(plan: fetching.RowPlan) -> tuple[object, int]:
+            read.clear()
+            return fetching.folded_rows(cursor, plan, 10**6, 1, lambda: None), len(read)
+
+        found, batches = rows(plan)
+        assert batches == 0
+        assert rows(replace(plan, large=True)) == (found, 1)
+        wide = plan.sql.replace(" AS y0", "::HUGEINT AS y0")
+        assert wide != plan.sql
+        # As a column of numpy they would be floats.
+        assert rows(replace(plan, sql=wide)) == (found, 1)
+        monkeypatch.setattr(fetching, "FEW", 499)
+        assert rows(plan) == (found, 1)
 
 
 def test_memory_limits_the_rows_that_are_held() -> None:

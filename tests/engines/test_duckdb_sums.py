@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from engines.edges import ref
 from tacit.engines import Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.quantising import quantised_sql
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.sql.quantising import quantised_sql
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.measures import MeasureKind, quantise, sum_measure
 from tacit.query.resolve import resolve
@@ -82,7 +83,7 @@ def measured(column: pa.Array, kind: object, bounds: tuple[Fraction, Fraction], 
     measure = sum_measure(MeasureKind.SUM, ref(0, kind), None, bounds=bounds, step=step, rows=1)  # type: ignore[arg-type]
     with duckdb.connect() as made:
         made.register("v", pa.table({"c0": column}))
-        return [row[0] for row in made.sql(f"SELECT {quantised_sql(measure)} FROM v").fetchall()]
+        return [row[0] for row in made.sql(f"SELECT {quantised_sql(DUCKDB, measure)} FROM v").fetchall()]
 
 
 def clamped(value: int, bounds: tuple[Fraction, Fraction], step: Fraction) -> int:

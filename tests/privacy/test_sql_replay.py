@@ -74,7 +74,7 @@ def bench(database: hostile.Rows, catalog: Catalog = CATALOG, engine: type[DuckD
     sources = {name: Source.of_frame(frame) for name, frame in frames.items()}
     shared = engine(catalog, sources, Limits(threads=1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "_engine", lambda project: shared)
+        patch.setattr(opening, "_engine", lambda *_: shared)
         curators = {kind: opening.open_project(_project(kind, catalog, sources)) for kind in BUDGETS}
     return Bench(shared, curators)
 

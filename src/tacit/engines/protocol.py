@@ -21,7 +21,7 @@ from tacit.query.algebra import Relation
 from tacit.query.final import FinalAggregation
 from tacit.query.types import Value
 
-__all__ = ["Engine", "Measurements", "Work"]
+__all__ = ["Engine", "Marks", "Measurements", "Recognises", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,21 @@ class Measurements:
     keys: tuple[tuple[Value | None, ...], ...]
     raw_units: NDArray[np.int64]
     raw: tuple[NDArray[Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """By what a table of a database is recognised, in any project and under any name.
+
+    Args:
+        version: the same as long as it is the same table.
+        marks: any one of them is enough.
+        own: those that no other table shares.
+    """
+
+    version: str
+    marks: tuple[str, ...]
+    own: tuple[str, ...]
 
 
 @runtime_checkable
@@ -97,3 +112,11 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give everything back."""
+
+
+@runtime_checkable
+class Recognises(Protocol):
+    """An engine whose tables are known to it and are no files."""
+
+    def marks(self, table: str) -> Marks:
+        """By what a table of the catalog is recognised; reads no row."""

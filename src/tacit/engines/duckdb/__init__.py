@@ -1,9 +1,8 @@
 """DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in memory.
 
-``engine`` runs; ``connection`` locks; ``sources`` reads files totally; ``relations``, ``aggregates``, ``windows``,
-``scalars``, ``casts`` and ``functions`` turn the algebra into SQL; ``statements``, ``partials``, ``groups``,
-``bitsets``, ``choosing`` and ``quantising`` bound units and add up in SQL; ``fetching``, ``folding`` and ``shares`` do
-so in memory, faster; ``results`` reads the integers back.
+``engine`` runs; ``connection`` locks; ``sources`` reads files totally; ``dialect`` and ``texts`` say how DuckDB writes
+what ``engines/sql`` asks for; ``statements`` and ``bitsets`` bound units in SQL; ``fetching``, ``folding`` and
+``shares`` do so in memory, faster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which rows lie in the groups their unit keeps, for public groups: by bit sets instead of pairs and sorting.
 
-Rows have a unit u and the place p of their group in the unit's own order (:mod:`~tacit.engines.duckdb.choosing`). A
+Rows have a unit u and the place p of their group in the unit's own order (:mod:`~tacit.engines.sql.choosing`). A
 bit set per unit says which places are taken; the place of the last group it may keep is its limit t, and rows beyond
 it are dropped. That groups by units, of which there are far fewer than pairs (unit, group), and sorts nothing.
 

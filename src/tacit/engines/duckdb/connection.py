@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tacit.core.errors import InputError
-from tacit.engines.duckdb.sources import SourceLike, StoredTable, open_source
-from tacit.engines.duckdb.spelling import text
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.sources import DuckDBTable, SourceLike, open_source
 from tacit.query.catalog import Catalog
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Limits:
 
 def open_locked(
     catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits
-) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection, dict[str, StoredTable]]:
+) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection, dict[str, DuckDBTable]]:
     """A locked connection, a cursor of it that can tell progress, and every table as it is read there."""
     import duckdb
 
@@ -53,7 +53,7 @@ def open_locked(
         _set(connection, "autoinstall_known_extensions", "false")
         _set(connection, "autoload_known_extensions", "false")
         _set(connection, "python_enable_replacements", "false")
-        tables: dict[str, StoredTable] = {}
+        tables: dict[str, DuckDBTable] = {}
         files: set[str] = set()
         by_name = {name.lower(): source for name, source in sources.items()}
         for index, table in enumerate(catalog.tables):
@@ -87,17 +87,17 @@ def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
 
 def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limits) -> None:
     if limits.memory is not None:
-        _set(connection, "memory_limit", text(limits.memory))
+        _set(connection, "memory_limit", DUCKDB.text(limits.memory))
     if limits.threads is not None:
         _set(connection, "threads", str(int(limits.threads)))
-    _set(connection, "temp_directory", text(limits.spill or ""))
+    _set(connection, "temp_directory", DUCKDB.text(limits.spill or ""))
     # The order of rows decides nothing, and keeping it costs memory.
     _set(connection, "preserve_insertion_order", "false")
     _set(connection, "ieee_floating_point_ops", "true")
     _set(connection, "allow_community_extensions", "false")
     _set(connection, "allow_persistent_secrets", "false")
     _set(connection, "enable_logging", "false")
-    _set(connection, "allowed_paths", f"[{', '.join(map(text, files))}]")
+    _set(connection, "allowed_paths", f"[{', '.join(map(DUCKDB.text, files))}]")
     _set(connection, "enable_external_access", "false")
     if not files and limits.spill is None:
         # Attached databases are open already; nothing else is to be opened, and they cannot be opened again for

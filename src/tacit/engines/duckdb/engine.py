@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,20 +17,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import EngineError, TacitError
 from tacit.engines.duckdb.connection import Limits, memory_limit, open_locked
+from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.examples import read_examples
 from tacit.engines.duckdb.fetching import MOST_ROWS, ROW_BYTES, folded_rows
-from tacit.engines.duckdb.partials import check_width
-from tacit.engines.duckdb.public import check_public, read_rows
-from tacit.engines.duckdb.relations import scanned
-from tacit.engines.duckdb.results import read_measurements
 from tacit.engines.duckdb.sources import SourceLike
-from tacit.engines.duckdb.spelling import quoted
-from tacit.engines.duckdb.statements import Statement, statements
-from tacit.engines.duckdb.windows import check_window
+from tacit.engines.duckdb.statements import DuckDBStatement, statements
+from tacit.engines.opaque import opaquely
 from tacit.engines.protocol import Measurements, Work
-from tacit.query.algebra import Relation, UnitWindow, sources
+from tacit.engines.sql.examples import examples_sql
+from tacit.engines.sql.partials import check_width
+from tacit.engines.sql.public import check_public, public_rows, rows_sql
+from tacit.engines.sql.relations import scanned
+from tacit.engines.sql.results import read_measurements
+from tacit.engines.sql.windows import check_windows
+from tacit.query.algebra import Relation
 from tacit.query.catalog import Catalog
 from tacit.query.final import FinalAggregation
 from tacit.query.types import Value
@@ -72,11 +72,11 @@ class DuckDBEngine:
         """Refuse what cannot be computed exactly; reads no data."""
         for measure in final.measures:
             check_width(measure)
-        _check_relation(final.source)
+        check_windows(DUCKDB, final.source)
 
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
         """The statements for a final aggregation, for people: tables by name instead of by path, and no secret."""
-        named = {name: replace(stored, scan=quoted(name)) for name, stored in self._tables.items()}
+        named = {name: replace(stored, scan=DUCKDB.quoted(name)) for name, stored in self._tables.items()}
         return tuple(_shown(statement) for statement in statements(final, named, b"secret"))
 
     def measure(self, work: Work) -> Measurements:
@@ -87,29 +87,18 @@ class DuckDBEngine:
     def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
         check_public(relation, self._public)
-        _check_relation(relation)
+        check_windows(DUCKDB, relation)
         return self._opaquely(relation, lambda: self._rows(relation, most))
 
     def examples(
         self, relation: Relation, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
-        _check_relation(relation)
+        check_windows(DUCKDB, relation)
         return self._opaquely(relation, lambda: self._examples(relation, numbers, label, key_secret))
 
     def _opaquely(self, relation: Relation, run: Callable[[], Result]) -> Result:
-        """What ``run`` returns; any failure that is not ours to tell becomes an EngineError with an id."""
-        try:
-            return run()
-        except TacitError:
-            raise
-        except Exception:
-            name = uuid.uuid4().hex
-            # DuckDB does not always say which file it was at.
-            read = "; ".join(self._tables[table].scan for table in sorted(scanned(relation)))
-            _OPERATOR.exception("engine failure %s while reading %s", name, read)
-        # Raised here so that the failure, whose words may quote data, is not chained to it.
-        raise EngineError(name)
+        return opaquely(run, lambda: "; ".join(self._tables[table].scan for table in sorted(scanned(relation))))
 
     def interrupt(self) -> None:
         """Stop all running statements."""
@@ -146,14 +135,16 @@ class DuckDBEngine:
     def _rows(self, relation: Relation, most: int) -> tuple[tuple[Value | None, ...], ...]:
         with self._session(self._limits.seconds, None) as session:
             self._register(session.cursor, relation)
-            return read_rows(session.cursor, relation, most, self._tables)
+            found = session.cursor.execute(rows_sql(DUCKDB, relation, most, self._tables)).fetchall()
+        return public_rows(found, relation, most)
 
     def _examples(
         self, relation: Relation, numbers: Sequence[int], label: int | None, secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         with self._session(self._limits.seconds, None) as session:
             self._register(session.cursor, relation)
-            return read_examples(session.cursor, relation, numbers, label, secret, self._tables)
+            sql = examples_sql(DUCKDB, relation, numbers, label, secret, self._tables)
+            return read_examples(session.cursor, sql, len(numbers), labelled=label is not None)
 
     def _register(self, cursor: duckdb.DuckDBPyConnection, relation: Relation) -> None:
         """Show the frames that a relation reads to a cursor."""
@@ -162,7 +153,7 @@ class DuckDBEngine:
             if frame is not None:
                 cursor.register(*frame)
 
-    def _answer(self, session: _Session, statement: Statement) -> list[Any]:
+    def _answer(self, session: _Session, statement: DuckDBStatement) -> list[Any]:
         """The rows of a statement, by its faster form if that can."""
         if statement.rows is not None:
             threads = self._limits.threads or os.cpu_count() or 1
@@ -244,7 +235,7 @@ def _watch(
         session.interrupt()
 
 
-def _shown(statement: Statement) -> str:
+def _shown(statement: DuckDBStatement) -> str:
     if statement.rows is None:
         return statement.sql
     kept = (
@@ -253,11 +244,3 @@ def _shown(statement: Statement) -> str:
     return (
         f"{statement.rows.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then its shares are added up."
     )
-
-
-def _check_relation(node: Relation) -> None:
-    if isinstance(node, UnitWindow):
-        for call in node.calls:
-            check_window(call)
-    for part in sources(node):
-        _check_relation(part)

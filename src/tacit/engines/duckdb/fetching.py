@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.choosing import Chooser
+from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.folding import Column, Fold, Keys, Rows, fold
 from tacit.engines.duckdb.shares import Read, Share, TooWideError
+from tacit.engines.sql.choosing import Chooser
 
 if TYPE_CHECKING:
     import duckdb
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_ROWS", "ROW_BYTES", "RowPlan", "folded_rows"]
 
+#: Up to this many rows come as whole columns: a reader of batches plans its statement twice.
+FEW = 2**18
 #: More rows are bounded by SQL, which can spill them.
 MOST_ROWS = 2**26
 #: What a row takes at most while it is bounded: its key, and unit, group and some columns where it has to be numbered.
@@ -31,8 +34,8 @@ ROW_BYTES = 64
 _BATCH = 2**17
 _UNITS = "tacit_units"
 
-#: Units as DuckDB gave them, groups, and columns.
-Batch = tuple["pa.Array", NDArray[np.int16], dict[str, Column]]
+#: Units as DuckDB gave them (an array of Arrow, or of numpy for whole columns), groups, and columns.
+Batch = tuple[Any, NDArray[np.int16], dict[str, Column]]
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class RowPlan:
         most: how many a unit keeps.
         columns: after ``u`` and ``g``, by name.
         shares: one per sum.
+        large: whether there will hardly be few rows.
     """
 
     sql: str
@@ -54,6 +58,7 @@ class RowPlan:
     most: int
     columns: Mapping[str, Read]
     shares: tuple[Share, ...]
+    large: bool = False
 
 
 def folded_rows(
@@ -69,13 +74,33 @@ def folded_rows(
         check: called now and then; may raise to stop.
     """
     try:
-        keys = _packed(plan, _batches(cursor, plan, most_rows, check)) if plan.chooser.whole else None
+        keys = _packed(plan, _whole(cursor, plan, most_rows, check)) if plan.chooser.whole else None
         if keys is None:
             keys = _numbered(cursor, plan, _batches(cursor, plan, most_rows, check))
         check()
         return fold(keys, threads, check)
     except TooWideError:
         return None
+
+
+def _whole(
+    cursor: duckdb.DuckDBPyConnection, plan: RowPlan, most_rows: int, check: Callable[[], None]
+) -> Iterator[Batch]:
+    """As :func:`_batches`, for units that are whole numbers: all at once where there are few rows."""
+    most = 0 if plan.large else min(FEW, most_rows)
+    found = cursor.execute(f"{plan.sql} LIMIT {most + 1}").fetchnumpy() if most else {}
+    check()
+    # Numbers of more than 64 bits come as floats, which are not exact; a row without a unit is SQL's to judge.
+    exact = bool(found) and all(column.dtype.kind in "iu" for column in found.values())
+    if not exact or len(found["u"]) > most or np.ma.isMaskedArray(found["u"]):
+        yield from _batches(cursor, plan, most_rows, check)
+        return
+    group = found["g"]
+    listed = ~np.ma.getmaskarray(group) if np.ma.isMaskedArray(group) else slice(None)
+    unit = found["u"][listed]
+    columns = {name: Column(_filled(found[name][listed], read.fill), read.fill) for name, read in plan.columns.items()}
+    if len(unit):
+        yield unit, np.ma.getdata(group)[listed].astype(np.int16), columns
 
 
 def _batches(
@@ -167,7 +192,7 @@ def _distinct(
     distinct = unified.chunk(0).dictionary
     cursor.register(_UNITS, pa.table({"u": distinct, "i": np.arange(len(distinct))}))
     try:
-        answered = cursor.execute(f"SELECT i, {chooser.fold('u')} AS x FROM {_UNITS}").fetchnumpy()
+        answered = cursor.execute(f"SELECT i, {chooser.fold(DUCKDB, 'u')} AS x FROM {_UNITS}").fetchnumpy()
     finally:
         cursor.unregister(_UNITS)
     folds = np.empty(len(distinct), dtype=np.uint32)
@@ -175,6 +200,13 @@ def _distinct(
     return np.concatenate([_array(chunk.indices).astype(np.int64) for chunk in unified.chunks]), folds
 
 
-def _array(column: pa.Array) -> NDArray[Any]:
+def _filled(column: NDArray[Any], fill: int) -> NDArray[Any]:
+    found: NDArray[Any] = column.filled(fill) if isinstance(column, np.ma.MaskedArray) else column
+    return found
+
+
+def _array(column: pa.Array | NDArray[Any]) -> NDArray[Any]:
+    if isinstance(column, np.ndarray):
+        return column
     found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return found

@@ -199,7 +199,9 @@ def _block(keys: Keys, words: Words) -> list[NDArray[np.int64]]:
     work = keys.work
     pairs = words >> np.uint64(keys.below)
     starts = _changes(pairs)
-    lengths = np.diff(starts, append=len(words))
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1] = len(words) - starts[-1]
     units = pairs[starts] >> np.uint64(work.bits)
     # Groups of a unit stand in its order: one is beyond the first few if the one that many before it is of that unit.
     kept = np.ones(len(units), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""A unit's share in a group from arrays of its rows: the same integers that :mod:`partials` spells in SQL.
+"""A unit's share in a group from arrays of its rows: the same integers that ``engines/sql/partials.py`` spells in SQL.
 
 DuckDB hands over one column per value that is added up: q(x), or NULL for rows that do not count. Here it is
 y = q(x) - low + 1, which is 1 or more, and 0 for NULL. So Σ q(x) = Σ y + n·(low - 1), with n the number of positive y.
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
-from tacit.engines.duckdb.partials import TOTALS
-from tacit.engines.duckdb.quantising import counts_sql, quantised_sql
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.sql.partials import TOTALS
+from tacit.engines.sql.quantising import counts_sql, quantised_sql
 from tacit.query.measures import Measure, MeasureKind
 
 __all__ = ["WIDEST", "Read", "Segments", "Share", "TooWideError", "read_shares"]
@@ -65,7 +66,10 @@ class Segments:
 
     def sums(self, values: NDArray[Any]) -> Integers:
         """Sums per pair: differences of a running sum, which are right modulo 2^64 even where it wraps."""
-        return np.diff(np.cumsum(values, dtype=np.int64)[self._last], prepend=np.int64(0))
+        running = np.cumsum(values, dtype=np.int64)[self._last]
+        # In place: joined to a first zero, as diff would have it, everything is copied twice.
+        running[1:] -= running[:-1].copy()
+        return running
 
     def _once(self, what: str, name: str, make: Callable[[], Integers]) -> Integers:
         found = self._known.get((what, name))
@@ -99,7 +103,9 @@ class Share:
         else:
             value = self._total(pairs)
         low, high = measure.clamp
-        return np.maximum(np.minimum(value, high), low)
+        # Most units have few rows, and what lies inside need not be copied.
+        inside = not len(value) or (low <= int(value.min()) and int(value.max()) <= high)
+        return value if inside else np.maximum(np.minimum(value, high), low)
 
     def _total(self, pairs: Segments) -> Integers:
         if self.column is None:
@@ -166,8 +172,8 @@ def read_shares(measures: Sequence[Measure], most_rows: int) -> tuple[dict[str, 
 def _column(measure: Measure, summed: Measure | None) -> Read | None:
     """What a measure reads of a row; the values of a sum over the same rows do for a count as well."""
     if summed is not None:
-        return Read(quantised_sql(summed), summed.low - 1, summed.high - summed.low + 1)
-    condition = counts_sql(measure)
+        return Read(quantised_sql(DUCKDB, summed), summed.low - 1, summed.high - summed.low + 1)
+    condition = counts_sql(DUCKDB, measure)
     return None if condition is None else Read(f"(CASE WHEN {condition} THEN 1::TINYINT END)", 0, 1)
 
 

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.errors import InputError
-from tacit.engines.duckdb.casts import cast_sql, mantissa
-from tacit.engines.duckdb.functions.times import from_microseconds, within_years
-from tacit.engines.duckdb.spelling import finite, fit_decimal, fit_integer, quoted, text
+from tacit.engines.duckdb.dialect import DUCKDB, mantissa
+from tacit.engines.frames import as_arrow
+from tacit.engines.sql.casts import cast_sql
+from tacit.engines.sql.functions.times import from_microseconds, within_years
+from tacit.engines.sql.tables import StoredTable
 from tacit.query.catalog import Table
 from tacit.query.types import TEXT, Kind, SqlType
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["DataSource", "SourceLike", "StoredTable", "find_files", "open_source"]
+__all__ = ["DataSource", "DuckDBTable", "SourceLike", "find_files", "open_source"]
 
 #: The last, unseen column of a frame: the number of the row.
 ROW_COLUMN = "tacit row"
@@ -66,26 +68,10 @@ class DataSource:
 
 
 @dataclass(frozen=True)
-class StoredTable:
-    """A source in the engine's words.
+class DuckDBTable(StoredTable):
+    """A source in the engine's words; ``frame`` is what to register in each session, by name, and None for files."""
 
-    Args:
-        index: its place in the catalog, a part of the numbers of its rows.
-        scan: what stands after FROM.
-        columns: the total expression of each declared column by lower-case name.
-        row: an expression for the number of a row, the same in every scan.
-        frame: what to register in each session, by name; None for files.
-        size: bytes of the files or frame when it was opened; decides between plans, never results.
-        doubles: columns stored as DOUBLE, as they are: possibly not finite. Only for readers that see to that.
-    """
-
-    index: int
-    scan: str
-    columns: Mapping[str, str]
-    row: str
     frame: tuple[str, pa.Table] | None = None
-    size: int = 0
-    doubles: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_files(path: str) -> tuple[str, ...]:
@@ -101,7 +87,7 @@ def find_files(path: str) -> tuple[str, ...]:
 
 def open_source(
     connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table, index: int
-) -> tuple[StoredTable, tuple[str, ...]]:
+) -> tuple[DuckDBTable, tuple[str, ...]]:
     """A source as the engine reads it, and the files it may read afterwards. Reads names and types, no rows."""
     match source.kind:
         case "frame":
@@ -111,7 +97,7 @@ def open_source(
         case "parquet" | "csv":
             files = find_files(source.path or "")
             size = sum(Path(file).stat().st_size for file in files)
-            names = f"[{', '.join(map(text, files))}]"
+            names = f"[{', '.join(map(DUCKDB.text, files))}]"
             if source.kind == "parquet":
                 return replace(_open_parquet(connection, names, table, index), size=size), files
             return replace(_open_csv(files, names, table, index), size=size), files
@@ -119,29 +105,29 @@ def open_source(
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
 
 
-def _open_parquet(connection: duckdb.DuckDBPyConnection, names: str, table: Table, index: int) -> StoredTable:
+def _open_parquet(connection: duckdb.DuckDBPyConnection, names: str, table: Table, index: int) -> DuckDBTable:
     scan = f"read_parquet({names}, union_by_name = true, file_row_number = true)"
     # Files hold far fewer than 2^40 rows, and there are far fewer than 2^20 of them.
     row = "(CAST(file_index AS BIGINT) * 1099511627776 + file_row_number)"
     stored = _described(connection, scan)
-    return StoredTable(index, scan, _columns(table, stored), row, doubles=_doubles(table, stored))
+    return DuckDBTable(index, scan, _columns(table, stored), row, doubles=_doubles(table, stored))
 
 
-def _open_csv(files: tuple[str, ...], names: str, table: Table, index: int) -> StoredTable:
+def _open_csv(files: tuple[str, ...], names: str, table: Table, index: int) -> DuckDBTable:
     separator = "\t" if files[0].lower().endswith(".tsv") else ","
     headers = {_header(file, separator, table.name) for file in files}
     if len(headers) != 1:
         raise InputError(table.name, "the files of one source must have the same header line")
     (header,) = headers
-    columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
+    columns = ", ".join(f"{DUCKDB.text(name)}: 'VARCHAR'" for name in header)
     # Nothing is guessed from the data. One thread reads: where lines begin inside quotes is then never a matter of
     # chance.
     options = (
-        f"columns = {{{columns}}}, header = true, auto_detect = false, delim = {text(separator)}, quote = '\"', escape = '\"', "  # noqa: E501
+        f"columns = {{{columns}}}, header = true, auto_detect = false, delim = {DUCKDB.text(separator)}, quote = '\"', escape = '\"', "  # noqa: E501
         "nullstr = '', new_line = '\\n', ignore_errors = true, null_padding = true, strict_mode = false, parallel = false"  # noqa: E501
     )
     stored = {name.lower(): (name, "VARCHAR") for name in header}
-    return StoredTable(index, f"read_csv({names}, {options})", _columns(table, stored), "(row_number() OVER ())")
+    return DuckDBTable(index, f"read_csv({names}, {options})", _columns(table, stored), "(row_number() OVER ())")
 
 
 def _header(file: str, separator: str, table: str) -> tuple[str, ...]:
@@ -157,18 +143,18 @@ def _header(file: str, separator: str, table: str) -> tuple[str, ...]:
     return names
 
 
-def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Table, index: int) -> StoredTable:
+def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Table, index: int) -> DuckDBTable:
     file, _, name = path.partition("#")
     (place,) = find_files(file)
     database = f"tacit_source_{index}"
-    connection.execute(f"ATTACH {text(place)} AS {database} (READ_ONLY)")
-    scan = f"{database}.{quoted(name or table.name)}"
+    connection.execute(f"ATTACH {DUCKDB.text(place)} AS {database} (READ_ONLY)")
+    scan = f"{database}.{DUCKDB.quoted(name or table.name)}"
     stored, size = _described(connection, scan), Path(place).stat().st_size
-    return StoredTable(index, scan, _columns(table, stored), "rowid", size=size, doubles=_doubles(table, stored))
+    return DuckDBTable(index, scan, _columns(table, stored), "rowid", size=size, doubles=_doubles(table, stored))
 
 
-def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> StoredTable:
-    rows = _as_arrow(frame, table.name)
+def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> DuckDBTable:
+    rows = as_arrow(frame, table.name)
     import pyarrow as pa
 
     numbered = rows.append_column(ROW_COLUMN, pa.array(range(rows.num_rows), type=pa.int64()))
@@ -176,23 +162,7 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     connection.register(name, numbered)
     stored = _described(connection, name)
     columns, doubles = _columns(table, stored), _doubles(table, stored)
-    return StoredTable(index, name, columns, quoted(ROW_COLUMN), (name, numbered), rows.nbytes, doubles)
-
-
-def _as_arrow(frame: Any, table: str) -> pa.Table:
-    import pyarrow as pa
-
-    if isinstance(frame, pa.Table):
-        return frame
-    if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
-        frame = frame.collect()
-    if hasattr(frame, "to_arrow"):
-        return frame.to_arrow()
-    if type(frame).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    raise InputError(table, f"a source in memory is an Arrow, pandas or Polars frame, not {type(frame).__name__}")
+    return DuckDBTable(index, name, columns, DUCKDB.quoted(ROW_COLUMN), rows.nbytes, doubles, frame=(name, numbered))
 
 
 def _described(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tuple[str, str]]:
@@ -206,7 +176,7 @@ def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, s
         if declared.name.lower() not in stored:
             raise InputError(f"{table.name}.{declared.name}", "is not a column of the source")
         name, kind = stored[declared.name.lower()]
-        expression = _read(quoted(name), kind.upper(), declared.type)
+        expression = _read(DUCKDB.quoted(name), kind.upper(), declared.type)
         if expression is None:
             raise InputError(f"{table.name}.{declared.name}", f"cannot read a column of type {kind} as {declared.type}")
         found[declared.name.lower()] = expression
@@ -215,15 +185,15 @@ def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, s
 
 def _doubles(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     names = [column.name.lower() for column in table.columns if column.type.kind is Kind.DOUBLE]
-    return {name: quoted(stored[name][0]) for name in names if stored[name][1].upper() == "DOUBLE"}
+    return {name: DUCKDB.quoted(stored[name][0]) for name in names if stored[name][1].upper() == "DOUBLE"}
 
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:
     """A stored column as the declared type, totally; None where there is no sensible reading."""
     if stored == "VARCHAR" or stored.startswith("ENUM"):
-        return cast_sql(value if stored == "VARCHAR" else f"CAST({value} AS VARCHAR)", TEXT, wanted)
+        return cast_sql(DUCKDB, value if stored == "VARCHAR" else f"CAST({value} AS VARCHAR)", TEXT, wanted)
     if stored == '"NULL"' or stored == "NULL":
-        return cast_sql(value, SqlType(Kind.NULL), wanted)
+        return cast_sql(DUCKDB, value, SqlType(Kind.NULL), wanted)
     match wanted.kind:
         case Kind.BOOLEAN:
             return value if stored == "BOOLEAN" else f"({value} <> 0)" if stored in _WHOLE else None
@@ -231,14 +201,14 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
             return _read_number(value, stored, wanted)
         case Kind.DOUBLE:
             numeric = stored in (*_WHOLE, *_WIDE, *_FLOATS) or _DECIMAL.match(stored)
-            return finite(value if stored == "DOUBLE" else f"CAST({value} AS DOUBLE)") if numeric else None
+            return DUCKDB.finite(value if stored == "DOUBLE" else f"CAST({value} AS DOUBLE)") if numeric else None
         case Kind.TEXT:
             return f"CAST({value} AS VARCHAR)" if stored in (*_WHOLE, *_WIDE, "UUID", "BOOLEAN", "DATE") else None
         case Kind.DATE if stored == "DATE" or stored in _TIMES:
             day = value if stored == "DATE" else f"CAST({_read_time(value, stored)} AS DATE)"
-            return within_years(day, wanted)
+            return within_years(DUCKDB, day, wanted)
         case Kind.TIMESTAMP if stored == "DATE":
-            return within_years(f"CAST({within_years(value, SqlType(Kind.DATE))} AS TIMESTAMP)", wanted)
+            return within_years(DUCKDB, f"CAST({within_years(DUCKDB, value, SqlType(Kind.DATE))} AS TIMESTAMP)", wanted)
         case Kind.TIMESTAMP if stored in _TIMES:
             return _read_time(value, stored)
         case _:
@@ -249,10 +219,10 @@ def _read_time(value: str, stored: str) -> str:
     """Timestamps with a zone are read as UTC."""
     kind = SqlType(Kind.TIMESTAMP)
     if stored == "TIMESTAMP":
-        return within_years(value, kind)
+        return within_years(DUCKDB, value, kind)
     if stored == "TIMESTAMP WITH TIME ZONE":
-        return from_microseconds(f"CASE WHEN isfinite({value}) THEN epoch_us({value}) END")
-    return within_years(f"TRY_CAST({value} AS TIMESTAMP)", kind)
+        return from_microseconds(DUCKDB, f"CASE WHEN isfinite({value}) THEN epoch_us({value}) END")
+    return within_years(DUCKDB, f"TRY_CAST({value} AS TIMESTAMP)", kind)
 
 
 def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
@@ -267,10 +237,10 @@ def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
         return f"TRY_CAST({value} AS BIGINT)"
     if stored in _FLOATS:
         number = value if stored == "DOUBLE" else f"CAST({value} AS DOUBLE)"
-        return cast_sql(finite(number), SqlType(Kind.DOUBLE), wanted)
+        return cast_sql(DUCKDB, DUCKDB.finite(number), SqlType(Kind.DOUBLE), wanted)
     if stored == "BOOLEAN":
-        return cast_sql(value, SqlType(Kind.BOOLEAN), wanted)
+        return cast_sql(DUCKDB, value, SqlType(Kind.BOOLEAN), wanted)
     if stored not in (*_WHOLE, *_WIDE):
         return None
-    whole = f"CAST({value} AS BIGINT)" if stored in _WHOLE else fit_integer(value)
-    return whole if wanted.kind is Kind.INTEGER else fit_decimal(f"CAST({whole} AS HUGEINT) * {10**scale}")
+    whole = f"CAST({value} AS BIGINT)" if stored in _WHOLE else DUCKDB.fit_integer(value)
+    return whole if wanted.kind is Kind.INTEGER else DUCKDB.fit_decimal(f"CAST({whole} AS HUGEINT) * {10**scale}")

@@ -1,0 +1,208 @@
+"""How DuckDB writes things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from tacit.engines.duckdb.texts import TEXTS
+from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.functions import COMMON, Lowering
+from tacit.engines.sql.functions.times import within_years
+from tacit.engines.sql.quantising import double_steps
+from tacit.query.measures import Measure
+from tacit.query.types import SqlType
+
+__all__ = ["DUCKDB", "DuckDB", "mantissa"]
+
+_INTEGER = 2**31 - 1
+_BIGINT = 2**63 - 1
+
+
+def mantissa(value: str, scale: int) -> str:
+    """A DuckDB DECIMAL of that scale, of at most 18 digits, without its point."""
+    # A product of DECIMAL(18) stays one and would overflow.
+    return (
+        f"CAST({value} AS BIGINT)"
+        if scale == 0
+        else f"CAST(CAST({value} AS DECIMAL(38,{scale})) * {10**scale} AS BIGINT)"
+    )
+
+
+class DuckDB(Dialect):
+    """Nothing fails where ``TRY_CAST`` stands; doubles follow IEEE arithmetic without errors."""
+
+    lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS}
+    wide = "HUGEINT"
+
+    def text(self, value: str) -> str:
+        """A text constant; NUL, which ends a statement's text, is spelled by its number."""
+        pieces = ["'" + piece.replace("'", "''") + "'" for piece in value.split("\0")]
+        return pieces[0] if len(pieces) == 1 else "(" + " || chr(0) || ".join(pieces) + ")"
+
+    def number(self, value: float) -> str:
+        """A constant with an exponent, which is read as the nearest double; a cast would take longer to plan."""
+        digits = repr(value)
+        spelled = digits if "e" in digits else f"{digits}e0"
+        return spelled if value >= 0 else f"({spelled})"
+
+    def bound(self, value: str, body: Callable[[str], str]) -> str:
+        """A list of one."""
+        return f"list_extract(list_transform([{value}], lambda v: {body('v')}), 1)"
+
+    def whole_type(self, largest: int) -> str:
+        """The narrowest: narrow columns are summed faster."""
+        return "INTEGER" if largest <= _INTEGER else "BIGINT" if largest <= _BIGINT else "HUGEINT"
+
+    def divided(self, left: str, right: str, *, wide: bool) -> str:  # noqa: ARG002 - the same for both
+        """Towards zero."""
+        return f"{left} // {right}"
+
+    def fit_integer(self, value: str) -> str:
+        """Tried."""
+        return f"TRY_CAST({value} AS BIGINT)"
+
+    def is_finite(self, value: str) -> str:
+        """Its own."""
+        return f"isfinite({value})"
+
+    def double_operation(self, operator: str, left: str, right: str) -> str:
+        """IEEE, then checked."""
+        return self.finite(f"{left} {operator} {right}")
+
+    def product(self, left: str, right: str) -> str:
+        """IEEE."""
+        return f"{left} * {right}"
+
+    def double_to_integer(self, value: str) -> str:
+        """Tried."""
+        return f"TRY_CAST({value} AS BIGINT)"
+
+    def double_to_wide(self, value: str) -> str:
+        """Tried."""
+        return f"TRY_CAST({value} AS HUGEINT)"
+
+    def rounded(self, value: str) -> str:
+        """Its own."""
+        return f"round({value})"
+
+    def double_steps(self, value: str, measure: Measure) -> str:
+        """As IEEE arithmetic does it."""
+        return double_steps(self, value, measure)
+
+    def matches(self, value: str, pattern: str) -> str:
+        """RE2, which takes linear time."""
+        return f"regexp_full_match({value}, '{pattern}')"
+
+    def read_integer(self, value: str) -> str:
+        """Tried."""
+        return f"TRY_CAST({value} AS BIGINT)"
+
+    def read_decimal(self, value: str, scale: int) -> str:
+        """Tried."""
+        return mantissa(f"TRY_CAST({value} AS DECIMAL(18,{scale}))", scale)
+
+    def read_double(self, value: str) -> str:
+        """Tried."""
+        return f"TRY_CAST({value} AS DOUBLE)"
+
+    def read_date(self, value: str) -> str:
+        """Tried; the year 0 is a year to DuckDB."""
+        return self.let(f"TRY_CAST({value} AS DATE)", lambda v: f"CASE WHEN {v} >= DATE '0001-01-01' THEN {v} END")
+
+    def read_timestamp(self, value: str) -> str:
+        """Likewise."""
+        return self.let(
+            f"TRY_CAST({value} AS TIMESTAMP)",
+            lambda v: f"CASE WHEN {v} >= TIMESTAMP '0001-01-01 00:00:00' THEN {v} END",
+        )
+
+    def trimmed(self, value: str) -> str:
+        """Of spaces alone."""
+        return f"trim({value}, ' ')"
+
+    def days(self, value: str) -> str:
+        """A difference of dates."""
+        return f"CAST({value} - DATE '1970-01-01' AS BIGINT)"
+
+    def microseconds(self, value: str) -> str:
+        """Its own."""
+        return f"epoch_us({value})"
+
+    def day_of(self, days: str) -> str:
+        """A sum."""
+        return f"DATE '1970-01-01' + CAST({days} AS INTEGER)"
+
+    def moment_of(self, microseconds: str) -> str:
+        """Its own."""
+        return f"make_timestamp({microseconds})"
+
+    def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
+        """Functions of the registry's own names."""
+        return f"CAST({name}({value}) AS BIGINT)"
+
+    def truncated(self, unit: str, value: str, kind: SqlType) -> str:
+        """Its own."""
+        return f"CAST(date_trunc('{unit}', {value}) AS {self.storage(kind)})"
+
+    def months_later(self, value: str, months: str, kind: SqlType) -> str:
+        """Its own, then checked."""
+        moved = f"{value} + to_months(CAST({months} AS INTEGER))"
+        return within_years(self, f"CAST({moved} AS {self.storage(kind)})", kind)
+
+    def made_date(self, year: str, month: str, day: str) -> str:
+        """Read from its text."""
+        parts = []
+        for value, most, digits in ((year, 9999, 4), (month, 12, 2), (day, 31, 2)):
+            inside = f"CASE WHEN {{v}} BETWEEN 1 AND {most} THEN CAST({{v}} AS VARCHAR) END"
+            parts.append(f"lpad({self.let(value, lambda v, inside=inside: inside.format(v=v))}, {digits}, '0')")  # type: ignore[misc]
+        joined = " || '-' || ".join(parts)
+        return f"TRY_CAST({joined} AS DATE)"
+
+    def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
+        """Its own."""
+        return f"CAST(last_day({value}) AS DATE)"
+
+    def collected(self, value: str, condition: str) -> str:
+        """A list."""
+        return f"list_sort(list({value}) FILTER (WHERE {condition}))"
+
+    def list_size(self, values: str) -> str:
+        """Its own."""
+        return f"len({values})"
+
+    def list_sum(self, values: str) -> str:
+        """Its own, which goes from the first to the last."""
+        return f"list_sum({values})"
+
+    def list_mean(self, values: str) -> str:
+        """Likewise."""
+        return f"list_sum({values}) / len({values})"
+
+    def list_squares(self, values: str, mean: str, less: int) -> str:
+        """Likewise."""
+        squares = f"list_transform({values}, lambda e: (e - {mean}) * (e - {mean}))"
+        return f"list_sum({squares}) / (len({values}) - {less})"
+
+    def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
+        """Its own."""
+        return f"quantile_cont({value}, {self.number(fraction)}){where}{over}"
+
+    def xor(self, left: str, right: str) -> str:
+        """Its own."""
+        return f"xor({left}, {right})"
+
+    def hexadecimal(self, digits: str) -> str:
+        """Read."""
+        return f"CAST('0x' || {digits} AS BIGINT)"
+
+    def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:  # noqa: ARG002 - typed by themselves
+        """One look-up per distinct text of a column."""
+        return f"(list_position([{', '.join(items)}], {value}) - 1)"
+
+    def numbered_copies(self, columns: str, count: str, source: str) -> str:
+        """A list, unnested."""
+        return f"SELECT {columns}, unnest(range(1, {count} + 1)) AS j FROM {source}"
+
+
+DUCKDB = DuckDB()

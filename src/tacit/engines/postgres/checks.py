@@ -1,0 +1,113 @@
+"""What ``tacit doctor`` looks at in a PostgreSQL: version, rights, types, collations, row security. Reads no row."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+
+from tacit.engines.postgres.engine import first_look
+from tacit.engines.postgres.session import Server, Session, place_of
+from tacit.engines.postgres.tables import Described, describe, open_table
+from tacit.query.catalog import Catalog, Table
+
+__all__ = ["Check", "look_at"]
+
+_ROLE = """
+SELECT current_user::text, r.rolsuper, r.rolcreatedb OR r.rolcreaterole OR r.rolreplication, r.rolbypassrls,
+  current_setting('server_version'), current_database()::text
+FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
+"""
+_RIGHTS = """
+SELECT has_schema_privilege(%(schema)s, 'USAGE'),
+  has_table_privilege(%(oid)s::oid, 'SELECT') OR has_any_column_privilege(%(oid)s::oid, 'SELECT'),
+  has_table_privilege(%(oid)s::oid, 'INSERT, UPDATE, DELETE, TRUNCATE'),
+  row_security_active(%(oid)s::oid)
+"""
+_READABLE = "SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')"  # noqa: E501
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: what, whether it is in place, what was seen, and what to do."""
+
+    name: str
+    ok: bool
+    words: str
+    remedy: str = ""
+
+
+def look_at(address: str, catalog: Catalog, names: Mapping[str, str]) -> Iterator[Check]:
+    """All checks, in order.
+
+    Raises:
+        InputError: the server cannot be reached or is not fit.
+    """
+    server = Server(place_of(address))
+    try:
+        with first_look(server) as session:
+            role = yield from _server(session, server.place.words)
+            for index, table in enumerate(catalog.tables):
+                described = describe(session, names[table.name], f"tables.{table.name}.source")
+                yield from _table(session, described, table, index, role)
+    finally:
+        server.close()
+
+
+def _server(session: Session, words: str) -> Generator[Check, None, str]:
+    ((role, is_super, may_make, passes_by, version, database),) = session.rows(_ROLE)
+    yield Check("database", True, f"{words}: PostgreSQL {version}, database {database}, role {role}; encoding UTF8")
+    if is_super or may_make:
+        yield Check(
+            "role",
+            False,
+            f"{role} can do more than read: {'a superuser' if is_super else 'it may make roles, databases or copies'}",
+            f"CREATE ROLE tacit LOGIN; GRANT CONNECT ON DATABASE {_identifier(database)} TO tacit; and use that one",
+        )
+    else:
+        seen = "; it sees all rows where row security is on" if passes_by else ""
+        yield Check("role", True, f"{role} has no rights over the server{seen}")
+    return str(role)
+
+
+def _table(session: Session, described: Described, table: Table, index: int, role: str) -> Iterator[Check]:
+    name, where = f"table {table.name}", f"{described.schema}.{described.name}"
+    rights = session.rows(_RIGHTS, {"schema": described.schema, "oid": described.oid})
+    ((may_enter, may_read, may_write, is_filtered),) = rights
+    grants = [] if may_enter else [f"GRANT USAGE ON SCHEMA {_identifier(described.schema)} TO {_identifier(role)};"]
+    hidden = {row[0] for row in session.rows(_READABLE, (described.oid,))}
+    missing = sorted(column.name for column in table.columns if column.name in hidden)
+    if not may_read or missing:
+        columns = f" ({', '.join(map(_identifier, missing))})" if may_read else ""
+        grants.append(f"GRANT SELECT{columns} ON {described.scan} TO {_identifier(role)};")
+    if grants:
+        yield Check(name, False, f"{where}: {role} may not read it", " ".join(grants))
+        return
+    open_table(described, table, index)
+    yield Check(name, True, f"{where}: readable, {len(table.columns)} columns of fitting types")
+    if may_write:
+        yield Check(
+            f"{name} rights",
+            False,
+            f"{role} may change {where}; Tacit never does, but nobody who gets hold of its connection should",
+            f"REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON {described.scan} FROM {_identifier(role)};",
+        )
+    if is_filtered:
+        yield Check(
+            f"{name} row security",
+            False,
+            f"row-level security hides rows of {where} from {role}: answers are about those it can see",
+            f"CREATE POLICY tacit ON {described.scan} FOR SELECT TO {_identifier(role)} USING (true); or leave it so",
+        )
+    if described.inexact:
+        listed = ", ".join(sorted(described.inexact))
+        yield Check(
+            f"{name} collations",
+            True,
+            f"{listed}: texts that the database calls equal, whatever their case or accents, are different groups here,"
+            " where bytes decide",
+        )
+
+
+def _identifier(name: str) -> str:
+    plain = name.isidentifier() and name == name.lower() and name.isascii()
+    return name if plain else '"' + name.replace('"', '""') + '"'

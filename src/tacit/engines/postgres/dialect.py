@@ -1,0 +1,353 @@
+"""How PostgreSQL writes things, from version 13 on.
+
+It has no TRY_CAST: what could fail is looked at first, inside CASE, whose branches are evaluated for the rows they
+apply to only. A branch of constants alone would be computed while planning, but then so is its condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from tacit.engines.postgres import doubles
+from tacit.engines.postgres.lists import list_squares, list_sum
+from tacit.engines.postgres.numbers import NUMBERS
+from tacit.engines.postgres.texts import COLLATION, TEXTS, literal
+from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.functions import COMMON, Lowering
+from tacit.engines.sql.functions.times import DAY, FIRST_MICROSECOND
+from tacit.engines.sql.quantising import is_power_of_two, rounded_steps
+from tacit.query.measures import Measure
+from tacit.query.refusal import Refusal
+from tacit.query.types import Kind, SqlType, Value, sort_key
+
+__all__ = ["POSTGRES", "Postgres", "decimal_to_double"]
+
+_BIGINT = 2**63
+_SHORT = 2**21
+_EXACT_HALVES = 2**51
+#: The smallest size that is rounded to infinity, and the largest that is rounded to 0 (its first digits).
+_INFINITE = 2**1024 - 2**970
+_VANISHING = "2.47032822920623272088284396434110686182529901307162382212792841250337753635e-324"
+#: Constants that are compared one after the other.
+_FEW = 3
+_PARTS = {"dayofweek": "dow", "dayofyear": "doy"}
+
+
+def decimal_to_double(value: str, number: str) -> str:
+    """A NUMERIC as the nearest double, NULL for NaN and where there is none; ``number`` is what is cast."""
+    return (
+        f"CASE WHEN abs({value}) >= {_INFINITE} THEN NULL WHEN abs({value}) <= {_VANISHING}"
+        f" THEN {doubles.number(0.0)} ELSE CAST({number} AS {doubles.DOUBLE}) END"
+    )
+
+
+class Postgres(Dialect):
+    """Texts have the collation "C", wide whole numbers are NUMERIC, and operations on doubles are guarded."""
+
+    lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS, **NUMBERS}
+    wide = "NUMERIC"
+    double = doubles.DOUBLE
+    text_type = "TEXT"
+    window_quantiles = False
+
+    def text(self, value: str) -> str:
+        """A text constant.
+
+        Raises:
+            Refusal: PostgreSQL has no text with NUL in it.
+        """
+        if "\0" in value:
+            raise Refusal("literal", "PostgreSQL has no text with the character NUL in it; leave it out.")
+        return literal(value)
+
+    def derived(self, query: str) -> str:
+        """Named, as versions before 16 want it."""
+        return f"({query}) AS q"
+
+    def fenced(self, query: str) -> str:
+        """OFFSET keeps the planner from writing out what is computed, and from moving conditions below."""
+        return f"({query} OFFSET 0) AS q"
+
+    def bound(self, value: str, body: Callable[[str], str]) -> str:
+        """A subquery of one row."""
+        return doubles.bound(body, v=value)
+
+    # -- whole numbers
+
+    def whole_type(self, largest: int) -> str:
+        """INTEGER where its sums, which are BIGINT and unchecked, cannot overflow over 2^40 rows; they are fastest."""
+        return "INTEGER" if largest < _SHORT else super().whole_type(largest)
+
+    def total(self, value: str, largest: int | None = None) -> str:
+        """Of INTEGER where that cannot overflow; sums of BIGINT are NUMERIC here."""
+        return f"sum(CAST({value} AS INTEGER))" if largest is not None and largest < _SHORT else f"sum({value})"
+
+    def divided(self, left: str, right: str, *, wide: bool) -> str:
+        """Towards zero."""
+        return f"div({left}, {right})" if wide else f"{left} / {right}"
+
+    def fit_integer(self, value: str) -> str:
+        """Compared first."""
+        return self.let(
+            value, lambda v: f"CASE WHEN {v} BETWEEN -{_BIGINT} AND {_BIGINT - 1} THEN CAST({v} AS BIGINT) END"
+        )
+
+    def flag(self, condition: str, kind: str = "BIGINT") -> str:
+        """By way of INTEGER, the only number a BOOLEAN can become."""
+        flag = f"CAST({condition} AS INTEGER)"
+        return flag if kind == "INTEGER" else f"CAST({flag} AS {kind})"
+
+    # -- doubles
+
+    def is_finite(self, value: str) -> str:
+        """Compared with the largest."""
+        return doubles.finite_test(value)
+
+    def double_operation(self, operator: str, left: str, right: str) -> str:
+        """Guarded."""
+        match operator:
+            case "+" | "-":
+                return doubles.difference(operator, left, right)
+            case "*":
+                return doubles.product(left, right)
+            case "/":
+                return doubles.quotient(left, right)
+            case _:
+                return doubles.remainder(left, right)
+
+    def product(self, left: str, right: str) -> str:
+        """Guarded."""
+        return doubles.product(left, right)
+
+    def double_to_integer(self, value: str) -> str:
+        """Compared first; the cast rounds half to even."""
+        low, high = map(doubles.number, (-(2.0**63), 2.0**63))
+        return self.let(value, lambda v: f"CASE WHEN {v} >= {low} AND {v} < {high} THEN CAST({v} AS BIGINT) END")
+
+    def double_to_wide(self, value: str) -> str:
+        """By way of BIGINT, because a cast to NUMERIC keeps 15 digits; beyond 2^63 doubles are multiples of 2048."""
+        near, far = map(doubles.number, (2.0**63, 2.0**68))
+
+        def body(v: str) -> str:
+            wide = f"CAST(CAST({v} / 64 AS BIGINT) AS NUMERIC) * 64"
+            return (
+                f"CASE WHEN abs({v}) < {near} THEN CAST(CAST({v} AS BIGINT) AS NUMERIC)"
+                f" WHEN abs({v}) < {far} THEN {wide} END"
+            )
+
+        return self.let(value, body)
+
+    def rounded(self, value: str) -> str:
+        """Cut off, and one further where half or more is missing; PostgreSQL's own goes half to even."""
+        return self.let(
+            value, lambda v: f"trunc({v}) + CASE WHEN abs({v} - trunc({v})) >= 0.5 THEN sign({v}) ELSE 0 END"
+        )
+
+    def double_steps(self, value: str, measure: Measure) -> str:
+        """Compared with the bounds before it is divided, so that nothing overflows, and 0 where it would vanish."""
+        low, high, step = measure.low, measure.high, measure.step
+        lowest, highest = (doubles.number(float(end * step)) for end in (low, high))
+        largest, kind = doubles.number(doubles.LARGEST), self.whole_type(max(abs(low), abs(high)))
+        exact = step.numerator == 1 and is_power_of_two(step.denominator)
+        y = f"{{v}} * {doubles.number(float(step.denominator))}" if exact else f"{{v}} / {doubles.number(float(step))}"
+        if max(abs(low), abs(high)) > _EXACT_HALVES:
+            # The quotient of an end may be a little beyond it, which below 2^51 steps is rounded away.
+            y = f"least(greatest({y}, {doubles.number(float(low))}), {doubles.number(float(high))})"
+        tiny = f"WHEN {{v}} BETWEEN {doubles.number(-1e-290)} AND {doubles.number(1e-290)} THEN 0 " if step > 1 else ""
+
+        def body(v: str) -> str:
+            return (
+                f"CASE {tiny.format(v=v)}WHEN {v} BETWEEN {lowest} AND {highest}"
+                f" THEN {rounded_steps(self, y.format(v=v), measure)}"
+                f" WHEN {v} > {highest} AND {v} <= {largest} THEN CAST({high} AS {kind})"
+                f" WHEN {v} < {lowest} AND {v} >= -{largest} THEN CAST({low} AS {kind}) END"
+            )
+
+        return self.let(value, body)
+
+    # -- text
+
+    def matches(self, value: str, pattern: str) -> str:
+        """From beginning to end."""
+        return f"({value} ~ '^(?:{pattern})$')"
+
+    def read_integer(self, value: str) -> str:
+        """By way of NUMERIC, whose rounding is half away from zero."""
+        return self.fit_integer(f"round(CAST({value} AS NUMERIC))")
+
+    def read_decimal(self, value: str, scale: int) -> str:
+        """Likewise."""
+        return self.fit_decimal(f"round(CAST({value} AS NUMERIC) * {10**scale})")
+
+    def read_double(self, value: str) -> str:
+        """Compared as a NUMERIC first; a number that is too large or too small for a double is an error here."""
+        return doubles.bound(lambda n: decimal_to_double(n, value), n=f"CAST({value} AS NUMERIC)")
+
+    def read_date(self, value: str) -> str:
+        """Looked at first."""
+        return f"CASE WHEN {self._is_day(value)} THEN CAST({value} AS DATE) END"
+
+    def read_timestamp(self, value: str) -> str:
+        """Looked at first; a minute or second of 60 is the next one here."""
+        clock = f"substr({value}, 15, 1) IN ('6', '7', '8', '9') OR substr({value}, 18, 1) IN ('6', '7', '8', '9')"
+        return f"CASE WHEN {self._is_day(value)} AND NOT ({clock}) THEN CAST({value} AS TIMESTAMP) END"
+
+    def _is_day(self, value: str) -> str:
+        year, month, day = (f"CAST(substr({value}, {at}, {size}) AS INTEGER)" for at, size in ((1, 4), (6, 2), (9, 2)))
+        return doubles.bound(_is_day, y=year, m=month, d=day)
+
+    def show(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for all
+        """ISO, as the date style says."""
+        return f"(CAST({value} AS TEXT) {COLLATION})"
+
+    def trimmed(self, value: str) -> str:
+        """Of spaces alone."""
+        return f"btrim({value}, ' ')"
+
+    # -- times
+
+    def days(self, value: str) -> str:
+        """A difference of dates."""
+        return f"CAST({value} - DATE '1970-01-01' AS BIGINT)"
+
+    def microseconds(self, value: str) -> str:
+        """From its parts, all of which are exact."""
+
+        def body(v: str) -> str:
+            clock = (("hour", 3_600_000_000), ("minute", 60_000_000), ("microseconds", 1))
+            parts = " + ".join(f"CAST(extract({part} FROM {v}) AS BIGINT) * {size}" for part, size in clock)
+            return f"CAST(CAST({v} AS DATE) - DATE '1970-01-01' AS BIGINT) * {DAY} + {parts}"
+
+        return self.let(value, body)
+
+    def day_of(self, days: str) -> str:
+        """A sum."""
+        return f"DATE '1970-01-01' + CAST({days} AS INTEGER)"
+
+    def moment_of(self, microseconds: str) -> str:
+        """Days and a rest, which a double holds exactly."""
+
+        def body(v: str) -> str:
+            since = f"({v} + {-FIRST_MICROSECOND})"
+            day = f"CAST(DATE '0001-01-01' + CAST({since} / {DAY} AS INTEGER) AS TIMESTAMP)"
+            return f"{day} + CAST({since} % {DAY} AS {self.double}) * INTERVAL '1 microsecond'"
+
+        return self.let(microseconds, body)
+
+    def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
+        """EXTRACT; seconds have a fraction there."""
+        found = f"extract({_PARTS.get(name, name)} FROM {value})"
+        return f"CAST({f'floor({found})' if name == 'second' else found} AS BIGINT)"
+
+    def truncated(self, unit: str, value: str, kind: SqlType) -> str:
+        """Of a timestamp: a date would be taken to be one with a zone."""
+        return f"CAST(date_trunc('{unit}', CAST({value} AS TIMESTAMP)) AS {self.storage(kind)})"
+
+    def months_later(self, value: str, months: str, kind: SqlType) -> str:
+        """Counted first, because too far is an error."""
+
+        def body(v: str, w: str) -> str:
+            month = f"{self.part('year', v, kind)} * 12 + {self.part('month', v, kind)} - 1 + {w}"
+            moved = f"CAST({v} + make_interval(months => CAST({w} AS INTEGER)) AS {self.storage(kind)})"
+            return f"CASE WHEN {month} BETWEEN 12 AND {12 * 10_000 - 1} THEN {moved} END"
+
+        return doubles.bound(body, v=value, w=months)
+
+    def made_date(self, year: str, month: str, day: str) -> str:
+        """Looked at first."""
+
+        def body(y: str, m: str, d: str) -> str:
+            parts = ", ".join(f"CAST({part} AS INTEGER)" for part in (y, m, d))
+            return f"CASE WHEN {y} <= 9999 AND {_is_day(y, m, d)} THEN make_date({parts}) END"
+
+        return doubles.bound(body, y=year, m=month, d=day)
+
+    def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
+        """The day before the next month."""
+        month = f"date_trunc('month', CAST({value} AS TIMESTAMP))"
+        return f"CAST({month} + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"
+
+    # -- aggregates
+
+    def collected(self, value: str, condition: str) -> str:
+        """A sorted array; NULL for none."""
+        return f"array_agg({value} ORDER BY {value}) FILTER (WHERE {condition})"
+
+    def list_size(self, values: str) -> str:
+        """Of an array."""
+        return f"coalesce(cardinality({values}), 0)"
+
+    def list_sum(self, values: str) -> str:
+        """In order."""
+        return list_sum(values)
+
+    def list_mean(self, values: str) -> str:
+        """In order."""
+        return doubles.quotient(list_sum(values), f"CAST(nullif(cardinality({values}), 0) AS {self.double})")
+
+    def list_squares(self, values: str, mean: str, less: int) -> str:
+        """In order."""
+        count = f"CAST(nullif(cardinality({values}) - {less}, 0) AS {self.double})"
+        return doubles.quotient(list_squares(values, mean), count)
+
+    def quantile(self, value: str, fraction: float, where: str, over: str) -> str:  # noqa: ARG002 - no windows
+        """An ordered-set aggregate, which computes without checks."""
+        return f"percentile_cont({self.number(fraction)}) WITHIN GROUP (ORDER BY {value}){where}"
+
+    def extreme(self, name: str, value: str, kind: SqlType) -> str:
+        """Booleans have other names for it."""
+        if kind.kind is Kind.BOOLEAN:
+            return f"{'bool_and' if name == 'min' else 'bool_or'}({value})"
+        return f"{name}({value})"
+
+    # -- choosing
+
+    def xor(self, left: str, right: str) -> str:
+        """Its own sign."""
+        return f"({left} # ({right}))"
+
+    def hexadecimal(self, digits: str) -> str:
+        """By way of bits."""
+        return f"CAST(CAST('x' || {digits} AS BIT(28)) AS BIGINT)"
+
+    def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
+        """In an array of constants."""
+        listed = f"CAST(ARRAY[{', '.join(items)}] AS {self.storage(kind)}[])"
+        return f"(array_position({listed}, {value}) - 1)"
+
+    def place_among(self, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
+        """A tree of comparisons, which is faster than looking through an array."""
+        known = [(item, at) for at, item in enumerate(values) if item is not None]
+        if not known:
+            return self.position(value, [self.constant(item, kind) for item in values], kind)
+        known.sort(key=lambda pair: sort_key(pair[0], kind))
+
+        def tree(v: str, part: list[tuple[Value, int]]) -> str:
+            if len(part) <= _FEW:
+                arms = [f"WHEN {v} = {self.constant(item, kind)} THEN {at}" for item, at in part]
+                return f"CASE {' '.join(arms)} END"
+            half = len(part) // 2
+            first = self.constant(part[half][0], kind)
+            return f"CASE WHEN {v} < {first} THEN {tree(v, part[:half])} ELSE {tree(v, part[half:])} END"
+
+        def body(v: str) -> str:
+            if None not in values:
+                return tree(v, known)
+            return f"CASE WHEN {v} IS NULL THEN {values.index(None)} ELSE {tree(v, known)} END"
+
+        return self.let(value, body)
+
+    def numbered_copies(self, columns: str, count: str, source: str) -> str:
+        """A series."""
+        return f"SELECT {columns}, generate_series(CAST(1 AS BIGINT), {count}) AS j FROM {source}"
+
+
+def _is_day(y: str, m: str, d: str) -> str:
+    """Whether there is such a day, from the year 1 on; of three whole numbers."""
+    leap = f"{y} % 4 = 0 AND ({y} % 100 <> 0 OR {y} % 400 = 0)"
+    last = f"CASE WHEN {m} = 2 THEN CASE WHEN {leap} THEN 29 ELSE 28 END WHEN {m} IN (4, 6, 9, 11) THEN 30 ELSE 31 END"
+    return f"{y} >= 1 AND {m} BETWEEN 1 AND 12 AND {d} BETWEEN 1 AND {last}"
+
+
+POSTGRES = Postgres()

@@ -1,0 +1,278 @@
+"""Tables and views as they are: what they are made of, who they are, and how their columns are read totally.
+
+Numbers that are not finite, dates outside the years 1 to 9999, infinite dates, and values too large for the declared
+type are NULL, as for every source. ``char(n)`` is read without the spaces that pad it; ``citext`` as the text it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from tacit.core.errors import InputError
+from tacit.engines.postgres.dialect import POSTGRES, decimal_to_double
+from tacit.engines.postgres.texts import COLLATION
+from tacit.engines.sql.casts import cast_sql
+from tacit.engines.sql.functions.times import within_years
+from tacit.engines.sql.tables import StoredTable
+from tacit.query.catalog import Table
+from tacit.query.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    MAX_SCALE,
+    TEXT,
+    TIMESTAMP,
+    Kind,
+    SqlType,
+    decimal,
+)
+
+__all__ = ["Described", "describe", "open_table", "shapes", "split_name", "type_of"]
+
+_WHOLE: Final = ("int2", "int4", "int8")
+_FLOATS: Final = ("float4", "float8")
+_TEXTS: Final = ("text", "varchar", "bpchar", "citext", "name", "uuid")
+_TIMES: Final = ("timestamp", "timestamptz")
+#: Further than any whole or decimal number.
+_NEAR: Final = 10**20
+#: Kinds of relations whose rows have an address of their own: tables and materialised views.
+_ADDRESSED: Final = ("r", "m")
+
+_RELATION = """
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity, coalesce(c.relpages, 0)::bigint
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relname = %s AND (n.nspname = %s OR %s::text IS NULL AND n.nspname = ANY (%s))
+  AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+ORDER BY array_position(%s::text[], n.nspname::text)
+"""
+# The type under domains; enumerations are texts.
+_COLUMNS = """
+WITH RECURSIVE based AS (
+  SELECT a.attname, a.attnum, t.oid AS type, t.typtype, t.typbasetype, t.typname, a.atttypmod AS modifier,
+         coalesce(c.collisdeterministic, true) AS exact
+  FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+  LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation
+  WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped
+  UNION ALL
+  SELECT b.attname, b.attnum, t.oid, t.typtype, t.typbasetype, t.typname,
+         CASE WHEN b.modifier = -1 THEN d.typtypmod ELSE b.modifier END, b.exact
+  FROM based b JOIN pg_catalog.pg_type d ON d.oid = b.type JOIN pg_catalog.pg_type t ON t.oid = b.typbasetype
+  WHERE b.typtype = 'd'
+)
+SELECT attname, typname, typtype::text, modifier, exact FROM based WHERE typtype <> 'd' ORDER BY attnum
+"""
+# What a view reads, and what that reads; a table is what it is.
+_BASES = """
+WITH RECURSIVE below AS (
+  SELECT %s::oid AS relation
+  UNION
+  SELECT d.refobjid
+  FROM below b
+  JOIN pg_catalog.pg_rewrite r ON r.ev_class = b.relation
+  JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
+    AND d.refclassid = 'pg_catalog.pg_class'::regclass
+)
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity
+FROM below b JOIN pg_catalog.pg_class c ON c.oid = b.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ORDER BY 1
+"""
+# Names, columns and what is read below, of several relations at once.
+_SHAPES = """
+WITH RECURSIVE below AS (
+  SELECT name, to_regclass(name)::oid AS root, to_regclass(name)::oid AS relation FROM unnest(%s::text[]) AS n(name)
+  UNION
+  SELECT b.name, b.root, d.refobjid
+  FROM below b
+  JOIN pg_catalog.pg_rewrite r ON r.ev_class = b.relation
+  JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
+    AND d.refclassid = 'pg_catalog.pg_class'::regclass
+)
+SELECT b.name, b.root::bigint, array_agg(b.relation::bigint ORDER BY b.relation),
+  (SELECT array_agg(a.attname || ' ' || a.atttypid::text || ' ' || a.atttypmod::text ORDER BY a.attnum)
+   FROM pg_catalog.pg_attribute a WHERE a.attrelid = b.root AND a.attnum > 0 AND NOT a.attisdropped)
+FROM below b GROUP BY b.name, b.root
+"""
+_PUBLIC: Final = ["public"]
+
+
+class Asks(Protocol):
+    """What can run a statement."""
+
+    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        """All rows."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A table or view as the server describes it.
+
+    Args:
+        oid: its number.
+        schema: where it is.
+        name: what it is called there.
+        kind: PostgreSQL's letter: r(elation), v(iew), m(aterialised view), f(oreign), p(artitioned).
+        columns: type names and modifiers by column.
+        bases: numbers, schemas, names, kinds and row security of the relation and all it reads.
+        pages: how large it was when last looked at.
+        inexact: columns whose texts the database calls equal although they differ.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    columns: Mapping[str, tuple[str, int]]
+    bases: tuple[tuple[int, str, str, str, bool], ...]
+    pages: int
+    inexact: frozenset[str] = frozenset()
+
+    @property
+    def scan(self) -> str:
+        """What stands after FROM."""
+        return f"{POSTGRES.quoted(self.schema)}.{POSTGRES.quoted(self.name)}"
+
+
+def split_name(text: str, where: str) -> tuple[str | None, str]:
+    """``schema.table`` or ``table``, as a project file writes it."""
+    parts = text.split(".")
+    if not all(parts) or len(parts) > 2 or "\0" in text:
+        raise InputError(where, f"must be 'table' or 'schema.table', got {text!r}")
+    return (parts[0], parts[1]) if len(parts) == 2 else (None, parts[0])
+
+
+def describe(session: Asks, text: str, where: str) -> Described:
+    """A table or view by name; without a schema it is looked for in ``public``.
+
+    Raises:
+        InputError: there is none.
+    """
+    schema, name = split_name(text, where)
+    found = session.rows(_RELATION, (name, schema, schema, _PUBLIC, _PUBLIC))
+    if not found:
+        raise InputError(where, f"there is no table or view {text} that this role can see")
+    oid, schema, name, kind, _, pages = found[0]
+    known = session.rows(_COLUMNS, (oid,))
+    columns = {str(row[0]): ("enum" if row[2] == "e" else str(row[1]), int(row[3])) for row in known}
+    inexact = frozenset(str(row[0]) for row in known if row[1] == "citext" or not row[4])
+    bases = tuple(
+        (int(row[0]), str(row[1]), str(row[2]), str(row[3]), bool(row[4])) for row in session.rows(_BASES, (oid,))
+    )
+    return Described(int(oid), str(schema), str(name), str(kind), columns, bases, int(pages), inexact)
+
+
+def shapes(session: Asks, scans: Sequence[str]) -> dict[str, object]:
+    """What each relation is now: its number, those of all it reads, and its columns."""
+    return {str(name): (root, below, columns) for name, root, below, columns in session.rows(_SHAPES, (list(scans),))}
+
+
+def type_of(type_name: str, modifier: int) -> SqlType | None:
+    """The type a column is read as where its owner states none."""
+    if type_name == "bool":
+        return BOOLEAN
+    if type_name in _WHOLE:
+        return INTEGER
+    if type_name in _FLOATS:
+        return DOUBLE
+    if type_name == "numeric":
+        # The modifier holds precision and scale, 4 more than their value; without one there is no limit.
+        scale = (modifier - 4) & 0x7FF if modifier >= 4 else None
+        return decimal(scale) if scale is not None and scale <= MAX_SCALE else DOUBLE
+    if type_name in (*_TEXTS, "enum"):
+        return TEXT
+    if type_name == "date":
+        return DATE
+    return TIMESTAMP if type_name in _TIMES else None
+
+
+def open_table(described: Described, table: Table, index: int) -> StoredTable:
+    """A table as the engine reads it.
+
+    Raises:
+        InputError: a column is missing, or cannot be read as declared.
+    """
+    by_name = {name.lower(): name for name in described.columns}
+    columns, loose = {}, {}
+    for declared in table.columns:
+        where, key = f"tables.{table.name}.columns.{declared.name}", declared.name.lower()
+        if key not in by_name:
+            raise InputError(where, f"is not a column of {described.schema}.{described.name}")
+        # A name in small letters may be written in any; where two differ in case alone, exactly.
+        name = declared.name if declared.name in described.columns else by_name[key]
+        stored = described.columns[name][0]
+        if table.unit is not None and key == table.unit.lower() and name in described.inexact:
+            # One person under two spellings would have two shares.
+            raise InputError(
+                f"tables.{table.name}.unit",
+                f"{declared.name} is compared regardless of case or accents there, and byte by byte here; name a view"
+                f" that has it in one spelling, such as lower({declared.name}::text)",
+            )
+        expression = _read(POSTGRES.quoted(name), stored, declared.type)
+        if expression is None:
+            raise InputError(where, f"cannot read a column of type {stored} as {declared.type}")
+        columns[key] = expression
+        if stored == "float8" and declared.type == DOUBLE:
+            loose[key] = POSTGRES.quoted(name)
+    # Where a row is, in its snapshot: block and place in it.
+    at = "CAST(CAST(ctid AS TEXT) AS POINT)"
+    row = f"(CAST(({at})[0] AS BIGINT) * 8192 + CAST(({at})[1] AS BIGINT))" if described.kind in _ADDRESSED else None
+    return StoredTable(index, described.scan, columns, row, described.pages * 8192, loose)
+
+
+def _read(value: str, stored: str, wanted: SqlType) -> str | None:
+    """A stored column as the declared type, totally; None where there is no sensible reading."""
+    if stored in (*_TEXTS, "enum"):
+        return cast_sql(POSTGRES, f"(CAST({value} AS TEXT) {COLLATION})", TEXT, wanted)
+    match wanted.kind:
+        case Kind.BOOLEAN:
+            return value if stored == "bool" else f"({value} <> 0)" if stored in _WHOLE else None
+        case Kind.INTEGER | Kind.DECIMAL:
+            return _read_number(value, stored, wanted)
+        case Kind.DOUBLE:
+            return _read_double(value, stored)
+        case Kind.TEXT:
+            return POSTGRES.show(value, wanted) if stored in (*_WHOLE, "bool", "date") else None
+        case Kind.DATE if stored == "date" or stored in _TIMES:
+            day = value if stored == "date" else f"CAST({_read_time(value, stored)} AS DATE)"
+            return within_years(POSTGRES, day, wanted)
+        case Kind.TIMESTAMP if stored == "date":
+            return f"CAST({within_years(POSTGRES, value, DATE)} AS TIMESTAMP)"
+        case Kind.TIMESTAMP if stored in _TIMES:
+            return _read_time(value, stored)
+        case _:
+            return None
+
+
+def _read_time(value: str, stored: str) -> str:
+    """Timestamps with a zone are read as UTC."""
+    moment = f"({value} AT TIME ZONE 'UTC')" if stored == "timestamptz" else value
+    return within_years(POSTGRES, moment, TIMESTAMP)
+
+
+def _read_double(value: str, stored: str) -> str | None:
+    if stored == "numeric":
+        return POSTGRES.finite(POSTGRES.let(value, lambda v: decimal_to_double(v, v)))
+    if stored in _WHOLE:
+        return f"CAST({value} AS {POSTGRES.double})"
+    return POSTGRES.finite(f"CAST({value} AS {POSTGRES.double})") if stored in _FLOATS else None
+
+
+def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
+    is_integer = wanted.kind is Kind.INTEGER
+    if stored == "numeric":
+        # NaN is larger than everything and infinities are what they are, so neither is near; a product with a number of
+        # a hundred thousand digits would be an error.
+        scale = 0 if is_integer else wanted.scale
+        near = f"CASE WHEN {value} BETWEEN -{_NEAR} AND {_NEAR} THEN round({value} * {10**scale}) END"
+        return POSTGRES.fit_integer(near) if is_integer else POSTGRES.fit_decimal(near)
+    if stored in _FLOATS:
+        number = POSTGRES.finite(f"CAST({value} AS {POSTGRES.double})")
+        return cast_sql(POSTGRES, number, DOUBLE, wanted)
+    if stored == "bool":
+        return cast_sql(POSTGRES, value, BOOLEAN, wanted)
+    if stored not in _WHOLE:
+        return None
+    whole = value if stored == "int8" else f"CAST({value} AS BIGINT)"
+    return whole if is_integer else POSTGRES.fit_decimal(POSTGRES.huge(whole, 10**wanted.scale))

@@ -1,0 +1,329 @@
+"""How Spark writes things, in ANSI mode and with the session's clock in UTC, which :mod:`session` makes sure of.
+
+What is different there, each point learned by running it:
+
+* ``${name}`` in a statement is replaced by a setting of Spark or the system before it is parsed, also inside texts. So
+  the dollar sign is always spelled by its number.
+* After the word ``array`` the sign ``>>`` is no shift any more, because it might close a type; quoted, ``array`` is
+  an ordinary name.
+* DIV of decimals gives 64 bits and wraps silently. Wide quotients are therefore exact divisions of what is left
+  when the rest is taken away.
+* A cast of a DOUBLE beyond the largest BIGINT by less than an ulp gives the largest BIGINT; a cast to DECIMAL takes
+  the shortest text of the number instead of the number.
+* FLOOR and CEIL give BIGINT and fail beyond it. LOG2 is a quotient of logarithms and misses powers of two.
+* BIGINT sums fail where they overflow, so those that could are sums of DECIMAL(38,0).
+* NaN equals itself and is larger than everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from tacit.core.errors import InternalError
+from tacit.engines.spark.texts import TEXTS
+from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.functions import COMMON, Args, Lowering
+from tacit.engines.sql.functions.times import within_years
+from tacit.engines.sql.partials import fits_64_bits
+from tacit.engines.sql.quantising import is_power_of_two, rounded_steps
+from tacit.query.expressions import Call
+from tacit.query.measures import Measure
+from tacit.query.types import DATE, Kind, SqlType
+
+__all__ = ["SPARK", "Spark"]
+
+_PLAIN = frozenset('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+.,:;=<>()[]{}*/%&|!?#@^~"`')
+#: Lists up to here are compared one by one, with values that are short to write.
+_FEW_ITEMS, _SHORT = 64, 20
+_LARGEST = 1.7976931348623157e308
+_PARTS = {
+    "week": "weekofyear({0})",
+    "dayofweek": "dayofweek({0}) - 1",
+    "isodow": "weekday({0}) + 1",
+}
+
+
+def _towards(direction: str) -> Lowering:
+    """FLOOR and CEIL of doubles, asked only where a BIGINT holds the result."""
+
+    def lower(d: Dialect, node: Call, args: Args) -> str:
+        if node.args[0].type.kind is not Kind.DOUBLE:
+            return COMMON[direction](d, node, args)
+        return d.let(args[0], lambda v: f"CASE WHEN {_is_bigint(d, v)} THEN {direction}({v}) END")
+
+    return lower
+
+
+def _log2(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
+    # A whole number nearby is the logarithm if the power says so.
+    exact = "CASE WHEN pow(2, rint(log2({0}))) = {0} THEN rint(log2({0})) ELSE log2({0}) END"
+    return d.finite(d.let(args[0], lambda v: f"CASE WHEN {v} > 0 THEN {exact.format(v)} END"))
+
+
+def _extreme(name: str) -> Lowering:
+    """Of one value Spark knows no extreme."""
+    return lambda d, node, args: args[0] if len(args) == 1 else f"{name}({', '.join(args)})"  # noqa: ARG005
+
+
+def _is_bigint(d: Dialect, v: str) -> str:
+    low, high = d.number(-(2.0**63)), d.number(2.0**63)
+    return f"{v} >= {low} AND {v} < {high}"
+
+
+class Spark(Dialect):
+    """Nothing fails where ``try_cast`` stands or CASE keeps away what could."""
+
+    lowerings: ClassVar[Mapping[str, Lowering]] = {
+        **COMMON,
+        **TEXTS,
+        "floor": _towards("floor"),
+        "ceil": _towards("ceil"),
+        "log2": _log2,
+        "least": _extreme("least"),
+        "greatest": _extreme("greatest"),
+    }
+    wide = "DECIMAL(38,0)"
+    text_type = "STRING"
+    materialized = "AS"
+    window_quantiles = False
+
+    @property
+    def timestamp_type(self) -> str:
+        """Without a zone."""
+        return "TIMESTAMP_NTZ"
+
+    def quoted(self, name: str) -> str:
+        """In backquotes."""
+        if "\0" in name or "${" in name:
+            raise ValueError("a name cannot hold NUL or ${")
+        return "`" + name.replace("`", "``") + "`"
+
+    def text(self, value: str) -> str:
+        """ASCII beyond the plainest is spelled by number: a backslash escapes, a dollar sign names a setting."""
+        spelled = (char if char in _PLAIN or ord(char) >= 160 else f"\\u{ord(char):04x}" for char in value)
+        return "'" + "".join(spelled) + "'"
+
+    def bound(self, value: str, body: Callable[[str], str]) -> str:
+        """A list of one."""
+        return f"element_at(transform(`array`({value}), v -> {body('v')}), 1)"
+
+    # -- whole numbers
+
+    def divided(self, left: str, right: str, *, wide: bool) -> str:
+        """Towards zero; quotients of the wide type stay below 10^32."""
+        if not wide:
+            return f"{left} DIV {right}"
+        return self.let(left, lambda v: f"CAST(({v} - {v} % {right}) / {right} AS {self.wide})")
+
+    def fit_integer(self, value: str) -> str:
+        """Tried."""
+        return f"try_cast({value} AS BIGINT)"
+
+    def total(self, value: str, largest: int | None = None) -> str:
+        """Of 64 bits where they always do, else in two such parts, which is faster than one of decimals."""
+        if largest is not None and fits_64_bits(largest):
+            return f"sum({value})"
+        # 2^40 parts below 2^22 or 2^23 stay within 64 bits.
+        if largest is None or largest >= 2**45:
+            return f"sum(CAST({value} AS {self.wide}))"
+        whole = f"CAST({value} AS BIGINT)"
+        high, low = f"sum(shiftright({whole}, 22))", f"sum({whole} & {2**22 - 1})"
+        return f"(CAST({high} AS {self.wide}) * {2**22} + {low})"
+
+    # -- doubles
+
+    def is_finite(self, value: str) -> str:
+        """NaN is the largest of all."""
+        return f"(abs({value}) <= {self.number(_LARGEST)})"
+
+    def double_operation(self, operator: str, left: str, right: str) -> str:
+        """IEEE, then checked."""
+        return self.finite(f"{left} {operator} {right}")
+
+    def product(self, left: str, right: str) -> str:
+        """IEEE."""
+        return f"{left} * {right}"
+
+    def double_to_integer(self, value: str) -> str:
+        """Asked only where it fits."""
+        return self.let(value, lambda v: f"CASE WHEN {_is_bigint(self, v)} THEN CAST(rint({v}) AS BIGINT) END")
+
+    def double_to_wide(self, value: str) -> str:
+        """In two parts, which scaling by a power of two does exactly."""
+        far, cut = self.number(2.0**94), self.number(2.0**32)
+
+        def halves(v: str) -> str:
+            high = f"floor({v} / {cut})"
+            low = f"CAST({v} - CAST({high} AS DOUBLE) * {cut} AS BIGINT)"
+            return f"CASE WHEN abs({v}) < {far} THEN CAST({high} AS {self.wide}) * {2**32} + {low} END"
+
+        return self.let(value, halves)
+
+    def rounded(self, value: str) -> str:
+        """Its own."""
+        return f"round({value})"
+
+    def cut(self, value: str) -> str:
+        """Whole ones beyond 2^53 are cut already."""
+        whole = self.number(2.0**53)
+        return self.let(
+            value, lambda v: f"CASE WHEN abs({v}) < {whole} THEN CAST(CAST({v} AS BIGINT) AS DOUBLE) ELSE {v} END"
+        )
+
+    def double_steps(self, value: str, measure: Measure) -> str:
+        """As IEEE arithmetic does it; the least and the greatest are taken at once."""
+        step = measure.step
+        if step.numerator == 1 and is_power_of_two(step.denominator):
+            moved = f"{value} * {self.number(float(step.denominator))}"
+        else:
+            moved = f"{value} / {self.number(float(step))}"
+        low, high = self.number(float(measure.low)), self.number(float(measure.high))
+        steps = rounded_steps(self, f"least(greatest({moved}, {low}), {high})", measure)
+        return f"(CASE WHEN {self.is_finite(value)} THEN {steps} END)"
+
+    # -- text
+
+    def matches(self, value: str, pattern: str) -> str:
+        """Of the whole text; Java's ``$`` would forgive a new line."""
+        return f"({value} RLIKE {self.text(chr(92) + f'A(?:{pattern})' + chr(92) + 'z')})"
+
+    def read_integer(self, value: str) -> str:
+        """Decimals round half away from zero."""
+        return f"try_cast(try_cast({value} AS {self.wide}) AS BIGINT)"
+
+    def read_decimal(self, value: str, scale: int) -> str:
+        """Tried, then without its point."""
+        return mantissa(f"try_cast({value} AS DECIMAL(18,{scale}))", scale)
+
+    def read_double(self, value: str) -> str:
+        """The nearest, or infinity."""
+        return f"try_cast({value} AS DOUBLE)"
+
+    def read_date(self, value: str) -> str:
+        """Tried; the year 0 is a year to Spark."""
+        return f"CASE WHEN left({value}, 4) <> '0000' THEN try_cast({value} AS DATE) END"
+
+    def read_timestamp(self, value: str) -> str:
+        """Likewise."""
+        return f"CASE WHEN left({value}, 4) <> '0000' THEN try_cast({value} AS TIMESTAMP_NTZ) END"
+
+    def trimmed(self, value: str) -> str:
+        """Of spaces alone."""
+        return f"btrim({value}, ' ')"
+
+    # -- times
+
+    def days(self, value: str) -> str:
+        """Its own."""
+        return f"CAST(unix_date({value}) AS BIGINT)"
+
+    def microseconds(self, value: str) -> str:
+        """By way of UTC."""
+        return f"unix_micros(CAST({value} AS TIMESTAMP))"
+
+    def day_of(self, days: str) -> str:
+        """Its own."""
+        return f"date_from_unix_date(CAST({days} AS INT))"
+
+    def moment_of(self, microseconds: str) -> str:
+        """By way of UTC."""
+        return f"CAST(timestamp_micros({microseconds}) AS TIMESTAMP_NTZ)"
+
+    def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
+        """Its own, counted as the registry does."""
+        return f"CAST({_PARTS.get(name, name + '({0})').format(value)} AS BIGINT)"
+
+    def truncated(self, unit: str, value: str, kind: SqlType) -> str:
+        """Its own, which knows no days of a DATE."""
+        if kind == DATE:
+            return value if unit == "day" else f"CAST(trunc({value}, '{unit}') AS DATE)"
+        return f"CAST(date_trunc('{unit}', {value}) AS TIMESTAMP_NTZ)"
+
+    def months_later(self, value: str, months: str, kind: SqlType) -> str:
+        """Its own, then checked."""
+        count = f"CAST({months} AS INT)"
+        moved = f"add_months({value}, {count})" if kind == DATE else f"timestampadd(MONTH, {count}, {value})"
+        return within_years(self, moved, kind)
+
+    def made_date(self, year: str, month: str, day: str) -> str:
+        """Read from its text."""
+        parts = []
+        for value, most, digits in ((year, 9999, 4), (month, 12, 2), (day, 31, 2)):
+            inside = f"CASE WHEN {{v}} BETWEEN 1 AND {most} THEN CAST({{v}} AS STRING) END"
+            parts.append(f"lpad({self.let(value, lambda v, inside=inside: inside.format(v=v))}, {digits}, '0')")  # type: ignore[misc]
+        joined = " || '-' || ".join(parts)
+        return f"try_cast({joined} AS DATE)"
+
+    def last_day(self, value: str, kind: SqlType) -> str:
+        """Its own."""
+        return f"last_day({value if kind == DATE else f'CAST({value} AS DATE)'})"
+
+    # -- aggregates
+
+    def collected(self, value: str, condition: str) -> str:
+        """A list."""
+        return f"array_sort(collect_list({value}) FILTER (WHERE {condition}))"
+
+    def list_size(self, values: str) -> str:
+        """Its own."""
+        return f"size({values})"
+
+    def list_sum(self, values: str) -> str:
+        """A fold, which goes from the first to the last."""
+        return f"aggregate({values}, CAST(0 AS DOUBLE), (s, e) -> s + e)"
+
+    def list_mean(self, values: str) -> str:
+        """Likewise."""
+        return f"{self.list_sum(values)} / nullif(size({values}), 0)"
+
+    def list_squares(self, values: str, mean: str, less: int) -> str:
+        """Likewise."""
+        total = f"aggregate({values}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {mean}) * (e - {mean}))"
+        return f"{total} / nullif(size({values}) - {less}, 0)"
+
+    def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
+        """From the sorted list: Spark's own interpolates in another order."""
+        if over:
+            raise InternalError("a quantile over a window is joined, and never written over it")
+        place = f"((size({{0}}) - 1) * {self.number(fraction)})"
+        low, high = (f"try_element_at({{0}}, CAST({name}({place}) AS INT) + 1)" for name in ("floor", "ceil"))
+        between = f"{low} + ({high} - {low}) * ({place} - floor({place}))"
+        return self.bound(
+            f"array_sort(collect_list({value}){where})",
+            lambda v: f"CASE WHEN size({v}) > 0 THEN {between.format(v)} END",
+        )
+
+    # -- choosing
+
+    def xor(self, left: str, right: str) -> str:
+        """Its own."""
+        return f"({left} ^ ({right}))"
+
+    def hexadecimal(self, digits: str) -> str:
+        """Converted."""
+        return f"CAST(conv({digits}, 16, 10) AS BIGINT)"
+
+    def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
+        """Compared one by one, which is compiled, or in a constant list; NULL, which is in no list, by itself."""
+        nothing = self.constant(None, kind)
+        if len(items) <= _FEW_ITEMS and len(value) <= _SHORT:
+            tests = (f"{value} IS NULL" if item == nothing else f"{value} = {item}" for item in items)
+            listed = " ".join(f"WHEN {test} THEN {i}" for i, test in enumerate(tests))
+            return f"CAST(CASE {listed} END AS BIGINT)"
+        found = f"nullif(array_position(`array`({', '.join(items)}), {value}), 0) - 1"
+        if nothing not in items:
+            return f"({found})"
+        return f"(CASE WHEN {value} IS NULL THEN CAST({items.index(nothing)} AS BIGINT) ELSE {found} END)"
+
+    def numbered_copies(self, columns: str, count: str, source: str) -> str:
+        """A list, exploded."""
+        return f"SELECT {columns}, explode(sequence(CAST(1 AS BIGINT), {count})) AS j FROM {source}"
+
+
+def mantissa(value: str, scale: int) -> str:
+    """A Spark DECIMAL(18,scale) without its point."""
+    return f"CAST({value} * CAST({10**scale} AS DECIMAL(10,0)) AS BIGINT)"
+
+
+SPARK = Spark()

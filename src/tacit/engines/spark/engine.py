@@ -1,0 +1,214 @@
+"""The Spark engine: one session, one job group per question, exact integers back.
+
+Every statement is collected once; nothing is drawn before all integers are here, so a partition that Spark computes
+again can never give a second draw. Any failure becomes an EngineError that carries an id; Spark's own words can quote
+data and go to the logger ``tacit.operator`` alone. A session that was started here and is lost is started again for
+the next question.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import TacitError
+from tacit.engines.duckdb.connection import Limits
+from tacit.engines.duckdb.sources import SourceLike
+from tacit.engines.opaque import opaquely
+from tacit.engines.protocol import Marks, Measurements, Work
+from tacit.engines.spark.dialect import SPARK
+from tacit.engines.spark.identity import marks_of
+from tacit.engines.spark.jobs import Jobs, running
+from tacit.engines.spark.session import Held, hushed, open_session
+from tacit.engines.spark.sources import open_tables
+from tacit.engines.spark.statements import statements
+from tacit.engines.sql.examples import examples_sql
+from tacit.engines.sql.partials import check_width
+from tacit.engines.sql.public import check_public, public_rows, rows_sql
+from tacit.engines.sql.relations import scanned
+from tacit.engines.sql.results import read_measurements
+from tacit.engines.sql.windows import check_windows
+from tacit.query.algebra import Relation
+from tacit.query.catalog import Catalog
+from tacit.query.final import FinalAggregation
+from tacit.query.types import Value
+
+__all__ = ["SparkEngine"]
+
+Result = TypeVar("Result")
+_OPERATOR = logging.getLogger("tacit.operator")
+
+
+class SparkEngine:
+    """Measures tables with Spark.
+
+    Args:
+        catalog: the tables.
+        data: where each table's rows are, by table name.
+        limits: seconds of a question; memory, threads and where to spill of a Spark that is started here.
+        session: ``"spark"``, ``"spark://…"``, ``"sc://…"``, or a Spark session of any kind.
+        settings: further settings of a session that is started here.
+
+    Raises:
+        InputError: when there is no Spark, the session is not fit for exact work, or a source is missing, cannot be
+            read as declared, or lacks a column.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        data: Mapping[str, SourceLike],
+        limits: Limits | None = None,
+        *,
+        session: object = "spark",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._catalog, self._data, self._limits = catalog, dict(data), limits or Limits()
+        self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
+        self._lock = threading.Lock()
+        self._renewing = threading.Lock()
+        self._running: set[Jobs] = set()
+        self._closed = self._doubtful = False
+        self._held = open_session(session, self._limits, settings)
+        try:
+            self._open()
+        except BaseException:
+            self._held.release()
+            raise
+
+    def _open(self) -> None:
+        # Other engines may share the session.
+        prefix = f"tacit_{uuid.uuid4().hex}"
+        with hushed():
+            self._tables, self._views = open_tables(self._held.spark, self._catalog, self._data, prefix)
+
+    def check(self, final: FinalAggregation) -> None:
+        """Refuse what cannot be computed exactly; reads no data."""
+        for measure in final.measures:
+            check_width(measure)
+        check_windows(SPARK, final.source)
+        # What cannot be written is refused here as well.
+        statements(final, self._tables, b"")
+
+    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
+        """The statements for a final aggregation, for people: tables by name instead of by view, and no secret."""
+        named = {name: replace(stored, scan=SPARK.quoted(name)) for name, stored in self._tables.items()}
+        return tuple(statement.sql for statement in statements(final, named, b"secret"))
+
+    def measure(self, work: Work) -> Measurements:
+        """Run the statements; progress is told about five times a second."""
+        self.check(work.final)
+        seconds = self._limits.seconds if work.timeout is None else work.timeout
+        return self._opaquely(work.final.source, lambda: self._measure(work, seconds))
+
+    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+        """All rows of a public relation, sorted; refused where there are more than ``most``."""
+        check_public(relation, self._public)
+        check_windows(SPARK, relation)
+        return self._opaquely(relation, lambda: self._rows(relation, most))
+
+    def examples(
+        self, relation: Relation, numbers: Sequence[int], label: int | None, key_secret: bytes
+    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+        """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
+        check_windows(SPARK, relation)
+        return self._opaquely(relation, lambda: self._examples(relation, numbers, label, key_secret))
+
+    def marks(self, table: str) -> Marks:
+        """By what a table is recognised, whatever it is called; see :mod:`identity`."""
+        place = [part.name.lower() for part in self._catalog.tables].index(table.lower())
+        source = next(source for name, source in self._data.items() if name.lower() == table.lower())
+        with hushed():
+            return marks_of(self._held.spark, source, self._views[place])
+
+    def interrupt(self) -> None:
+        """Stop all running questions."""
+        with self._lock:
+            questions = list(self._running)
+        for question in questions:
+            question.interrupt()
+
+    def close(self) -> None:
+        """Interrupt what runs and give the session back; may be called twice."""
+        self.interrupt()
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if not closed:
+            self._drop_views()
+            self._held.release()
+
+    def __enter__(self) -> SparkEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _measure(self, work: Work, seconds: float | None) -> Measurements:
+        planned = statements(work.final, self._tables, work.key_secret)
+        with self._question(seconds, work.progress) as jobs:
+            answered = [(statement, jobs.collect(statement.sql)) for statement in planned]
+        return read_measurements(work.final, answered)
+
+    def _rows(self, relation: Relation, most: int) -> tuple[tuple[Value | None, ...], ...]:
+        with self._question(self._limits.seconds) as jobs:
+            found = jobs.collect(rows_sql(SPARK, relation, most, self._tables))
+        return public_rows(found, relation, most)
+
+    def _examples(
+        self, relation: Relation, numbers: Sequence[int], label: int | None, secret: bytes
+    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+        statement = examples_sql(SPARK, relation, numbers, label, secret, self._tables)
+        with self._question(self._limits.seconds) as jobs:
+            found = jobs.frame(statement).toArrow()
+        raw = np.empty((found.num_rows, len(numbers)))
+        for place in range(len(numbers)):
+            raw[:, place] = found.column(place).to_numpy()
+        if label is None:
+            return raw, None
+        labels = np.empty(found.num_rows, dtype=object)
+        labels[:] = found.column(len(numbers)).to_pylist()
+        return raw, labels
+
+    def _question(self, seconds: float | None, progress: Callable[[float], None] | None = None) -> Any:
+        return running(Jobs(self._held, seconds, progress), self._running, self._lock)
+
+    def _opaquely(self, relation: Relation, run: Callable[[], Result]) -> Result:
+        def ensured() -> Result:
+            try:
+                self._ensure()
+                return run()
+            except TacitError:
+                raise
+            except Exception:
+                self._doubtful = True
+                raise
+
+        return opaquely(ensured, lambda: ", ".join(sorted(scanned(relation))))
+
+    def _ensure(self) -> None:
+        """After a failure: see whether the session still lives, and start another where it does not."""
+        if self._closed:
+            raise RuntimeError("the engine is closed")
+        with self._renewing:
+            if self._doubtful and not self._held.is_alive():
+                self._held = self._held.renewed()
+                self._open()
+            self._doubtful = False
+
+    def _drop_views(self) -> None:
+        for view in self._views:
+            _forget(self._held, view)
+
+
+def _forget(held: Held, view: str) -> None:
+    try:
+        held.spark.catalog.dropTempView(view)
+    except Exception:
+        _OPERATOR.debug("a view of a session that is gone stays behind")

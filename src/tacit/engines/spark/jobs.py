@@ -1,0 +1,139 @@
+"""One question's work on Spark: stopped when it is told to or when its time is up, and watched by who holds the data.
+
+The work of a question carries its own name: a job group where there is a Spark context, a tag on Spark Connect. A stop
+between two jobs finds nothing to cancel, so it is repeated until the question ends.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from tacit.engines.spark.session import Held, hushed
+
+__all__ = ["Jobs", "running"]
+
+_TICK = 0.2
+
+
+class Jobs:
+    """The work of one question.
+
+    Args:
+        held: the session.
+        seconds: how long it may take; None for no limit.
+        progress: told now and then what percentage of the known tasks is done.
+    """
+
+    def __init__(self, held: Held, seconds: float | None, progress: Callable[[float], None] | None) -> None:
+        self._spark, self._context = held.spark, held.context
+        self._seconds, self._progress = seconds, progress
+        self._name = f"tacit-{uuid.uuid4().hex}"
+        self._stopped, self._ended = threading.Event(), threading.Event()
+        self._best = 0.0
+
+    def collect(self, statement: str) -> list[Any]:
+        """All rows of a statement, fetched once; a task that Spark repeats is repeated before that.
+
+        Raises:
+            InterruptedError: the question was stopped.
+        """
+        self.check()
+        rows = list(self._spark.sql(statement).collect())
+        self.check()
+        return rows
+
+    def frame(self, statement: str) -> Any:
+        """The frame of a statement, for whoever fetches it otherwise."""
+        self.check()
+        return self._spark.sql(statement)
+
+    def check(self) -> None:
+        """Raise if the question was stopped."""
+        if self._stopped.is_set():
+            raise InterruptedError("the question was stopped")
+
+    def interrupt(self) -> None:
+        """Stop; also what has not begun yet."""
+        self._stopped.set()
+        self._cancel()
+
+    def _cancel(self) -> None:
+        with suppress(Exception):
+            if self._context is not None:
+                self._context.cancelJobGroup(self._name)
+            else:
+                self._spark.interruptTag(self._name)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Give the name to everything this thread asks of Spark, and watch over it."""
+        watcher = threading.Thread(target=self._watch, daemon=True)
+        self._mark()
+        watcher.start()
+        try:
+            with hushed():
+                yield
+        except BaseException:
+            # Whatever ended the question, Ctrl-C among others: Spark does not go on without us.
+            self.interrupt()
+            raise
+        finally:
+            self._ended.set()
+            watcher.join()
+            self._unmark()
+
+    def _mark(self) -> None:
+        if self._context is not None:
+            # Tasks are interrupted as well, not only left alone.
+            self._context.setJobGroup(self._name, "tacit", True)
+        else:
+            self._spark.addTag(self._name)
+
+    def _unmark(self) -> None:
+        with suppress(Exception):
+            if self._context is not None:
+                for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                    self._context.setLocalProperty(name, None)
+            else:
+                self._spark.removeTag(self._name)
+
+    def _watch(self) -> None:
+        started = time.monotonic()
+        while not self._ended.wait(_TICK):
+            if self._seconds is not None and time.monotonic() - started > self._seconds:
+                self._stopped.set()
+            if self._stopped.is_set():
+                self._cancel()
+            elif self._progress is not None:
+                self._progress(self._done())
+
+    def _done(self) -> float:
+        """The percentage of tasks done, of those known so far; never less than before. 0 on Spark Connect."""
+        if self._context is None:
+            return self._best
+        with suppress(Exception):
+            tracker = self._context.statusTracker()
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._name)]
+            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+            tasks = sum(stage.numTasks for stage in stages if stage is not None)
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            self._best = max(self._best, min(100.0, 100.0 * done / tasks if tasks else 0.0))
+        return self._best
+
+
+@contextmanager
+def running(jobs: Jobs, known: set[Jobs], lock: threading.Lock) -> Iterator[Jobs]:
+    """Work on a question while it is known to those who may interrupt it."""
+    with lock:
+        known.add(jobs)
+    try:
+        with jobs.named():
+            yield jobs
+    finally:
+        with lock:
+            known.discard(jobs)

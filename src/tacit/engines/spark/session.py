@@ -1,0 +1,377 @@
+"""A Spark session that is fit for exact work: found or started, and tried out before it is trusted.
+
+``"spark"`` starts Spark in this process's own Java machine, ``"spark://…"`` on a cluster, ``"sc://…"`` connects to a
+Spark Connect server. A session that its owner made is taken as it is, whatever class it has, and its settings are
+never changed. All of them must pass the same trial: sums that overflow fail instead of wrapping, ``try_cast`` gives
+NULL, DECIMAL(38,0) is exact, the clock is UTC, texts are compared byte by byte. What does not is refused with a word
+about the setting.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar
+
+from tacit.core.errors import InputError
+from tacit.engines.duckdb.connection import Limits
+
+__all__ = ["Held", "hushed", "is_session", "open_session"]
+
+_NAME = "tacit"
+#: A task that fails for reasons of the machine is tried again this often.
+_TRIES = 4
+#: Sessions that share the one Spark context a process can have, and who started it.
+_LOCK = threading.RLock()
+_SHARED: dict[str, int] = {"count": 0}
+
+#: Settings of every session that is started here.
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+#: Those that only a new Java machine can have.
+_MACHINE = {
+    "spark.app.name": _NAME,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+#: What must hold, by the words to say if it does not: an expression that must be true.
+_TRUE = {
+    "casts that cannot be done must give NULL with try_cast": (
+        "try_cast('x' AS BIGINT) IS NULL AND try_cast(CAST('9223372036854775808' AS DECIMAL(38,0)) AS BIGINT) IS NULL"
+        " AND try_cast('2024-02-30' AS DATE) IS NULL"
+    ),
+    "sums of DECIMAL(38,0) must be exact": (
+        "(SELECT sum(CAST(x AS DECIMAL(38,0))) FROM VALUES (42535295865117307932921825928971026431),"
+        " (42535295865117307932921825928971026432) AS t(x)) = 85070591730234615865843651857942052863"
+    ),
+    "quotients of DECIMAL(38,0) need spark.sql.decimalOperations.allowPrecisionLoss = true": (
+        "CAST(CAST('77371252455336267181195266' AS DECIMAL(38,0)) / CAST(2 AS DECIMAL(38,0)) AS DECIMAL(38,0))"
+        " = 38685626227668133590597633"
+    ),
+    "set spark.sql.session.timeZone to UTC": (
+        "unix_micros(CAST(TIMESTAMP_NTZ '2024-03-31 02:30:00' AS TIMESTAMP)) = 1711852200000000"
+        " AND unix_micros(CAST(TIMESTAMP_NTZ '0001-01-01 00:00:00' AS TIMESTAMP)) = -62135596800000000"
+        " AND unix_micros(CAST(TIMESTAMP_NTZ '2024-12-01 00:00:00' AS TIMESTAMP)) = 1733011200000000"
+    ),
+    "texts must be compared byte by byte (collation UTF8_BINARY)": (
+        "NOT ('a' = 'A') AND NOT ('a ' = 'a') AND NOT ('\\u00e9' = 'e\\u0301') AND 'Z' < 'a'"
+    ),
+    "set spark.sql.parser.escapedStringLiterals to false": (
+        "length('\\u0024\\u007bspark.master}') = 15 AND '\\u005c' = chr(92)"
+    ),
+    "doubles must follow IEEE arithmetic, with NaN the largest": (
+        "double('NaN') > double('Infinity') AND double('1e308') * double('10') = double('Infinity')"
+    ),
+}
+#: Statements that must fail: without ANSI mode they give numbers, and wrong ones.
+_FALSE = (
+    "SELECT x + CAST(1 AS BIGINT) FROM VALUES (CAST(9223372036854775807 AS BIGINT)) AS t(x)",
+    "SELECT sum(x) FROM VALUES (CAST(9223372036854775807 AS BIGINT)), (CAST(1 AS BIGINT)) AS t(x)",
+    "SELECT CAST(x AS BIGINT) FROM VALUES ('x') AS t(x)",
+)
+
+
+class _Hush(logging.Filter):
+    """Drops what Spark's Python side writes to the terminal about a failure: its words can quote data."""
+
+    threads: ClassVar[threading.local] = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - one shape for all filters
+        return not getattr(self.threads, "hushed", False)
+
+
+_HUSH = _Hush()
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Keep Spark's words about failures off the terminal, in this thread; whoever asks gets them as an exception."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:
+        yield
+        return
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_HUSH)
+    before = getattr(_HUSH.threads, "hushed", False)
+    _HUSH.threads.hushed = True
+    try:
+        yield
+    finally:
+        _HUSH.threads.hushed = before
+
+
+def is_session(candidate: object) -> bool:
+    """Whether something has what a Spark session has; no class is asked for."""
+    return all(hasattr(candidate, name) for name in ("sql", "read", "conf", "createDataFrame"))
+
+
+class Held:
+    """A session in use.
+
+    Args:
+        spark: the session itself.
+        place: where it came from; None for one that its owner made, which is never stopped or started again.
+        limits: for starting it again.
+        settings: likewise.
+    """
+
+    def __init__(self, spark: Any, place: str | None, limits: Limits, settings: Mapping[str, str]) -> None:
+        self.spark = spark
+        self._place, self._limits, self._settings = place, limits, settings
+        self._released = False
+
+    @property
+    def context(self) -> Any:
+        """The classic Spark context; None for Spark Connect."""
+        try:
+            return self.spark.sparkContext
+        except Exception:  # every kind of session has its own way to say that it has none
+            return None
+
+    def is_alive(self) -> bool:
+        """Whether it still answers."""
+        try:
+            with hushed():
+                return bool(self.spark.sql("SELECT 1").collect()[0][0] == 1)
+        except Exception:
+            return False
+
+    def renewed(self) -> Held:
+        """Another session in its place; the same where its owner made it."""
+        if self._place is None:
+            return self
+        self.release()
+        return open_session(self._place, self._limits, self._settings)
+
+    def release(self) -> None:
+        """Stop what was started for it; may be called twice."""
+        with _LOCK:
+            if self._released or self._place is None:
+                return
+            self._released = True
+            if self._place.startswith("sc://"):
+                _quietly(self.spark.stop)
+                return
+            _SHARED["count"] -= 1
+            if _SHARED["count"] == 0:
+                _stop_context(self.context)
+
+
+def open_session(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> Held:
+    """A session that passed the trial.
+
+    Args:
+        place: ``"spark"``, ``"spark://…"``, ``"local[…]"``, ``"sc://…"``, or a session.
+        limits: memory and threads of a Java machine that is started here.
+        settings: further settings of a session that is started here.
+
+    Raises:
+        InputError: Spark is not installed, does not start, or is not fit; the problem names the setting.
+    """
+    more = dict(settings or {})
+    if not isinstance(place, str):
+        if not is_session(place):
+            raise InputError("engine", f"must be 'spark', 'spark://…', 'sc://…' or a Spark session, not {type(place)}")
+        held = Held(place, None, limits, more)
+    else:
+        with _calm():
+            spark = _connected(place, more) if place.startswith("sc://") else _classic(place, limits, more)
+        held = Held(spark, place, limits, more)
+    try:
+        with hushed():
+            _try_out(held.spark)
+    except BaseException:
+        held.release()
+        raise
+    return held
+
+
+def _try_out(spark: Any) -> None:
+    """Ask questions whose answers are known."""
+    # All at once, and one by one where that fails: a condition may also raise.
+    if not _hold(spark, _TRUE.values()):
+        wrong = [words for words, condition in _TRUE.items() if not _hold(spark, [condition])]
+        raise InputError("engine", f"this Spark session is not fit for exact sums: {'; '.join(wrong) or 'no answer'}")
+    if not all(_fails(spark, statement) for statement in _FALSE):
+        raise InputError(
+            "engine",
+            "this Spark session is not in ANSI mode, so sums that overflow would wrap without a word;"
+            " set spark.sql.ansi.enabled to true",
+        )
+
+
+def _hold(spark: Any, conditions: Iterable[str]) -> bool:
+    try:
+        return all(answer is True for answer in spark.sql(f"SELECT {', '.join(conditions)}").collect()[0])
+    except Exception:
+        return False
+
+
+def _fails(spark: Any, statement: str) -> bool:
+    try:
+        spark.sql(statement).collect()
+    except Exception:
+        return True
+    return False
+
+
+def _connected(place: str, settings: Mapping[str, str]) -> Any:
+    """A session of its own at a Spark Connect server."""
+    try:
+        from pyspark.sql.connect.session import SparkSession
+    except (ImportError, SystemExit) as problem:  # it exits where it takes itself to be a doctest
+        raise InputError("engine", f"sc:// needs pyspark[connect]: {_first_line(problem)}") from None
+    try:
+        spark = SparkSession.builder.remote(place).create()
+        for name, value in {**_SETTINGS, **settings}.items():
+            spark.conf.set(name, value)
+    except Exception as problem:
+        raise InputError("engine", f"cannot connect to Spark: {_first_line(problem)}") from None
+    return spark
+
+
+def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
+    """A session of its own on the one context that a process can have; a first one starts Java."""
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise InputError("engine", "Spark is not installed: pip install 'tacit[spark]', and Java 17") from None
+    with _LOCK:
+        _forget_lost()
+        running = SparkContext._active_spark_context is not None
+        try:
+            context = SparkContext._active_spark_context or _start(place, limits, settings)
+            # Not the first session of the context, whose settings are everybody's.
+            spark = SparkSession(context).newSession()
+            for name, value in {**_SETTINGS, **settings}.items():
+                if not name.startswith(("spark.driver.", "spark.executor.")):
+                    spark.conf.set(name, value)
+        except InputError:
+            raise
+        except Exception as problem:
+            raise InputError("engine", f"Spark does not start: {_first_line(problem)}") from None
+        # A context that somebody else runs counts one more, so that it is never stopped here.
+        _SHARED["count"] += 2 if running and _SHARED["count"] == 0 else 1
+        return spark
+
+
+def _start(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
+    """A context, with Java kept quiet, off the network where it is local, and within its memory."""
+    from pyspark import SparkConf, SparkContext, java_gateway
+
+    threads = limits.threads or os.cpu_count() or 1
+    local = place == "spark" or place.startswith("local")
+    chosen = {**_SETTINGS, **_MACHINE, **({**_LOOPBACK} if local else {})}
+    chosen["spark.master"] = f"local[{threads},{_TRIES}]" if place == "spark" else place
+    chosen["spark.sql.shuffle.partitions"] = str(4 * threads) if local else "200"
+    if limits.memory is not None:
+        chosen["spark.driver.memory"] = f"{_mebibytes(limits.memory)}m"
+    if limits.spill is not None:
+        chosen["spark.local.dir"] = limits.spill
+    conf = SparkConf()
+    for name, value in {**chosen, **settings}.items():
+        conf.set(name, value)
+    with tempfile.TemporaryFile() as words, _interrupt_kept():
+        if SparkContext._gateway is not None:
+            return SparkContext(conf=conf)
+        # Where Java writes while it starts; Spark's own log is off, and nothing of it belongs on the terminal.
+        try:
+            launch: Any = java_gateway.launch_gateway
+            gateway = launch(conf, {"stdout": subprocess.DEVNULL, "stderr": words})
+        except Exception as problem:
+            words.seek(0)
+            said = words.read().decode(errors="replace").strip().splitlines()
+            raise InputError(
+                "engine", f"Java does not start ({said[-1] if said else _first_line(problem)}); Spark needs Java 17"
+            ) from None
+        return SparkContext(conf=conf, gateway=gateway)
+
+
+@contextmanager
+def _interrupt_kept() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself; engines stop their own work."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Spark warns about versions of packages that are not used here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _stop_context(context: Any) -> None:
+    if context is not None:
+        _quietly(context.stop)
+    from pyspark.sql import SparkSession
+
+    SparkSession._instantiatedSession = None
+
+
+def _forget_lost() -> None:
+    """Clear away a context whose Java machine is gone, so that another can be started."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    if context is None or not _is_gone(context):
+        return
+    _quietly(context.stop)
+    gateway: Any = SparkContext._gateway
+    with suppress(Exception):
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    _SHARED["count"] = 0
+
+
+def _is_gone(context: Any) -> bool:
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except Exception:
+        return True
+
+
+def _quietly(stop: Any) -> None:
+    with _calm(), suppress(Exception):
+        stop()
+
+
+def _mebibytes(size: str) -> int:
+    """A size such as ``"4GB"`` in the words of the project file."""
+    number = size.rstrip("iBKMGT ")
+    factor = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}[size[len(number) :].strip()[0]]
+    # Java needs some to start at all.
+    return max(512, int(float(number) * factor))
+
+
+def _first_line(problem: BaseException) -> str:
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]

@@ -1,0 +1,296 @@
+"""Where rows come from: Parquet files and folders, CSV files, tables of a catalog, frames of Spark and of Python.
+
+Every declared column is read through a total expression, by the same rules as DuckDB's sources. Spark itself is asked
+for names and types only; no row is read before a question. CSV is read in this process, as text and by DuckDB, so that
+one rule says what a line is; it is meant for small tables, and larger ones belong in Parquet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.core.errors import InputError
+from tacit.engines.duckdb.sources import SourceLike, find_files, open_source
+from tacit.engines.frames import as_arrow
+from tacit.engines.spark.dialect import SPARK, mantissa
+from tacit.engines.sql.casts import cast_sql
+from tacit.engines.sql.functions.times import from_microseconds, within_years
+from tacit.engines.sql.tables import StoredTable
+from tacit.query.catalog import ROW, Catalog, Table
+from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, NULL, TEXT, TIMESTAMP, Kind, SqlType, decimal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["catalog_name", "open_tables", "types_of"]
+
+#: Names of columns that no source has.
+_ROW, _MICROSECONDS = "tacit row", "tacit microseconds"
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_FLOATS = ("float", "double")
+_TIMES = ("timestamp", "timestamp_ntz", _MICROSECONDS)
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)\Z")
+_TEXTS = re.compile(r"(string|varchar|char)\b.*\Z")
+#: With more files, rows have no numbers: the list of files would be too long to carry along.
+_MOST_FILES = 1000
+#: A file has fewer rows than this.
+_FILE_ROWS = 2**40
+_LARGEST_CSV = 2**30
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*:/")
+
+
+def open_tables(
+    spark: Any, catalog: Catalog, sources: Mapping[str, SourceLike], prefix: str
+) -> tuple[dict[str, StoredTable], tuple[str, ...]]:
+    """Every table of the catalog as the session reads it, and the temporary views that were made for it.
+
+    Raises:
+        InputError: a source is missing, cannot be read as declared, or lacks a column.
+    """
+    by_name = {name.lower(): source for name, source in sources.items()}
+    tables: dict[str, StoredTable] = {}
+    views: list[str] = []
+    for index, table in enumerate(catalog.tables):
+        if table.name.lower() not in by_name:
+            raise InputError(f"sources.{table.name}", "is missing: every table of the catalog needs a source")
+        source, view = by_name[table.name.lower()], f"{prefix}_{index}"
+        try:
+            frame, row, size = _frame(spark, source, table)
+            frame.createOrReplaceTempView(view)
+            views.append(view)
+            if not spark.catalog.tableExists(view):
+                raise InputError(
+                    table.name, "is a frame of another Spark session; open it with session=its own session"
+                )
+            stored = {name.lower(): (name, kind) for name, kind in frame.dtypes}
+        except InputError:
+            raise
+        except Exception as problem:
+            said = str(problem).strip().splitlines()
+            raise InputError(table.name, f"Spark cannot read the source: {said[0] if said else 'no reason'}") from None
+        columns = _columns(table, stored)
+        tables[table.name.lower()] = StoredTable(index, view, columns, row, size, _doubles(table, stored))
+    return tables, tuple(views)
+
+
+def _frame(spark: Any, source: SourceLike, table: Table) -> tuple[Any, str | None, int]:
+    """A Spark frame, the number of a row if it has one, and its size in bytes if that is known."""
+    match source.kind:
+        case "frame" if hasattr(source.frame, "createOrReplaceTempView"):
+            return source.frame, None, 0
+        case "frame":
+            return _local_frame(spark, as_arrow(source.frame, table.name, "an Arrow, pandas, Polars or Spark frame"))
+        case "csv":
+            return _local_frame(spark, _csv(source, table))
+        case "parquet":
+            return _parquet(spark, source.path or "", needs_rows=table.unit == ROW)
+        case "table":
+            return spark.table(catalog_name(source.path or table.name)), None, 0
+        case _:
+            raise InputError(table.name, f"Spark cannot read a source of kind {source.kind!r}")
+
+
+def catalog_name(name: str) -> str:
+    """``catalog.schema.table``, each part quoted unless it is already."""
+    if "`" in name:
+        return name
+    return ".".join(SPARK.quoted(part) for part in name.split("."))
+
+
+def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | None, int]:
+    files, size = _files(path)
+    # Dates are as they are written; calendars of old Spark versions are told apart by the files themselves.
+    reader = spark.read.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
+    frame = reader.option("mergeSchema", "true").parquet(*files)
+    if not needs_rows:
+        return frame, None, size
+    places = frame.inputFiles()
+    if len(places) > _MOST_FILES:
+        return frame, None, size
+    pairs = ", ".join(f"{SPARK.text(_plain(place))}, CAST({i} AS BIGINT)" for i, place in enumerate(sorted(places)))
+    place = "regexp_replace(_metadata.file_path, '^file:/+', 'file:/')"
+    # A file that is not on the list fails, since its name is no number, rather than give two rows one number.
+    file = f"coalesce(element_at(`map`({pairs}), {place}), CAST(_metadata.file_path AS BIGINT))"
+    number = f"{file} * {_FILE_ROWS} + _metadata.row_index"
+    return frame.selectExpr("*", f"{number} AS {SPARK.quoted(_ROW)}"), SPARK.quoted(_ROW), size
+
+
+def _plain(place: str) -> str:
+    """Files of this machine are told with one stroke or with three."""
+    return re.sub("^file:/+", "file:/", place)
+
+
+def _files(path: str) -> tuple[tuple[str, ...], int]:
+    """What Spark is told to read, and its size where it lies on this machine."""
+    if _REMOTE.match(path):
+        return (path,), 0
+    place = Path(path)
+    if place.is_dir():
+        inside = [file for file in place.rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
+        if not inside or any(file.suffix != ".parquet" for file in inside):
+            raise InputError("source", f"the folder {path} must hold .parquet files and no others")
+        return (_escaped(str(place.resolve())),), sum(file.stat().st_size for file in inside)
+    files = find_files(path)
+    return tuple(_escaped(file) for file in files), sum(Path(file).stat().st_size for file in files)
+
+
+def _escaped(file: str) -> str:
+    """A path that Spark takes for no pattern."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", file)
+
+
+def _csv(source: SourceLike, table: Table) -> pa.Table:
+    """The lines of CSV files, all columns as text, by the rules of the DuckDB engine."""
+    import duckdb
+
+    files = find_files(source.path or "")
+    if sum(Path(file).stat().st_size for file in files) > _LARGEST_CSV:
+        raise InputError(table.name, "this CSV is too large to be sent to Spark; write it as Parquet first")
+    with duckdb.connect() as connection:
+        stored, _ = open_source(connection, source, table, 0)
+        return connection.sql(f"SELECT * FROM {stored.scan}").to_arrow_table()
+
+
+def _local_frame(spark: Any, rows: pa.Table) -> tuple[Any, str, int]:
+    """A frame of this process, sent to Spark with its rows numbered."""
+    import pyarrow as pa
+
+    renamed = []
+    arrays = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        array, mark = _portable(column, name)
+        arrays.append(array)
+        renamed.append(name + mark)
+    arrays.append(pa.array(range(rows.num_rows), type=pa.int64()))
+    made = pa.Table.from_arrays(arrays, names=[*renamed, _ROW])
+    return spark.createDataFrame(made), SPARK.quoted(_ROW), rows.nbytes
+
+
+def _portable(column: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
+    """A column in a type that Spark takes from Arrow as it is; moments are sent as numbers, and marked as such."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_a, kind = pa.types, column.type
+    if is_a.is_dictionary(kind):
+        return _portable(column.cast(kind.value_type), name)
+    if is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        return column.cast(pa.string()), ""
+    if is_a.is_uint64(kind):
+        return column.cast(pa.decimal128(20, 0)), ""
+    if is_a.is_unsigned_integer(kind) or is_a.is_null(kind):
+        return column.cast(pa.int64()), ""
+    if is_a.is_timestamp(kind):
+        # In Python's own years, so that none of the units overflows; what lies beyond becomes NULL, as everywhere.
+        number = column.cast(pa.int64())
+        size = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        low, high = -62135596800 * size, 253402300800 * size
+        if kind.unit != "ns":
+            inside = pc.and_(pc.greater_equal(number, low), pc.less(number, high))
+            number = pc.if_else(inside, number, pa.scalar(None, pa.int64()))
+        scaled = pc.multiply(number, 10**6 // size) if size <= 10**6 else pc.divide(number, 10**3)
+        return scaled, f" {_MICROSECONDS}"
+    return column, ""
+
+
+def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    found = {}
+    for declared in table.columns:
+        where, key = f"{table.name}.{declared.name}", declared.name.lower()
+        moment = stored.get(f"{key} {_MICROSECONDS}")
+        if key not in stored and moment is None:
+            raise InputError(where, "is not a column of the source")
+        name, kind = stored[key] if moment is None else (moment[0], _MICROSECONDS)
+        try:
+            expression = _read(SPARK.quoted(name), kind.lower(), declared.type)
+        except ValueError as problem:
+            raise InputError(where, str(problem)) from None
+        if expression is None:
+            raise InputError(where, f"cannot read a column of type {kind} as {declared.type}")
+        found[key] = expression
+    return found
+
+
+def types_of(frame: Any) -> dict[str, SqlType | None]:
+    """The columns of a Spark frame and their types; None for types Tacit does not read."""
+    return {name: _type_of(kind.lower()) for name, kind in frame.dtypes}
+
+
+def _type_of(stored: str) -> SqlType | None:
+    exact = _DECIMAL.match(stored)
+    if exact:
+        scale = int(exact.group(2))
+        return decimal(scale) if 0 <= scale <= MAX_SCALE else DOUBLE
+    if _TEXTS.match(stored):
+        return TEXT
+    kinds = {INTEGER: _WHOLE, DOUBLE: _FLOATS, BOOLEAN: ("boolean",), DATE: ("date",), TIMESTAMP: _TIMES}
+    return next((kind for kind, names in kinds.items() if stored in names), None)
+
+
+def _doubles(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    names = [column.name.lower() for column in table.columns if column.type == DOUBLE]
+    return {name: SPARK.quoted(stored[name][0]) for name in names if stored[name][1] == "double"}
+
+
+def _read(value: str, stored: str, wanted: SqlType) -> str | None:
+    """A stored column as the declared type, totally; None where there is no sensible reading."""
+    if _TEXTS.match(stored):
+        return cast_sql(SPARK, _text(value, stored), TEXT, wanted)
+    if stored == "void":
+        return cast_sql(SPARK, value, NULL, wanted)
+    match wanted.kind:
+        case Kind.BOOLEAN:
+            return value if stored == "boolean" else f"({value} <> 0)" if stored in _WHOLE else None
+        case Kind.INTEGER | Kind.DECIMAL:
+            return _read_number(value, stored, wanted)
+        case Kind.DOUBLE:
+            numeric = stored in (*_WHOLE, *_FLOATS) or _DECIMAL.match(stored)
+            return SPARK.finite(value if stored == "double" else f"CAST({value} AS DOUBLE)") if numeric else None
+        case Kind.TEXT:
+            whole = _DECIMAL.match(stored) and stored.endswith(",0)")
+            return f"CAST({value} AS STRING)" if stored in (*_WHOLE, "boolean", "date") or whole else None
+        case Kind.DATE if stored == "date":
+            return within_years(SPARK, value, wanted)
+        case Kind.DATE if stored in _TIMES:
+            return f"CAST({_read_time(value, stored)} AS DATE)"
+        case Kind.TIMESTAMP if stored == "date":
+            return f"CAST({within_years(SPARK, value, DATE)} AS TIMESTAMP_NTZ)"
+        case Kind.TIMESTAMP if stored in _TIMES:
+            return _read_time(value, stored)
+        case _:
+            return None
+
+
+def _text(value: str, stored: str) -> str:
+    """Text compared byte by byte, whatever collation its column has; CHAR(n) without the spaces that fill it."""
+    if stored.startswith("char"):
+        return f"rtrim(' ', CAST({value} AS STRING))"
+    return value if stored == "string" else f"(CAST({value} AS STRING) COLLATE UTF8_BINARY)"
+
+
+def _read_time(value: str, stored: str) -> str:
+    """Timestamps with a zone are read as UTC."""
+    if stored == _MICROSECONDS:
+        return from_microseconds(SPARK, value)
+    return within_years(SPARK, value if stored == "timestamp_ntz" else f"CAST({value} AS TIMESTAMP_NTZ)", TIMESTAMP)
+
+
+def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
+    scale = wanted.scale
+    if _DECIMAL.match(stored):
+        if wanted.kind is Kind.DECIMAL:
+            return mantissa(f"try_cast({value} AS DECIMAL(18,{scale}))", scale)
+        # A cast to BIGINT would cut.
+        return f"try_cast(round({value}) AS BIGINT)"
+    if stored in _FLOATS:
+        number = value if stored == "double" else f"CAST({value} AS DOUBLE)"
+        return cast_sql(SPARK, SPARK.finite(number), DOUBLE, wanted)
+    if stored == "boolean":
+        return cast_sql(SPARK, value, BOOLEAN, wanted)
+    if stored not in _WHOLE:
+        return None
+    whole = value if stored == "bigint" else f"CAST({value} AS BIGINT)"
+    return whole if wanted.kind is Kind.INTEGER else SPARK.fit_decimal(SPARK.huge(whole, 10**scale))

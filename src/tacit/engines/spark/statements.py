@@ -1,0 +1,154 @@
+"""Spark's own way to bound units: one exchange, by the unit.
+
+Rows go to where their unit is counted before anything is collected, and from there on pairs (unit, group), the choice
+of groups and the sums over a unit all find their rows in place. Only sums per group move again, one row per group and
+task.
+
+Where units have far more public groups than they keep, most rows are of no use and need not travel. Then the first
+places of the units' orders are looked at in advance: a unit with enough groups in them keeps no group beyond the last
+of these, and its rows beyond that are dropped before the exchange. That only leaves out what would be dropped
+afterwards; the choice itself is made, exactly and in full, of what arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tacit.engines.spark.dialect import SPARK
+from tacit.engines.sql.dialect import column
+from tacit.engines.sql.partials import Partials
+from tacit.engines.sql.relations import scanned
+from tacit.engines.sql.scalars import scalar_sql
+from tacit.engines.sql.statements import Named, Statement, Writer, writer
+from tacit.engines.sql.tables import StoredTable
+from tacit.query.algebra import Filter, Project, Relation, Scan
+from tacit.query.final import FinalAggregation
+from tacit.query.types import INTEGER
+
+__all__ = ["statements"]
+
+#: Bytes of sources between which looking in advance pays: below, it costs more than it saves; above, there may be more
+#: units than can be sent to every machine.
+_LARGE, _TOO_LARGE = 20 * 2**20, 2**35
+#: Units that are looked up in advance, at most; any of them may be left out.
+_MOST_UNITS = 2_000_000
+#: A condition on groups alone is moved below the sums, and computed for every row. One that also looks at a count,
+#: which is never 0, stays where it stands.
+_NOT_LISTED = " WHERE g IS NOT NULL"
+_LISTED = "CASE WHEN {} > 0 THEN g END IS NOT NULL"
+#: Places that fit a set of bits.
+_WORD = 64
+
+
+def statements(final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes) -> tuple[Statement, ...]:
+    """Everything to run for one final aggregation."""
+    made = writer(_Writer, SPARK, final, tables, secret)
+    return (made.first(), *made.others())
+
+
+@dataclass(frozen=True)
+class _Writer(Writer):
+    def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
+        """One row per unit and group that counts: ``u``, group columns and what is collected."""
+        collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
+        collected += ", count(*) AS seen"
+        carried = "".join(f", {name}" for name in (*partials.collected, "seen"))
+        first = self._first_places()
+        if first is not None:
+            rows = self._pruned(partials.rows, read, first)
+            return _listed_only(f"SELECT u, g{collected} FROM ({rows} DISTRIBUTE BY u) GROUP BY u, g", "seen")
+        keys = {f"k{i}": scalar_sql(self.d, key.expression) for i, key in enumerate(self.final.keys)}
+        rows = self._select({"u": f"c{self.unit}", **keys, **partials.rows}, read, unit=True)
+        names = ", ".join(["u", *keys])
+        pairs = f"SELECT {names}{collected} FROM ({rows} DISTRIBUTE BY u) GROUP BY {names}"
+        if not self.groups.is_public:
+            return pairs
+        coded = f"SELECT u, {self.groups.code(self.d, list(keys))} AS g{carried} FROM ({pairs})"
+        return _listed_only(coded, "seen") if keys else coded
+
+    def _of_rows(self, columns: Mapping[str, str], read: frozenset[int], listed: str) -> str:
+        """The same as elsewhere, with groups outside the public list dropped after they are added up."""
+        written = super()._of_rows(columns, read, listed)
+        below = written.removesuffix(_NOT_LISTED)
+        return written if below == written else f"{below} WHERE {_LISTED.format('units')}"
+
+    def kept(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
+        """Rows in the groups their unit keeps; where there is nothing to choose they are still brought together."""
+        if self.must_choose:
+            return super().kept(columns, read)
+        return Named(f"WITH r AS ({self.rows(columns, read)} DISTRIBUTE BY u)", "r")
+
+    def _counted(self, source: str, most: int) -> str:
+        """Counts per place, of at most ``most`` values of a unit in a group; in one pass, so that rows move once."""
+        names = ", ".join(self.groups.columns)
+        per_place = f"SELECT u, {names}, x, count(*) AS n FROM {source} GROUP BY u, {names}, x"
+        totals = f"SELECT *, sum(n) OVER (PARTITION BY u, {names}) AS total FROM ({per_place})"
+        # Units with no more values than count need no choice, and stay as they are.
+        one, copies = (
+            f"CASE WHEN total > {most} THEN {then} ELSE {other} END" for then, other in (("1", "n"), ("n", "1"))
+        )
+        single = self.d.numbered_copies(f"u, {names}, x, total, {one} AS m", copies, f"({totals})")
+        digest = self.chooser.digest(self.d, "values", "u", [("x", INTEGER), ("j", INTEGER)])
+        order = f"CASE WHEN total > {most} THEN {digest} END, x, j"
+        seated = f"SELECT *, row_number() OVER (PARTITION BY u, {names} ORDER BY {order}) AS seat2 FROM ({single})"
+        counted = f"SELECT {names}, x AS place, CAST(sum(m) AS BIGINT) AS n FROM ({seated})"
+        return f"{counted} WHERE total <= {most} OR seat2 <= {most} GROUP BY {names}, x"
+
+    def _first_places(self) -> int | None:
+        """How many places to look at in advance; None where that would settle too few units."""
+        if not self.groups.is_public or not self.must_choose or self.chooser.numbered:
+            return None
+        if not _is_cheap(self.final.source):
+            return None
+        if not _LARGE < sum(self.tables[name].size for name in scanned(self.final.source)) < _TOO_LARGE:
+            return None
+        bits = self.chooser.bits(self.groups.count)
+        first = min(_WORD, 2 ** (bits - 1))
+        taken_by_a_unit_in_all = first * self.groups.count // 2**bits
+        return first if 2 * taken_by_a_unit_in_all >= 3 * self.final.max_groups else None
+
+    def _pruned(self, columns: Mapping[str, str], read: frozenset[int], first: int) -> str:
+        """Rows with unit, group and columns, without those that their unit certainly drops."""
+        most = self.final.max_groups
+        # What settles units needs no values. The number of a partition, of which nothing is taken, keeps Spark from
+        # computing the place in the condition and then again.
+        bare = f"SELECT u, CAST(p + (spark_partition_id() & 0) AS INT) AS p FROM ({self._placed({}, frozenset())})"
+        sets = f"SELECT u, bit_or(shiftleft(CAST(1 AS BIGINT), p)) AS m FROM ({bare}) WHERE p < {first} GROUP BY u"
+        known = (
+            f"SELECT u, {_last_place('m', most)} AS t FROM ({sets}) WHERE bit_count(m) >= {most} LIMIT {_MOST_UNITS}"
+        )
+        # Values are computed last, for the rows that stay.
+        raw = {column(slot): column(slot) for slot in sorted(read)}
+        listed = ", ".join(["q.u AS u", "q.g AS g", *(f"{sql} AS {name}" for name, sql in columns.items())])
+        return (
+            f"SELECT /*+ BROADCAST(b) */ {listed} FROM ({self._placed(raw, read)}) AS q LEFT JOIN ({known}) AS b"
+            " ON q.u = b.u WHERE b.t IS NULL OR q.p <= b.t"
+        )
+
+    def _placed(self, columns: Mapping[str, str], read: frozenset[int]) -> str:
+        """All rows with unit, group, columns and the place ``p``; without a place outside the public list."""
+        # These come along, since a condition would compute every group twice.
+        rows = self.all_rows(columns, read)
+        place = self.chooser.place("h", "g", self.groups.count)
+        return f"SELECT *, {place} AS p FROM (SELECT *, {self.chooser.parameters(self.d, 'u')} AS h FROM ({rows}))"
+
+
+def _listed_only(pairs: str, seen: str) -> str:
+    """Pairs in public groups; ``seen`` counts their rows."""
+    return f"SELECT * FROM ({pairs}) WHERE {_LISTED.format(seen)}"
+
+
+def _is_cheap(node: Relation) -> bool:
+    """Whether rows can be read twice for little: a table, filtered and projected."""
+    if isinstance(node, (Filter, Project)):
+        return _is_cheap(node.source)
+    return isinstance(node, Scan) and not node.path
+
+
+def _last_place(bits: str, most: int) -> str:
+    """The place of the ``most``-th bit that is set, or one beyond it: at the end of its octet of bits."""
+    full = " ".join(
+        f"WHEN bit_count({bits} & CAST({2 ** (8 * i) - 1} AS BIGINT)) >= {most} THEN {8 * i - 1}" for i in range(1, 8)
+    )
+    return f"CASE {full} ELSE 63 END"

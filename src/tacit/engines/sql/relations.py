@@ -1,0 +1,190 @@
+"""Relations as SQL: one SELECT per node, with the columns that are needed above and no others.
+
+A relation's columns are called c0, c1, … by slot. Conditions of joins see the left side as l and the right one as r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tacit.core.errors import InternalError
+from tacit.engines.sql.aggregates import aggregate_sql
+from tacit.engines.sql.dialect import Dialect, column
+from tacit.engines.sql.scalars import condition_sql, scalar_sql
+from tacit.engines.sql.tables import StoredTable
+from tacit.engines.sql.windows import window_sql
+from tacit.query.algebra import (
+    Constants,
+    Filter,
+    Join,
+    Mark,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    UnitAggregate,
+    UnitWindow,
+    sources,
+)
+from tacit.query.catalog import ROW
+from tacit.query.expressions import Expression, Literal, Reference, references
+from tacit.query.refusal import Refusal
+
+__all__ = ["Slots", "has_row_units", "relation_sql", "scanned", "slots_of"]
+
+Slots = frozenset[int]
+Tables = Mapping[str, StoredTable]
+#: Row numbers of one table are this far apart, so that those of two tables never meet.
+_TABLES = 1024
+
+
+def slots_of(expressions: Iterable[Expression | None]) -> Slots:
+    """The slots that expressions read."""
+    return frozenset(ref.slot for node in expressions if node is not None for ref in references(node))
+
+
+def has_row_units(node: Relation) -> bool:
+    """Whether units are numbers of rows somewhere below; such numbers depend on other rows and must decide nothing."""
+    if isinstance(node, Scan):
+        return node.unit_source == ROW
+    return any(has_row_units(part) for part in sources(node))
+
+
+def scanned(node: Relation) -> set[str]:
+    """The tables that a relation reads, by lower-case name."""
+    if isinstance(node, Scan):
+        return {node.table.lower(), *(hop.table.lower() for hop in node.path)}
+    return {name for part in sources(node) for name in scanned(part)}
+
+
+def relation_sql(d: Dialect, node: Relation, needed: Slots, tables: Tables) -> str:
+    """A SELECT whose columns are those of ``needed``."""
+    match node:
+        case Scan():
+            return _scan(node, needed, tables)
+        case Constants():
+            return _constants(d, node, needed)
+        case Filter():
+            below = relation_sql(d, node.source, needed | slots_of([node.condition]), tables)
+            return f"SELECT {_columns(needed)} FROM {d.derived(below)} WHERE {condition_sql(d, node.condition)}"
+        case Project():
+            wanted = {slot: node.expressions[slot] for slot in needed}
+            below = relation_sql(d, node.source, slots_of(wanted.values()), tables)
+            # What a projection computes must not be written out in whatever reads it, level by level.
+            plain = all(isinstance(e, (Reference, Literal)) for e in wanted.values())
+            below = d.derived(below) if plain else d.fenced(below)
+            return f"SELECT {_listed({s: scalar_sql(d, e) for s, e in wanted.items()})} FROM {below}"
+        case Join():
+            return _join(d, node, needed, tables)
+        case Mark():
+            return _mark(d, node, needed, tables)
+        case UnionAll():
+            parts = [relation_sql(d, part, needed, tables) for part in node.parts]
+            return " UNION ALL ".join(f"SELECT {_columns(needed)} FROM {d.derived(part)}" for part in parts)
+        case UnitAggregate():
+            read = slots_of([*node.keys, *(e for call in node.calls for e in (call.argument, call.where))])
+            return aggregate_sql(d, node, needed, relation_sql(d, node.source, read, tables))
+        case UnitWindow():
+            every = frozenset(range(len(node.source.fields)))
+            return window_sql(d, node, needed, relation_sql(d, node.source, every, tables))
+        case _:
+            raise InternalError(f"there is no SQL for {type(node).__name__}")
+
+
+def _columns(needed: Slots) -> str:
+    return _listed({slot: column(slot) for slot in needed})
+
+
+def _listed(columns: Mapping[int, str]) -> str:
+    """A select list; a relation of which nothing is needed but its rows still has a column."""
+    return ", ".join(f"{sql} AS {column(slot)}" for slot, sql in sorted(columns.items())) or "1 AS nothing"
+
+
+def _scan(node: Scan, needed: Slots, tables: Tables) -> str:
+    stored = tables[node.table.lower()]
+    wanted = {slot: name.lower() for slot, name in enumerate(node.columns) if slot in needed}
+    columns = {slot: f"t.{column(slot)}" for slot in wanted}
+    inner = [f"{stored.columns[name]} AS {column(slot)}" for slot, name in wanted.items()]
+    conditions, joins = [], ""
+    if node.path:
+        joins, unit = _path(node, inner, tables)
+        conditions.append(f"{unit} IS NOT NULL")
+        columns |= {slot: unit for slot in needed if slot == len(node.columns)}
+    elif node.unit is not None and node.unit < len(node.columns):
+        if node.unit not in wanted:
+            inner.append(f"{stored.columns[node.columns[node.unit].lower()]} AS {column(node.unit)}")
+        conditions.append(f"t.{column(node.unit)} IS NOT NULL")
+    elif node.unit is not None and node.unit in needed:
+        if stored.row is None:
+            raise Refusal(
+                "unsupported",
+                f"The rows of {node.table} have no address, as those of a view or partitioned table; ask COUNT, SUM or"
+                " AVG of it alone, or declare a unit column.",
+            )
+        inner.append(f"{stored.row} * {_TABLES} + {stored.index} AS {column(node.unit)}")
+        columns[node.unit] = f"t.{column(node.unit)}"
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT {_listed(columns)} FROM (SELECT {', '.join(inner) or '1 AS nothing'} FROM {stored.scan}) AS t{joins}{where}"  # noqa: E501
+
+
+def _path(node: Scan, inner: list[str], tables: Tables) -> tuple[str, str]:
+    """Joins along the foreign keys, and the unit at their end; adds the first key to the columns read."""
+    stored = tables[node.table.lower()]
+    inner.append(f"{stored.columns[node.path[0].column.lower()]} AS k0")
+    joins, here = "", "t.k0"
+    for index, hop in enumerate(node.path):
+        target = tables[hop.table.lower()]
+        last = index + 1 == len(node.path)
+        onward = (node.unit_source or "") if last else node.path[index + 1].column
+        read = f"{target.columns[hop.references.lower()]} AS k, {target.columns[onward.lower()]} AS n"
+        joins += f" JOIN (SELECT {read} FROM {target.scan}) AS h{index} ON {here} = h{index}.k"
+        here = f"h{index}.n"
+    return joins, here
+
+
+def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
+    nothing = _listed({slot: d.constant(None, node.fields[slot].type) for slot in needed})
+    rows = [
+        _listed({slot: d.constant(row[slot].value, node.fields[slot].type) for slot in needed}) for row in node.rows
+    ]
+    return " UNION ALL ".join(f"SELECT {row}" for row in rows) or f"SELECT {nothing} WHERE FALSE"
+
+
+def _sides(left: int) -> Callable[[int], str]:
+    return lambda slot: f"l.{column(slot)}" if slot < left else f"r.{column(slot - left)}"
+
+
+def _split(slots: Slots, left: int, right: int) -> tuple[Slots, Slots]:
+    below = frozenset(slot for slot in slots if slot < left)
+    return below, frozenset(slot - left for slot in slots if left <= slot < left + right)
+
+
+def _join(d: Dialect, node: Join, needed: Slots, tables: Tables) -> str:
+    left, right = len(node.left.fields), len(node.right.fields)
+    read = needed | slots_of([node.condition])
+    name = _sides(left)
+    columns = {slot: name(slot) for slot in needed}
+    if left + right in needed:
+        units = [node.left.unit, node.right.unit]
+        slots = [units[0], None if units[1] is None else units[1] + left]
+        known = [slot for slot in slots if slot is not None]
+        columns[left + right] = f"coalesce({', '.join(name(slot) for slot in known)})"
+        read |= frozenset(known)
+    sides = [
+        relation_sql(d, side, part, tables)
+        for side, part in zip((node.left, node.right), _split(read, left, right), strict=True)
+    ]
+    kind = node.kind.value.upper()
+    return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {kind} JOIN ({sides[1]}) AS r ON {condition_sql(d, node.condition, name)}"  # noqa: E501
+
+
+def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables) -> str:
+    width = len(node.source.fields)
+    name = _sides(width)
+    read = frozenset(slot for slot in needed if slot < width) | slots_of([node.condition])
+    own, other = _split(read, width, len(node.other.fields))
+    columns = {slot: name(slot) for slot in needed if slot < width}
+    if width in needed:
+        inner = relation_sql(d, node.other, other, tables)
+        columns[width] = f"EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {condition_sql(d, node.condition, name)})"
+    return f"SELECT {_listed(columns)} FROM ({relation_sql(d, node.source, own, tables)}) AS l"

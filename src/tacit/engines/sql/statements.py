@@ -1,0 +1,270 @@
+"""The statements that measure: rows, bounded per unit, added up per group.
+
+One statement takes all measures that are sums (counts and totals); each DISTINCT, LEAVES and CATEGORIES has one of
+its own. The groups a unit keeps are the same in all of them, because the choice depends on the unit's rows and the
+secret alone.
+
+Sums first collect each unit's rows in each group, by the keys as they are; then groups outside the public list are
+dropped, each unit keeps its first few groups, and what it has in them is added up. So a group's number and its place
+in the unit's order are computed once per pair (unit, group), and only pairs are ever sorted. A database that can do
+better on rows overrides :meth:`Writer.kept` and :meth:`Writer.sums`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tacit.core.errors import InternalError
+from tacit.engines.sql.choosing import Chooser
+from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.groups import Groups, position_sql
+from tacit.engines.sql.partials import TOTALS, Partials
+from tacit.engines.sql.quantising import category_sql, leaf_sql
+from tacit.engines.sql.relations import has_row_units, relation_sql, slots_of
+from tacit.engines.sql.scalars import scalar_sql
+from tacit.engines.sql.tables import StoredTable
+from tacit.query.algebra import Filter, Scan
+from tacit.query.expressions import Reference
+from tacit.query.final import FinalAggregation
+from tacit.query.measures import Measure, MeasureKind
+from tacit.query.types import INTEGER, SqlType
+
+__all__ = ["SPREAD", "Named", "Statement", "Writer", "statements", "writer"]
+
+#: Measures with a statement of their own.
+SPREAD = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """SQL, and which measures its columns are.
+
+    Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place``
+    and ``n``.
+    """
+
+    sql: str
+    measures: tuple[int, ...]
+    is_spread: bool
+
+
+def statements(
+    d: Dialect, final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes
+) -> tuple[Statement, ...]:
+    """Everything to run for one final aggregation."""
+    made = writer(Writer, d, final, tables, secret)
+    return (made.first(), *made.others())
+
+
+W = TypeVar("W", bound="Writer")
+
+
+def writer(kind: type[W], d: Dialect, final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes) -> W:
+    """A writer of some kind for one final aggregation."""
+    unit = final.source.unit
+    if unit is None:
+        raise InternalError("a final aggregation needs an owned source")
+    chooser = Chooser(secret, final.source.fields[unit].type, has_row_units(final.source))
+    return kind(d, final, tables, chooser, Groups(final), unit)
+
+
+@dataclass(frozen=True)
+class Named:
+    """WITH clauses, and the name of the last of them."""
+
+    text: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes the statements of one final aggregation."""
+
+    d: Dialect
+    final: FinalAggregation
+    tables: Mapping[str, StoredTable]
+    chooser: Chooser
+    groups: Groups
+    unit: int
+
+    @property
+    def alone(self) -> bool:
+        """Whether every row is a unit of its own: one row, one group, nothing to choose."""
+        return self.final.source.row_units
+
+    @property
+    def must_choose(self) -> bool:
+        """Whether a unit may have more groups than it keeps."""
+        return not self.groups.is_public or self.groups.count > self.final.max_groups
+
+    @property
+    def summed(self) -> tuple[int, ...]:
+        """The measures of the first statement."""
+        return tuple(i for i, measure in enumerate(self.final.measures) if measure.kind not in SPREAD)
+
+    def first(self) -> Statement:
+        """The statement of all sums."""
+        return Statement(self.sums([self.final.measures[i] for i in self.summed]), self.summed, is_spread=False)
+
+    def others(self) -> tuple[Statement, ...]:
+        """One statement for each spread measure."""
+        spread = [i for i, measure in enumerate(self.final.measures) if measure.kind in SPREAD]
+        return tuple(Statement(self.spread(self.final.measures[i]), (i,), is_spread=True) for i in spread)
+
+    def sums(self, measures: list[Measure]) -> str:
+        """Group columns, ``units``, and one total per measure."""
+        partials = Partials(self.d, self.alone, tuple(measures))
+        totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
+        read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
+        names, listed = ", ".join(self.groups.columns), ", ".join(["count(*) AS units", *totals])
+        loose = self.reading_loosely(measures)
+        if self.alone:
+            return loose._of_rows(partials.rows, read, listed)
+        pairs = loose._pairs(partials, read)
+        if self.must_choose:
+            pairs = self.chosen(pairs)
+        last = self.d.derived(partials.levels(names, pairs))
+        return f"SELECT {names}, {listed} FROM {last} GROUP BY {names}"
+
+    def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
+        """One row per unit and group that counts: ``u``, group columns and what is collected."""
+        keys = {f"k{i}": scalar_sql(self.d, key.expression) for i, key in enumerate(self.final.keys)}
+        rows = self._select({"u": f"c{self.unit}", **keys, **partials.rows}, read, unit=True)
+        collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
+        names = ", ".join(["u", *keys])
+        pairs = f"SELECT {names}{collected} FROM {self.d.derived(rows)} GROUP BY {names}"
+        if not self.groups.is_public:
+            return pairs
+        carried = "".join(f", {name}" for name in partials.collected)
+        coded = f"SELECT u, {self.groups.code(self.d, list(keys))} AS g{carried} FROM {self.d.derived(pairs)}"
+        return f"SELECT * FROM {self.d.fenced(coded)} WHERE g IS NOT NULL" if keys else coded
+
+    def reading_loosely(self: W, measures: list[Measure]) -> W:
+        """The same for sums alone, of doubles as they are stored: quantising drops what is not finite."""
+        used = slots_of(key.expression for key in self.final.keys) | {self.unit}
+        used |= slots_of(measure.where for measure in measures)
+        summed = {(m.argument, m.where) for m in measures if m.kind in TOTALS}
+        used |= slots_of(m.argument for m in measures if (m.argument, m.where) not in summed)
+        used |= slots_of(m.argument for m in measures if not isinstance(m.argument, Reference))
+        below = self.final.source
+        while isinstance(below, Filter):
+            used |= slots_of([below.condition])
+            below = below.source
+        if not isinstance(below, Scan) or below.path:
+            return self
+        stored = self.tables[below.table.lower()]
+        free = {name.lower() for slot, name in enumerate(below.columns) if slot not in used}
+        columns = {name: stored.doubles.get(name, sql) if name in free else sql for name, sql in stored.columns.items()}
+        return replace(self, tables={**self.tables, below.table.lower(): replace(stored, columns=columns)})
+
+    def spread(self, measure: Measure) -> str:
+        """Group columns, ``place`` (0 for DISTINCT, else the leaf or category), and ``n``."""
+        value, kind = self._value(measure)
+        read = slots_of([measure.argument, measure.where])
+        names = ", ".join(self.groups.columns)
+        if self.alone:
+            place, count = ("0", "count(DISTINCT x)") if measure.kind is MeasureKind.DISTINCT else ("x", "count(*)")
+            source = self.d.derived(self.rows({"x": value}, read))
+            by = names if place == "0" else f"{names}, x"
+            return f"SELECT {names}, {place} AS place, {count} AS n FROM {source} WHERE x IS NOT NULL GROUP BY {by}"
+        rows = self.kept({"x": value}, read)
+        source = self.d.derived(f"SELECT * FROM {rows.name} WHERE x IS NOT NULL")
+        if measure.kind is MeasureKind.DISTINCT:
+            return f"{rows.text} {self._distinct(source, kind, measure.rows)}"
+        return f"{rows.text} {self._counted(source, measure.rows)}"
+
+    def _value(self, measure: Measure) -> tuple[str, SqlType]:
+        """What a spread measure looks at in a row, NULL where the row does not count."""
+        argument = measure.argument
+        if argument is None:
+            raise InternalError("a spread measure needs a value")
+        if measure.kind is MeasureKind.LEAVES:
+            return leaf_sql(self.d, measure), INTEGER
+        value = scalar_sql(self.d, argument)
+        if measure.kind is MeasureKind.CATEGORIES:
+            place = position_sql(self.d, value, measure.categories, argument.type)
+            return category_sql(self.d, measure, place), INTEGER
+        return category_sql(self.d, measure, value), argument.type
+
+    def _of_rows(self, columns: Mapping[str, str], read: frozenset[int], listed: str) -> str:
+        """Row units are grouped by the keys as they are, and groups outside the public list dropped afterwards."""
+        if not self.groups.is_public or not self.final.keys:
+            names = ", ".join(self.groups.columns)
+            return f"SELECT {names}, {listed} FROM {self.d.derived(self.rows(columns, read))} GROUP BY {names}"
+        keys = {f"k{i}": scalar_sql(self.d, key.expression) for i, key in enumerate(self.final.keys)}
+        rows = self._select({**keys, **columns}, read, unit=False)
+        by = ", ".join(keys)
+        grouped = f"SELECT {by}, {listed} FROM {self.d.derived(rows)} GROUP BY {by}"
+        totals = ", ".join(["units", *(f"v{i}" for i in range(len(self.summed)))])
+        coded = f"SELECT {self.groups.code(self.d, list(keys))} AS g, {totals} FROM {self.d.derived(grouped)}"
+        return f"SELECT * FROM {self.d.fenced(coded)} WHERE g IS NOT NULL"
+
+    def _select(self, columns: Mapping[str, str], read: frozenset[int], *, unit: bool) -> str:
+        """Columns by name over all rows of the source; ``read`` are the slots they read besides keys and unit."""
+        slots = read | slots_of(key.expression for key in self.final.keys)
+        below = relation_sql(self.d, self.final.source, slots | ({self.unit} if unit else set()), self.tables)
+        listed = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+        return f"SELECT {listed or '1 AS nothing'} FROM {self.d.derived(below)}"
+
+    def rows(self, columns: Mapping[str, str], read: frozenset[int]) -> str:
+        """Rows in a group that counts, with unit, group and columns."""
+        rows = self.all_rows(columns, read)
+        if not self.groups.is_public or not self.final.keys:
+            return rows
+        return f"SELECT * FROM {self.d.fenced(rows)} WHERE g IS NOT NULL"
+
+    def all_rows(self, columns: Mapping[str, str], read: frozenset[int]) -> str:
+        """The same with rows whose group is not on the public list; for them it is NULL."""
+        unit = {} if self.alone else {"u": f"c{self.unit}"}
+        return self._select({**unit, **self.groups.expressions(self.d), **columns}, read, unit=not self.alone)
+
+    def kept(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
+        """Rows in the groups their unit keeps."""
+        rows = self.rows(columns, read)
+        if self.must_choose:
+            seat = f"dense_rank() OVER (PARTITION BY u ORDER BY {self.order()})"
+            seated = f"SELECT *, {seat} AS seat FROM {self.d.derived(rows)}"
+            rows = f"SELECT * FROM {self.d.derived(seated)} WHERE seat <= {self.final.max_groups}"
+        return Named(f"WITH r AS ({rows})", "r")
+
+    def order(self) -> str:
+        """The order in which a unit keeps its groups; over ``u`` and the group columns."""
+        if self.groups.is_public:
+            return self.chooser.place(self.chooser.parameters(self.d, "u"), "g", self.groups.count)
+        names = self.groups.columns
+        digest = self.chooser.digest(self.d, "groups", "u", list(zip(names, self.groups.types, strict=True)))
+        return ", ".join([digest, *(f"{name} NULLS LAST" for name in names)])
+
+    def chosen(self, pairs: str) -> str:
+        """At most ``max_groups`` of each unit's pairs (unit, group)."""
+        return self.first_of(pairs, self.order())
+
+    def first_of(self, pairs: str, order: str) -> str:
+        """The same in a given order."""
+        seat = f"row_number() OVER (PARTITION BY u ORDER BY {order})"
+        seated = f"SELECT *, {seat} AS seat FROM {self.d.derived(pairs)}"
+        return f"SELECT * FROM {self.d.derived(seated)} WHERE seat <= {self.final.max_groups}"
+
+    def _distinct(self, source: str, kind: SqlType, most: int) -> str:
+        names = ", ".join(self.groups.columns)
+        values = self.d.derived(f"SELECT DISTINCT u, {names}, x FROM {source}")
+        digest = self.chooser.digest(self.d, "values", "u", [("x", kind)])
+        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x)"
+        kept = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {values}")
+        return f"SELECT {names}, 0 AS place, count(DISTINCT x) AS n FROM {kept} WHERE seat2 <= {most} GROUP BY {names}"
+
+    def _counted(self, source: str, most: int) -> str:
+        """Counts per place, of at most ``most`` values of a unit in a group; units with no more need no choice."""
+        names = ", ".join(self.groups.columns)
+        per_place = f"SELECT u, {names}, x, count(*) AS n FROM {source} GROUP BY u, {names}, x"
+        totals = f"SELECT *, sum(n) OVER (PARTITION BY u, {names}) AS total FROM {self.d.derived(per_place)}"
+        digest = self.chooser.digest(self.d, "values", "u", [("x", INTEGER), ("j", INTEGER)])
+        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x, j)"
+        single = self.d.numbered_copies(f"u, {names}, x", "n", self.d.derived(f"SELECT * FROM t WHERE total > {most}"))
+        seated = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {self.d.derived(single)}")
+        many = f"SELECT {names}, x, 1 AS n FROM {seated} WHERE seat2 <= {most}"
+        few = f"SELECT {names}, x, n FROM t WHERE total <= {most}"
+        both = self.d.derived(f"WITH t {self.d.materialized} ({totals}) {few} UNION ALL {many}")
+        return f"SELECT {names}, x AS place, CAST(sum(n) AS BIGINT) AS n FROM {both} GROUP BY {names}, x"

@@ -1,0 +1,157 @@
+"""One behaviour: every engine gives the integers of DuckDB and of the slow engine, keys in the same order, and refuses the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from engines import clinic, slow_engine
+from engines.makers import MAKERS, OTHERS
+from engines.test_duckdb_neighbours import check_close, corpus_frames
+from sql.corpus.accepted import ACCEPTED
+from sql.corpus.clinic import CATALOG
+from sql.corpus.data import DATABASE, without
+from sql.test_against_duckdb import BY_VALUE, STRUCTURES
+from tacit.curator.fitting import ReadsExamples
+from tacit.engines import Engine, Measurements, Work
+from tacit.engines.sql.relations import has_row_units
+from tacit.query.final import FinalAggregation
+from tacit.query.refusal import Refusal
+from tacit.query.resolve import resolve
+
+SECRET = b"an owner's secret"
+#: What an engine does not do, and why. A question stands here by its text; nothing is silently different.
+NOT_DONE: dict[str, dict[str, str]] = {"postgres": {}}
+
+
+def plain(found: Measurements) -> tuple[list[object], list[int], list[list[object]]]:
+    return [*found.keys], found.raw_units.tolist(), [array.tolist() for array in found.raw]
+
+
+def shown(found: Measurements) -> str:
+    """With the types of keys and arrays: 1, 1.0 and True are not the same."""
+    return repr((plain(found), [array.dtype for array in found.raw]))
+
+
+@pytest.fixture(scope="module", params=OTHERS)
+def other(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def refusal(engine: Engine, final: FinalAggregation) -> str | None:
+    try:
+        engine.check(final)
+    except Refusal as refused:
+        return str(refused)
+    return None
+
+
+def agree(name: str, one: Engine, two: Engine, finals: Iterator[tuple[str, FinalAggregation]]) -> int:
+    """Ask both; how many questions had a measure that was not zero throughout."""
+    told = 0
+    for sql, final in finals:
+        work = Work(final, SECRET)
+        if sql in NOT_DONE[name]:
+            with pytest.raises(Refusal):
+                two.check(final)
+            continue
+        refusals = [refusal(engine, final) for engine in (one, two)]
+        assert refusals[0] == refusals[1], sql
+        if refusals[0] is not None:
+            continue
+        found = one.measure(work)
+        assert shown(two.measure(work)) == shown(found), sql
+        told += any(array.any() for array in found.raw)
+    return told
+
+
+@pytest.mark.parametrize(("seed", "people", "rows"), [(0, 3, 0), (2, 6, 60), (3, 40, 120)])
+def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
+    data = clinic.random_rows(seed, people, rows)
+    tables, frames = clinic.canonical(data), clinic.arrow(data)
+    with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
+        agree(other, one, two, ((sql, resolve(sql, clinic.CATALOG).final) for sql in clinic.QUESTIONS))
+        for sql in clinic.QUESTIONS[::3]:
+            final = resolve(sql, clinic.CATALOG).final
+            if sql not in NOT_DONE[other]:
+                want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
+                assert plain(two.measure(Work(final, SECRET))) == want, sql
+
+
+def test_corpus_of_accepted_questions(other: str) -> None:
+    frames = corpus_frames(DATABASE)
+    questions = (*ACCEPTED, *BY_VALUE, *STRUCTURES)
+    with MAKERS["duckdb"](CATALOG, frames) as one, MAKERS[other](CATALOG, frames) as two:
+        told = agree(other, one, two, ((sql, resolve(sql, CATALOG).final) for sql in questions))
+    assert len(questions) > 500
+    assert told > len(questions) // 2
+
+
+def test_neighbours(other: str) -> None:
+    gone = without("patients", 1)
+    moved = 0
+    with MAKERS[other](CATALOG, corpus_frames(DATABASE)) as one, MAKERS[other](CATALOG, corpus_frames(gone)) as two:
+        for sql in ACCEPTED[::3]:
+            final = resolve(sql, CATALOG).final
+            if final.population == "patients" and sql not in NOT_DONE[other]:
+                work = Work(final, SECRET)
+                moved += check_close(final, one.measure(work), two.measure(work), sql)
+    assert moved > 20
+
+
+def test_order_of_rows_changes_nothing(other: str) -> None:
+    data = clinic.random_rows(7, 30, 150)
+    found = []
+    for seed in (0, 1):
+        shuffled = {name: random.Random(seed).sample(rows, len(rows)) for name, rows in data.items()}
+        with MAKERS[other](clinic.CATALOG, clinic.arrow(shuffled)) as engine:
+            asked = [sql for sql in clinic.QUESTIONS if sql not in NOT_DONE[other]]
+            found.append([shown(engine.measure(Work(resolve(sql, clinic.CATALOG).final, SECRET))) for sql in asked])
+    assert found[0] == found[1]
+
+
+def test_rows_as_units_do_not_depend_on_where_they_stand(other: str) -> None:
+    data = clinic.random_rows(14, 3, 40)
+    fewer = {**data, "events": data["events"][1:]}
+    with (
+        MAKERS[other](clinic.CATALOG, clinic.arrow(data)) as one,
+        MAKERS[other](clinic.CATALOG, clinic.arrow(fewer)) as two,
+    ):
+        for sql in clinic.QUESTIONS:
+            final = resolve(sql, clinic.CATALOG).final
+            if final.population == "rows" and sql not in NOT_DONE[other]:
+                check_close(final, one.measure(Work(final, SECRET)), two.measure(Work(final, SECRET)), sql)
+
+
+def test_another_secret_keeps_other_groups(other: str) -> None:
+    data = clinic.random_rows(3, 40, 200)
+    final = resolve("SELECT team, COUNT(*) FROM members GROUP BY team", clinic.CATALOG).final
+    frames = clinic.arrow(data)
+    with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
+        by_secret = [shown(two.measure(Work(final, secret))) for secret in (b"a", b"b", b"c")]
+        assert by_secret == [shown(one.measure(Work(final, secret))) for secret in (b"a", b"b", b"c")]
+    assert len(set(by_secret)) == 3
+
+
+def test_one_row_of_each_unit_for_a_model(other: str) -> None:
+    """Every engine hands over the same row of each unit, and rows as units all."""
+    frames = clinic.arrow(clinic.random_rows(5, 30, 150))
+    with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
+        for sql in (
+            "SELECT SUM(level), COUNT(note) FROM visits WHERE urgent OR level > 0",
+            "SELECT SUM(n), COUNT(free) FROM events",
+        ):
+            relation = resolve(sql, clinic.CATALOG).final.source
+            names = [field.name for field in relation.fields]
+            numbers = [names.index("level"), names.index("urgent")] if "level" in names else [names.index("n")]
+            label = names.index("note" if "note" in names else "free")
+            found = []
+            for engine in (one, two):
+                assert isinstance(engine, ReadsExamples)
+                raw, labels = engine.examples(relation, numbers, label, SECRET)
+                assert labels is not None
+                found.append(sorted(map(repr, zip(raw.tolist(), labels.tolist(), strict=True))))
+            assert found[0] == found[1]
+            assert len(found[0]) > 10

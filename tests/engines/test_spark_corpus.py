@@ -1,0 +1,139 @@
+"""One behaviour: Spark gives the integers of DuckDB, keys in the same order, and refuses the same.
+
+Every different statement of the corpora runs once, two at a time; questions that come to the same statements share
+what they found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engines import clinic, slow_engine
+from engines.makers import MAKERS
+from engines.test_duckdb_neighbours import check_close, corpus_frames
+from engines.test_every_engine import plain, refusal, shown
+from sql.corpus.accepted import ACCEPTED
+from sql.corpus.clinic import CATALOG
+from sql.corpus.data import DATABASE, without
+from sql.test_against_duckdb import BY_VALUE, STRUCTURES
+from support.spark import spark_engine
+from tacit.engines import Measurements, Work
+from tacit.engines.spark import SparkEngine
+from tacit.engines.spark.statements import statements
+from tacit.engines.sql.relations import has_row_units
+from tacit.engines.sql.results import read_measurements
+from tacit.query.catalog import Catalog
+from tacit.query.resolve import resolve
+
+pytestmark = pytest.mark.spark
+SECRET = b"an owner's secret"
+#: What Spark does not do, and why: nothing of the corpora.
+NOT_DONE: dict[str, str] = {}
+
+
+def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> dict[str, Measurements]:
+    """What Spark finds, by question; every different statement runs once."""
+    finals = {sql: resolve(sql, catalog).final for sql in questions}
+    planned = {sql: statements(final, engine._tables, SECRET) for sql, final in finals.items()}
+    texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
+
+    def run(text: str) -> list[Any]:
+        with engine._question(None) as jobs:
+            return jobs.collect(text)
+
+    with ThreadPoolExecutor(2) as pool:
+        rows = dict(zip(texts, pool.map(run, texts), strict=True))
+    return {
+        sql: read_measurements(final, [(part, rows[part.sql]) for part in planned[sql]])
+        for sql, final in finals.items()
+    }
+
+
+def compare(catalog: Catalog, frames: Mapping[str, pa.Table], questions: tuple[str, ...]) -> int:
+    """How many questions had a measure that was not zero throughout."""
+    told = 0
+    with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
+        asked = []
+        for sql in questions:
+            final = resolve(sql, catalog).final
+            assert refusal(duckdb, final) == refusal(spark, final), sql
+            asked += [] if refusal(duckdb, final) else [sql]
+        found = measured(spark, catalog, asked)
+        for sql in asked:
+            want = duckdb.measure(Work(resolve(sql, catalog).final, SECRET))
+            assert shown(found[sql]) == shown(want), sql
+            told += any(array.any() for array in want.raw)
+        for sql in asked[::40]:
+            # The engine does by itself what was done here by hand.
+            assert shown(spark.measure(Work(resolve(sql, catalog).final, SECRET))) == shown(found[sql]), sql
+    return told
+
+
+def test_corpus_of_accepted_questions() -> None:
+    questions = tuple(sql for sql in (*ACCEPTED, *BY_VALUE, *STRUCTURES) if sql not in NOT_DONE)
+    assert len(questions) > 700
+    assert compare(CATALOG, corpus_frames(DATABASE), questions) > len(questions) // 2
+
+
+def test_hostile_rows() -> None:
+    data = clinic.random_rows(3, 40, 120)
+    assert compare(clinic.CATALOG, clinic.arrow(data), tuple(clinic.QUESTIONS)) > len(clinic.QUESTIONS) // 2
+
+
+def test_generated_code_and_the_slow_engine_agree() -> None:
+    data = clinic.random_rows(2, 6, 60)
+    tables = clinic.canonical(data)
+    with spark_engine(clinic.CATALOG, clinic.arrow(data), generated=True) as spark:
+        for sql in clinic.QUESTIONS[::8]:
+            final = resolve(sql, clinic.CATALOG).final
+            want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
+            assert plain(spark.measure(Work(final, SECRET))) == want, sql
+
+
+def test_looking_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For much data rows that a unit certainly drops are dropped before they travel."""
+    data = clinic.random_rows(9, 4, 400)
+    questions = [sql for sql in clinic.QUESTIONS if "FROM members" in sql]
+    with spark_engine(clinic.CATALOG, clinic.arrow(data)) as spark:
+        little = measured(spark, clinic.CATALOG, questions)
+        monkeypatch.setattr("tacit.engines.spark.statements._LARGE", 0)
+        finals = [resolve(sql, clinic.CATALOG).final for sql in questions]
+        assert sum("BROADCAST" in text for final in finals for text in spark.explain(final)) >= 2
+        much = measured(spark, clinic.CATALOG, questions)
+        monkeypatch.setattr("tacit.engines.spark.statements._MOST_UNITS", 1)
+        some = measured(spark, clinic.CATALOG, questions)
+    for sql in questions:
+        assert shown(much[sql]) == shown(some[sql]) == shown(little[sql]), sql
+
+
+def test_no_rows() -> None:
+    with spark_engine(clinic.CATALOG, clinic.arrow(clinic.random_rows(0, 0, 0))) as spark:
+        for sql, found in measured(spark, clinic.CATALOG, clinic.QUESTIONS[::4]).items():
+            assert all(not array.any() for array in found.raw), sql
+
+
+def test_neighbours() -> None:
+    """Without one unit nothing moves further than its sensitivity."""
+    questions = [sql for sql in ACCEPTED[::24] if resolve(sql, CATALOG).final.population == "patients"]
+    with (
+        spark_engine(CATALOG, corpus_frames(DATABASE)) as one,
+        spark_engine(CATALOG, corpus_frames(without("patients", 1))) as two,
+    ):
+        before, after = measured(one, CATALOG, questions), measured(two, CATALOG, questions)
+    moved = [
+        check_close(resolve(sql, CATALOG).final, before[sql], after[sql], sql) for sql in questions
+    ]  # fmt: skip
+    assert sum(moved) > len(questions) // 3
+
+
+def test_public_rows_come_sorted() -> None:
+    frames = corpus_frames(DATABASE)
+    relation = resolve("SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM wards)", CATALOG).final.source
+    other = relation.source.other  # type: ignore[attr-defined]
+    with MAKERS["duckdb"](CATALOG, frames) as duckdb, spark_engine(CATALOG, frames) as spark:
+        assert spark.rows(other, most=100) == duckdb.rows(other, most=100)

@@ -1,0 +1,120 @@
+"""A session is tried out before it is trusted, whatever class it has; its owner's settings stay as they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from support.spark import LIMITS, held, spark_engine
+from tacit.core.errors import EngineError, InputError
+from tacit.engines import Engine, Work
+from tacit.engines.duckdb import DataSource
+from tacit.engines.spark import SparkEngine
+from tacit.engines.spark.session import _mebibytes, open_session
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.resolve import resolve
+from tacit.query.types import INTEGER
+
+pytestmark = pytest.mark.spark
+CATALOG = Catalog(
+    (Table("t", (Column("id", INTEGER), Column("n", INTEGER, bounds=(0, 9))), population="p", unit="id", max_rows=2),),
+    (Population("p"),),
+)
+FRAME = pa.table({"id": [1, 1, 2, None], "n": [3, 4, 20, 5]})
+SUM = Work(resolve("SELECT COUNT(*), SUM(n) FROM t", CATALOG).final, b"k")
+
+
+def session(**settings: str) -> Any:
+    """Another session of the same Spark, as an owner might have made it."""
+    made = held().spark.newSession()
+    for name, value in {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}.items():
+        made.conf.set(name, value)
+    for name, value in settings.items():
+        made.conf.set(name.replace("__", "."), value)
+    return made
+
+
+class Databricks:
+    """Has what a session has, and is none by class."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "word"),
+    [
+        ("spark__sql__ansi__enabled", "false", "ANSI"),
+        ("spark__sql__session__timeZone", "Europe/Berlin", "timeZone"),
+        ("spark__sql__session__timeZone", "America/Los_Angeles", "timeZone"),
+        ("spark__sql__parser__escapedStringLiterals", "true", "escapedStringLiterals"),
+        ("spark__sql__decimalOperations__allowPrecisionLoss", "false", "allowPrecisionLoss"),
+    ],
+)
+def test_sessions_that_are_not_fit_are_refused(setting: str, value: str, word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        open_session(session(**{setting: value}), LIMITS)
+
+
+def test_sessions_are_taken_by_what_they_can_do() -> None:
+    source = {"t": DataSource("frame", None, FRAME)}
+    with SparkEngine(CATALOG, source, LIMITS, session=Databricks(session())) as engine:
+        assert isinstance(engine, Engine)
+        found = engine.measure(SUM)
+        assert [array.tolist() for array in found.raw] == [[3], [16]]
+    with pytest.raises(InputError, match="session"):
+        SparkEngine(CATALOG, source, LIMITS, session=object())
+
+
+def test_an_owners_session_keeps_its_settings_and_views() -> None:
+    made = session(spark__sql__shuffle__partitions="7")
+    before = {row.key: row.value for row in made.sql("SET").collect()}
+    views = [view.name for view in made.catalog.listTables()]
+    with SparkEngine(CATALOG, {"t": DataSource("frame", None, FRAME)}, LIMITS, session=made) as engine:
+        engine.measure(SUM)
+    assert {row.key: row.value for row in made.sql("SET").collect()} == before
+    assert [view.name for view in made.catalog.listTables()] == views
+    assert made.sql("SELECT 1").collect()
+
+
+def test_names_of_settings_in_texts_are_only_texts() -> None:
+    """Spark replaces ${…} before it parses; a question must not read settings or the environment with it."""
+    from tacit.query.types import TEXT
+
+    catalog = Catalog((Table("t", (Column("s", TEXT),), population="p", unit="row"),), (Population("p"),))
+    frame = pa.table({"s": ["${spark.master}", "local[2,4]", "x"]})
+    with spark_engine(catalog, {"t": frame}) as engine:
+        for text, want in (("${spark.master}", 1), ("local[2,4]", 1), ("${env:HOME}", 0)):
+            work = Work(resolve(f"SELECT COUNT(*) FROM t WHERE s = '{text}'", catalog).final, b"k")
+            assert engine.measure(work).raw[0].tolist() == [want], text
+
+
+def test_what_spark_says_of_a_failure_stays_off_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with spark_engine(CATALOG, {"t": FRAME}) as engine:
+        engine._tables = {name: type(table)(table.index, "nowhere", table.columns, None) for name, table in engine._tables.items()}  # fmt: skip
+        with pytest.raises(EngineError):
+            engine.measure(SUM)
+    shown = capfd.readouterr()
+    assert shown.err == ""
+    assert shown.out == ""
+
+
+def test_spark_connect_needs_its_extra_or_a_server() -> None:
+    with pytest.raises(InputError, match=r"sc://|connect"):
+        open_session("sc://127.0.0.1:1", LIMITS)
+
+
+def test_importing_the_engine_imports_no_spark() -> None:
+    code = "import sys, tacit.engines.spark; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_sizes_of_memory() -> None:
+    assert [_mebibytes(size) for size in ("4GB", "1.5 GiB", "900MB", "1KB", "1TB")] == [4096, 1536, 900, 512, 1048576]

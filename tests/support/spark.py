@@ -1,0 +1,62 @@
+"""One Spark for all tests of a process, set up for many small questions; starts when the first test asks for it.
+
+Small tables cost Spark its preparations and next to nothing else, so tests run in one partition and without generated
+code. Those that say ``generated=True`` run as a user's questions do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from tacit.engines.duckdb import DataSource, Limits
+from tacit.engines.spark import SparkEngine
+from tacit.engines.spark.session import Held, open_session
+from tacit.query.catalog import Catalog
+
+__all__ = ["LIMITS", "QUICK", "held", "spark_engine"]
+
+LIMITS = Limits(threads=2, memory="1GB")
+QUICK = {
+    # The quick compiler alone: nothing here runs long enough for the other one.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+USUAL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.autoBroadcastJoinThreshold": "10485760",
+}
+
+
+def held(*, generated: bool = False) -> Held:
+    """A session that outlives the engines of single tests, so that Spark starts once."""
+    return _held(generated)
+
+
+@cache
+def _held(generated: bool) -> Held:
+    return open_session("spark", LIMITS, {**QUICK, **USUAL} if generated else QUICK)
+
+
+@contextmanager
+def spark_engine(
+    catalog: Catalog, frames: Mapping[str, pa.Table | Any], *, generated: bool = False, limits: Limits = LIMITS
+) -> Iterator[SparkEngine]:
+    """An engine on frames, or on what else a source can be."""
+    sources = {
+        name: frame if isinstance(frame, DataSource) else DataSource("frame", None, frame)
+        for name, frame in frames.items()
+    }
+    with SparkEngine(catalog, sources, limits, session=held(generated=generated).spark) as engine:
+        yield engine
