@@ -8,6 +8,7 @@ import resource
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -346,3 +347,40 @@ def test_a_migration_that_fails_changes_nothing(sqlite: Place) -> None:
     assert store.migrated is None
     store.append(Step("{}"))
     store.close()
+
+
+def test_a_gate_that_is_held_for_too_long_is_busy_and_nothing_was_charged(
+    sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the process that holds it was stopped in the middle of a step."""
+    monkeypatch.setattr("tacit.ledger.sqlite._PATIENCE", 0.05)
+    before = threading.active_count()
+    with clinic(sqlite) as ledger:
+        with Disk().lock(Path(f"{sqlite.where}-gate")):
+            for _ in range(3):
+                with pytest.raises(BusyError, match="another process holds the ledger, and nothing was charged"):
+                    ledger.reserve(asking("0.1"))
+            with pytest.raises(BusyError, match="nothing was charged"):
+                sqlite.open()
+        # Those who gave up waiting do not keep it from those who come later.
+        monkeypatch.setattr("tacit.ledger.sqlite._PATIENCE", 30)
+        reserved(ledger, asking("0.2"))
+        assert spent(ledger) == Fraction(2, 10)
+        assert ledger.verify().ok
+    for thread in threading.enumerate():
+        if thread.name == "tacit-gate":
+            thread.join(10)
+    assert threading.active_count() == before
+
+
+def test_whoever_waits_at_the_gate_gets_in_when_it_opens(sqlite: Place) -> None:
+    with clinic(sqlite) as ledger:
+        made: list[object] = []
+        asker = threading.Thread(target=lambda: made.append(reserved(ledger, asking("0.1"))))
+        with Disk().lock(Path(f"{sqlite.where}-gate")):
+            asker.start()
+            while not any(thread.name == "tacit-gate" for thread in threading.enumerate()):
+                time.sleep(0.001)
+            assert not made
+        asker.join(10)
+        assert len(made) == 1

@@ -21,7 +21,7 @@ from tacit.ledger import Ledger, Order, Outcome
 from tacit.ledger.entries import step_of
 from tacit.ledger.grains import GRAINS
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import GENESIS, Head, Placed, Short, Step, Taken
+from tacit.ledger.protocol import GENESIS, Head, Placed, Short, Step, Taken, Trail
 
 PROCESSES, THREADS, EACH, ANALYSTS, FITS = 5, 10, 10, 20, 10
 
@@ -182,7 +182,7 @@ class Tallying(MemoryStore):
         if short:
             return Short(tuple(short))
         self._levels.update(after)
-        return Placed(Head(1, GENESIS.hash), GENESIS.hash)
+        return Placed(Head(1, GENESIS.hash), GENESIS.hash, Trail(GENESIS))
 
 
 def test_a_million_of_the_smallest_charges_reach_the_cap_exactly() -> None:

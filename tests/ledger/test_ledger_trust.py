@@ -18,7 +18,7 @@ from tacit.ledger.anchor import AnchorFile, AnchorFolder, find_anchor, state_fol
 from tacit.ledger.chain import link
 from tacit.ledger.entries import canonical
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import Head, Level, Name, Pocket, Step, StorageError
+from tacit.ledger.protocol import Head, Level, Name, Pocket, Step
 from tacit.ledger.verify import verify
 
 
@@ -211,25 +211,6 @@ def test_an_anchor_that_is_swapped_in_use_stops_the_ledger(place: Place) -> None
             ledger.reserve(asking())
         with pytest.raises(LedgerError, match="the ledger is stopped"):
             ledger.reserve(asking())
-
-
-def test_anchors_never_go_back(folder: Path) -> None:
-    anchor = AnchorFile(folder / "anchor")
-    anchor.begin("a" * 32)
-    anchor.use("a" * 32)
-    for seq in (1, 5, 3, 5, 6, 2):
-        anchor.advance(Head(seq, f"{seq:064x}"))
-        other = AnchorFile(folder / "anchor").of("a" * 32)
-        assert other is not None
-        assert other.head.seq == max(s for s in (1, 5, 3, 5, 6, 2)[: (1, 5, 3, 5, 6, 2).index(seq) + 1])
-    late = AnchorFile(folder / "anchor")
-    late.use("a" * 32)
-    late.advance(Head(4, f"{4:064x}"))
-    mark = late.read()
-    assert mark is not None
-    assert mark.head.seq == 6
-    with pytest.raises(StorageError):
-        AnchorFile(folder / "none" / "x").advance(Head(1, ""))
 
 
 def test_the_anchor_knows_of_a_charge_before_anyone_runs_under_it(folder: Path) -> None:

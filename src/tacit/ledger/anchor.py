@@ -4,6 +4,10 @@ An anchor is a file of two slots, each a line with a checksum. A mark is written
 and synced, so a crash or a torn write leaves the other. The ledger advances the anchor before a reservation is given
 out: an anchor may lag behind its ledger, and a ledger behind its anchor is an old copy.
 
+An anchor follows one history. It goes on only to an entry whose history holds what was remembered before, and nobody
+goes on themselves whose entry is not in the history of what is remembered. A mark names the entries before it, so both
+can be seen from the marks alone, and one process is served by the mark that another one wrote.
+
 Where anchors are kept by default, a second small file per place remembers *which* ledger is there. A ledger that was
 deleted, or replaced by another one, is then found out as well.
 """
@@ -13,18 +17,37 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from tacit.ledger.disk import Disk
-from tacit.ledger.protocol import GENESIS, Head, StorageError
+from tacit.ledger.protocol import GENESIS, TRAIL, Head, StorageError, Trail
 
-__all__ = ["Anchor", "AnchorFile", "AnchorFolder", "Mark", "find_anchor", "state_folder"]
+__all__ = [
+    "Anchor",
+    "AnchorFile",
+    "AnchorFolder",
+    "Holds",
+    "Mark",
+    "OtherHistoryError",
+    "find_anchor",
+    "onwards",
+    "state_folder",
+]
 
 #: One sector each, so that writing one cannot tear the other.
 _SLOT: Final = 512
-_MAGIC: Final = "tacit-anchor-1"
+#: By the number of words in a line. The first form had no trail.
+_MAGIC: Final = {5: "tacit-anchor-1", 6: "tacit-anchor-2"}
+
+#: Whether an entry is in the ledger; asked where the trails are too short to tell.
+Holds = Callable[[Head], bool]
+
+
+class OtherHistoryError(StorageError):
+    """What is remembered is not in the ledger; in words that follow the ledger's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +55,12 @@ class Mark:
     """The newest entry of a ledger that is known of."""
 
     ledger: str
-    head: Head
+    trail: Trail
+
+    @property
+    def head(self) -> Head:
+        """The entry."""
+        return self.trail.head
 
     def __str__(self) -> str:
         return f"ledger {self.ledger} at entry {self.head.seq} ({self.head.hash[:16]}…)"
@@ -56,11 +84,34 @@ class Anchor(Protocol):
     def replace(self, ledger: str, head: Head) -> None:
         """Remember this and nothing else, whatever was remembered before: an operator's decision."""
 
-    def advance(self, head: Head) -> Head:
-        """Remember an entry durably, unless a newer one is remembered; return what is remembered now.
+    def advance(self, own: Head, newest: Trail, holds: Holds) -> None:
+        """Have an entry remembered, durably, in the history of what is remembered from here on.
 
-        An entry in the same place or further on was written by somebody else: the caller must find it in the ledger.
+        Args:
+            own: the entry.
+            newest: the entry or one after it in the same ledger, which is remembered unless something newer is.
+            holds: looks into the ledger.
+
+        Raises:
+            OtherHistoryError: what is remembered is not in the ledger.
+            StorageError: the anchor cannot be read or written.
         """
+
+
+def onwards(known: Trail, own: Head, newest: Trail, holds: Holds) -> Trail:
+    """What an anchor that remembers ``known`` shall remember, so that its history holds ``own`` and ``known``.
+
+    The entry ``own`` is in the ledger; so whatever else is there and is not older has it in its history.
+    """
+    if known.head.seq < newest.head.seq:
+        if (newest.has(known.head) or holds(known.head)) and (newest.has(own) or holds(newest.head)):
+            return newest
+    elif known.has(own) or holds(known.head):
+        return known
+    raise OtherHistoryError(
+        f"is not the only copy, or was put back: its anchor remembers entry {known.head.seq} "
+        f"({known.head.hash[:16]}…), which is not in it"
+    )
 
 
 class AnchorFile:
@@ -72,8 +123,9 @@ class AnchorFile:
         self._lock = threading.Lock()
         self._news = threading.Lock()
         self._ledger = ""
-        self._newest = GENESIS
-        self._written = Head(-1, "")
+        self._newest = Trail(GENESIS)
+        self._written: Trail | None = None
+        self._seen: dict[bytes, Mark | None] = {}
 
     def read(self) -> Mark | None:
         """What the file says; :class:`StorageError` if it is there and says nothing that makes sense."""
@@ -83,7 +135,7 @@ class AnchorFile:
             raise StorageError(f"the anchor {self._path} cannot be read: {problem}") from problem
         if content is None:
             return None
-        return max((mark for mark in self._slots(content) if mark is not None), key=lambda mark: mark.head.seq)
+        return _newer(*self._slots(content))
 
     def of(self, ledger: str) -> Mark | None:
         """The mark, if it is this ledger's."""
@@ -92,7 +144,7 @@ class AnchorFile:
 
     def begin(self, ledger: str) -> str:
         """A new file, unless there is one."""
-        self._create(Mark(ledger, GENESIS), replace=False)
+        self._create(Mark(ledger, Trail(GENESIS)), replace=False)
         mark = self.read()
         return ledger if mark is None else mark.ledger
 
@@ -102,7 +154,7 @@ class AnchorFile:
 
     def replace(self, ledger: str, head: Head) -> None:
         """A new file with this mark in both slots."""
-        self._create(Mark(ledger, head), replace=True)
+        self._create(Mark(ledger, Trail(head)), replace=True)
 
     def _create(self, mark: Mark, *, replace: bool) -> None:
         try:
@@ -110,48 +162,56 @@ class AnchorFile:
         except OSError as problem:
             raise StorageError(f"the anchor {self._path} cannot be made: {problem}") from problem
 
-    def advance(self, head: Head) -> Head:
-        """Write the mark. Threads that wait here are served by one write of the newest head among them."""
+    def advance(self, own: Head, newest: Trail, holds: Holds) -> None:
+        """Write the mark. Threads that wait here are served by one write of the newest entry among them."""
         with self._news:
-            if head.seq > self._newest.seq:
-                self._newest = head
+            if newest.head.seq > self._newest.head.seq:
+                self._newest = newest
         with self._lock:
-            if head.seq > self._written.seq:
-                self._written = self._change(self._newest)
-            return self._written
+            if self._written is None or own.seq > self._written.head.seq:
+                self._written = self._change(own, self._newest, holds)
+            else:
+                onwards(self._written, own, self._written, holds)
 
-    def _change(self, target: Head) -> Head:
+    def _change(self, own: Head, newest: Trail, holds: Holds) -> Trail:
         """Write the mark unless the file has one that is as new, and say which of the two it has now."""
-        known = target
+        after = newest
 
         def decide(content: bytes) -> tuple[int, bytes] | None:
-            nonlocal known
-            newest, offset = self._newest_of(content)
-            if newest.seq >= target.seq:
-                known = newest
+            nonlocal after
+            known, offset = self._newest_of(content)
+            after = onwards(known, own, newest, holds)
+            if after is known:
                 return None
-            return offset, _line(Mark(self._ledger, target))
+            mark = Mark(self._ledger, after)
+            line = _line(mark)
+            self._seen[line] = mark
+            return offset, line
 
         try:
             self._disk.change(self._path, decide)
         except OSError as problem:
             raise StorageError(f"the anchor {self._path} cannot be written: {problem}") from problem
-        return known
+        return after
 
-    def _newest_of(self, content: bytes) -> tuple[Head, int]:
+    def _newest_of(self, content: bytes) -> tuple[Trail, int]:
         """What the file remembers, and where to write the next mark: over the older of the two."""
         first, second = self._slots(content)
-        known = [mark for mark in (first, second) if mark is not None]
-        if any(mark.ledger != self._ledger for mark in known):
-            raise StorageError(f"the anchor {self._path} was replaced while it was in use")
-        newest = max(known, key=lambda mark: mark.head.seq)
-        return newest.head, _SLOT if newest is first else 0
+        for mark in (first, second):
+            if mark is not None and mark.ledger != self._ledger:
+                raise StorageError(f"the anchor {self._path} was replaced while it was in use")
+        newest = _newer(first, second)
+        return newest.trail, _SLOT if newest is first else 0
 
     def _slots(self, content: bytes) -> tuple[Mark | None, Mark | None]:
-        slots = _mark(content[:_SLOT]), _mark(content[_SLOT : 2 * _SLOT])
-        if slots == (None, None):
+        # What was read or written a moment ago need not be read closely again.
+        first, second, seen = content[:_SLOT], content[_SLOT : 2 * _SLOT], self._seen
+        one = seen[first] if first in seen else _mark(first)
+        other = seen[second] if second in seen else _mark(second)
+        if one is None and other is None:
             raise StorageError(f"the anchor {self._path} is damaged")
-        return slots
+        self._seen = {first: one, second: other}
+        return one, other
 
 
 class AnchorFolder:
@@ -173,7 +233,7 @@ class AnchorFolder:
         if note is None:
             return None
         ledger = note.split(b"\n")[0].decode("ascii", "replace")
-        return self._at(ledger).read() or Mark(ledger, GENESIS)
+        return self._at(ledger).read() or Mark(ledger, Trail(GENESIS))
 
     def of(self, ledger: str) -> Mark | None:
         """What is remembered of a ledger."""
@@ -197,11 +257,11 @@ class AnchorFolder:
         self._at(ledger).replace(ledger, head)
         self._settle(ledger, replace=True)
 
-    def advance(self, head: Head) -> Head:
+    def advance(self, own: Head, newest: Trail, holds: Holds) -> None:
         """As for the ledger's file."""
         if self._file is None:
             raise StorageError("no anchor was chosen")
-        return self._file.advance(head)
+        self._file.advance(own, newest, holds)
 
     def _at(self, ledger: str) -> AnchorFile:
         if not ledger.isalnum():
@@ -231,15 +291,26 @@ def state_folder() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state").absolute() / "tacit"
 
 
+def _newer(first: Mark | None, second: Mark | None) -> Mark:
+    if first is None or (second is not None and second.trail.head.seq > first.trail.head.seq):
+        first = second
+    if first is None:
+        raise StorageError("an anchor without a mark")
+    return first
+
+
 def _line(mark: Mark) -> bytes:
-    text = f"{_MAGIC} {mark.ledger} {mark.head.seq} {mark.head.hash}"
-    return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".encode("ascii").ljust(_SLOT)
+    before = "-".join(mark.trail.before[:TRAIL]) or "-"
+    text = f"{_MAGIC[6]} {mark.ledger} {mark.head.seq} {mark.head.hash} {before}"
+    return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".ljust(_SLOT).encode("ascii")
 
 
 def _mark(slot: bytes) -> Mark | None:
-    parts = slot.decode("ascii", "replace").split()
-    if len(parts) != 5 or parts[0] != _MAGIC:
+    text = slot.decode("ascii", "replace").rstrip()
+    parts = text.split(" ")
+    if _MAGIC.get(len(parts)) != parts[0]:
         return None
-    if hashlib.sha256(" ".join(parts[:4]).encode()).hexdigest() != parts[4]:
+    if hashlib.sha256(text[: -len(parts[-1]) - 1].encode()).hexdigest() != parts[-1]:
         return None
-    return Mark(parts[1], Head(int(parts[2]), parts[3]))
+    before = tuple(filter(None, parts[4].split("-"))) if len(parts) == 6 else ()
+    return Mark(parts[1], Trail(Head(int(parts[2]), parts[3]), before))

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, Self
+from types import TracebackType
+from typing import Any, Self
 
 from tacit.accounting.filters import Filter
 from tacit.core.errors import AccessError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
-from tacit.ledger.anchor import Anchor
+from tacit.ledger.anchor import Anchor, OtherHistoryError
 from tacit.ledger.chain import digest, link
 from tacit.ledger.entries import step_of
 from tacit.ledger.errors import BusyError, LedgerError, RollbackError
 from tacit.ledger.opening import check_anchor, found, gone, look_over, read_entry
-from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Store, StoreBusy, Stored, Taken
-from tacit.ledger.records import Outcome, Reservation
+from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Store, StoreBusy, Stored, Taken, Trail
+from tacit.ledger.records import Outcome, Record, Reservation
 from tacit.ledger.terms import Priced, filter_from_terms
 from tacit.ledger.verify import amounts_of, verify
 
 __all__ = ["Book", "Clock", "translated"]
 
 Clock = Callable[[], datetime]
-_OWN: Final = 1024
 
 
 class Book:
@@ -38,7 +36,6 @@ class Book:
         self._opened = opened
         self._clock = clock or _now
         self._stopped = ""
-        self._own = _Own()
         self._limits: dict[str, Filter] = {}
         self._prices: dict[tuple[str, Event | Guarantee], Priced] = {}
 
@@ -49,6 +46,7 @@ class Book:
         anchor: Anchor,
         *,
         public_key: str = "",
+        key_check: str = "",
         clock: Clock | None = None,
         override: Mapping[str, str] | None = None,
     ) -> Self:
@@ -57,20 +55,27 @@ class Book:
         Args:
             store: the database; it is closed if the ledger cannot be opened.
             anchor: what remembers the newest entry.
-            public_key: for the first entry of a new ledger.
+            public_key: for the first entry of a new ledger, and
+            key_check: likewise.
             clock: for the times that people read.
             override: an operator's words for taking the ledger although the anchor does not agree.
         """
         try:
             with translated():
-                return cls._open(store, anchor, public_key, clock, override)
+                keys = {"public_key": public_key, **({"key_check": key_check} if key_check else {})}
+                return cls._open(store, anchor, keys, clock, override)
         except BaseException:
             store.close()
             raise
 
     @classmethod
     def _open(
-        cls, store: Store, anchor: Anchor, public_key: str, clock: Clock | None, override: Mapping[str, str] | None
+        cls,
+        store: Store,
+        anchor: Anchor,
+        keys: Mapping[str, str],
+        clock: Clock | None,
+        override: Mapping[str, str] | None,
     ) -> Self:
         before = None
         if override is not None:
@@ -81,7 +86,7 @@ class Book:
             elif before is None:
                 raise StorageError(f"there is no ledger at {store.place} and none is remembered: nothing to adopt")
             time = (clock or _now)().isoformat(timespec="seconds")
-            found(store, anchor, {"public_key": public_key, "time": time}, anew=override is not None)
+            found(store, anchor, {**keys, "time": time}, anew=override is not None)
         book = cls(store, anchor, look_over(store), clock)
         if override is None:
             check_anchor(store, anchor, book._ledger, store.place)
@@ -94,7 +99,7 @@ class Book:
             anchor.replace(book._ledger, report.head)
             anchor.use(book._ledger)
             book._write({"kind": "adopted", "remembered": before, "found": list(report.head), **override})
-        anchor.advance(store.head())
+        book._remember(store.head())
         if store.migrated is not None:
             fields = {"from": store.migrated[0], "to": store.migrated[1]}
             book._write({"kind": "note", "note": "migration", "fields": fields})
@@ -104,45 +109,32 @@ class Book:
     def _ledger(self) -> str:
         return str(self._opened["ledger"])
 
-    @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _working(self) -> _Working:
         """Refuse once stopped; stop when storage fails."""
-        if self._stopped:
-            raise LedgerError(f"the ledger is stopped: {self._stopped}")
-        try:
-            with translated():
-                yield
-        except (BusyError, RollbackError):
-            raise
-        except LedgerError as problem:
-            self._stopped = str(problem)
-            raise
+        return _Working(self)
 
     def _write(self, body: Mapping[str, Any], papers: Mapping[str, bytes] | None = None) -> Placed | Taken | Short:
         """Write an entry, and have the anchor remember it, before anyone hears of it."""
-        time, before = self._clock().isoformat(timespec="seconds"), self._own.newest
+        time = self._clock().isoformat(timespec="seconds")
         result = self._store.append(step_of({**body, "time": time}, papers))
         if isinstance(result, Placed):
-            self._own.add(result.head)
-            self._remember(result.head, since=before)
+            self._remember(result.head, result.newest)
         return result
 
-    def _remember(self, head: Head, *, since: int | None = None) -> None:
-        """Have the anchor remember an entry; where it knows of another as new or newer, that one must be here too.
+    def _remember(self, head: Head, newest: Trail | None = None) -> None:
+        """Have the anchor remember an entry, in one history with everything that it remembered before.
 
-        It is when others work on the same ledger. It is not when a copy is in use at the same time, or when an old copy
-        was put in place under a process that runs: each copy would spend what is left once more. What another thread
-        has put into this store while this one was at it (``since``) needs no look.
+        What it knows of is in this ledger when others work on it too. It is not when a copy is in use at the same time,
+        or when an old copy was put in place under a process that runs: each copy would spend what is left once more.
         """
-        known = self._anchor.advance(head)
-        if known == head or (since is not None and known.seq > since and self._own.has(known)):
-            return
-        entry = self._store.entry(known.seq)
-        if entry is None or entry.hash != known.hash:
-            raise StorageError(
-                f"the ledger {self._store.place} is not the only copy, or was put back: its anchor remembers entry "
-                f"{known.seq} ({known.hash[:16]}…), which is not in it"
-            )
+        try:
+            self._anchor.advance(head, newest or Trail(head), self._holds)
+        except OtherHistoryError as problem:
+            raise StorageError(f"the ledger {self._store.place} {problem}") from problem
+
+    def _holds(self, head: Head) -> bool:
+        entry = self._store.entry(head.seq)
+        return entry is not None and entry.hash == head.hash
 
     def _read(self, seq: int, *kinds: str) -> tuple[Stored, dict[str, Any]]:
         """An entry of a kind; one that is not what the index says is damage."""
@@ -151,9 +143,11 @@ class Book:
             raise StorageError(f"entry {seq} is of kind {body['kind']}, not {' or '.join(kinds)}")
         return entry, body
 
-    def _bodies(self, *, newest_first: bool = False) -> Iterator[tuple[Stored, dict[str, Any]]]:
-        """All entries, each compared with the chain."""
-        entries = self._store.entries_down() if newest_first else self._store.entries()
+    def _bodies(
+        self, *, newest_first: bool = False, before: int | None = None
+    ) -> Iterator[tuple[Stored, dict[str, Any]]]:
+        """All entries, or those before a place from the newest on, each compared with the chain."""
+        entries = self._store.entries_down(before=before) if newest_first else self._store.entries()
         while True:
             with self._working():
                 entry = next(entries, None)
@@ -162,6 +156,16 @@ class Book:
                 if link(entry.previous, entry.body) != entry.hash:
                     raise StorageError(f"entry {entry.seq} does not fit the chain")
             yield entry, json.loads(entry.body)
+
+    def _record(self, entry: Stored, body: Mapping[str, Any]) -> Record:
+        """A charge, and whether it was answered."""
+        with self._working():
+            committed = self._store.find(Name("outcome", str(entry.seq)))
+            papers = {} if committed is None else self._read(committed, "commit")[1]["papers"]
+        return Record(
+            entry.seq, entry.hash, body["time"], body["population"], body["analyst"], body["project"],
+            amounts_of(body), body["sql"], body["plan"], committed, papers.get("result", ""),
+        )  # fmt: skip
 
     def _terms(self, population: str) -> dict[str, Any]:
         """The terms of an account as they are now."""
@@ -184,7 +188,7 @@ class Book:
     def _reservation(self, seq: int, *, resumed: bool) -> Reservation:
         entry, body = self._read(seq, "reserve")
         # Whoever made the entry may have died before the anchor knew of it.
-        self._anchor.advance(entry.head)
+        self._remember(entry.head)
         return Reservation(seq, entry.hash, entry.previous, body["population"], amounts_of(body), resumed)
 
     def _kept(self, seq: int) -> Outcome | None:
@@ -199,37 +203,46 @@ class Book:
         result, receipt = papers["result"], papers["receipt"]
         if result is None or receipt is None or {n: digest(p or b"") for n, p in papers.items()} != body["papers"]:
             raise StorageError(f"what is kept with entry {at} does not fit its digest")
-        self._anchor.advance(commit.head)
+        self._remember(commit.head)
         reservation = self._reservation(seq, resumed=False)
         return Outcome(reservation, at, body["papers"]["result"], result, receipt, repeated=True)
 
 
-class _Own:
-    """The newest entries that this process has placed."""
-
-    def __init__(self) -> None:
-        self.newest = 0
-        self._heads: dict[int, Head] = {}
-        self._lock = threading.Lock()
-
-    def add(self, head: Head) -> None:
-        with self._lock:
-            self.newest = max(self.newest, head.seq)
-            self._heads[head.seq % _OWN] = head
-
-    def has(self, head: Head) -> bool:
-        return self._heads.get(head.seq % _OWN) == head
-
-
-@contextmanager
-def translated() -> Iterator[None]:
+class translated:  # noqa: N801  (used like a function)
     """What storage says, as errors of the tree."""
-    try:
-        yield
-    except StoreBusy as problem:
-        raise BusyError(str(problem)) from problem
-    except StorageError as problem:
-        raise LedgerError(str(problem)) from problem
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(problem, StoreBusy):
+            raise BusyError(str(problem)) from problem
+        if isinstance(problem, StorageError):
+            raise LedgerError(str(problem)) from problem
+
+
+class _Working(translated):
+    """A call at work on a book."""
+
+    __slots__ = ("_book",)
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+
+    def __enter__(self) -> None:
+        if self._book._stopped:
+            raise LedgerError(f"the ledger is stopped: {self._book._stopped}")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if problem is None:
+            return
+        if isinstance(problem, (StorageError, LedgerError)) and not isinstance(problem, (BusyError, RollbackError)):
+            self._book._stopped = str(problem)
+        super().__exit__(kind, problem, trace)
 
 
 def _remembered(anchor: Anchor) -> dict[str, Any] | None:

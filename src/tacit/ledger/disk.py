@@ -14,9 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Disk"]
+__all__ = ["Disk", "HeldError"]
 
-_SMALL: Final = 1 << 16
+_SMALL: Final = 1 << 12
+
+
+class HeldError(Exception):
+    """A lock did not become free in time, and nothing was done."""
 
 
 class Disk:
@@ -98,6 +102,68 @@ class Disk:
             yield
         finally:
             os.close(file)
+
+    def locked(self, path: Path, work: Callable[[], None], *, patience: float) -> None:
+        """Do something while a file's lock is held.
+
+        Raises:
+            HeldError: somebody else held it for longer than ``patience`` seconds, and nothing was done.
+        """
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _Turn(file, work).wait(patience)
+            return
+        except BaseException:
+            os.close(file)
+            raise
+        try:
+            work()
+        finally:
+            os.close(file)
+
+
+class _Turn:
+    """A place in the queue for a lock that is not free.
+
+    The system knows no waiting for so long and no longer, and asking again and again would lose one's place. So a
+    thread waits, and does the work as well, for the lock shall not be held any longer than the work takes; if nobody
+    wants it any more when the lock comes, it is not done.
+    """
+
+    def __init__(self, file: int, work: Callable[[], None]) -> None:
+        self._file = file
+        self._work = work
+        self._deciding = threading.Lock()
+        self._begun, self._wanted = False, True
+        self._problem: BaseException | None = None
+
+    def wait(self, patience: float) -> None:
+        thread = threading.Thread(target=self._run, name="tacit-gate", daemon=True)
+        thread.start()
+        try:
+            thread.join(patience)
+        finally:
+            with self._deciding:
+                self._wanted = self._begun
+        if not self._wanted:
+            raise HeldError(f"somebody held it for longer than {patience:g} s")
+        thread.join()
+        if self._problem is not None:
+            raise self._problem
+
+    def _run(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            with self._deciding:
+                self._begun = self._wanted
+            if self._begun:
+                self._work()
+        except BaseException as problem:
+            self._begun, self._problem = True, problem
+        finally:
+            os.close(self._file)
 
 
 def _write(file: int, content: bytes, offset: int) -> None:

@@ -27,6 +27,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from tacit.core.errors import InputError
@@ -39,7 +40,9 @@ __all__ = [
     "amounts_text",
     "canonical",
     "check_text",
+    "effects_of",
     "event_text",
+    "is_canonical",
     "owner_of",
     "parse",
     "plain_name",
@@ -61,26 +64,42 @@ _DECODER = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float)
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False)
 
 
+def _encoder() -> Callable[[Any], str]:
+    """As ``_ENCODER.encode``, which makes its C encoder anew for every text."""
+    make_encoder = getattr(json.encoder, "c_make_encoder", None)
+    if make_encoder is None:
+        return _ENCODER.encode
+    parts = make_encoder(None, _ENCODER.default, encode_basestring_ascii, None, ":", ",", True, False, True)
+    return lambda value: "".join(parts(value, 0))
+
+
+_encoded = _encoder()
+
+
 def canonical(value: Mapping[str, Any]) -> str:
     """JSON in one way only: sorted keys, no spaces, ASCII, no floats."""
     _check_plain(value)
-    return _ENCODER.encode(value)
+    return _encoded(value)
 
 
 def event_text(event: Mapping[str, Any]) -> str:
     """The event within an entry, as :func:`tacit.core.events.event_from_json` reads it."""
-    return _ENCODER.encode(event)
+    return _encoded(event)
+
+
+#: What is written as it is, if it is of exactly this type.
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def _check_plain(value: object) -> None:
     kind = type(value)
-    if kind is str or kind is int or value is None or kind is bool:
+    if kind in _PLAIN:
         return
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if not isinstance(key, str):
+    if kind is dict or isinstance(value, Mapping):
+        for key, item in value.items():  # type: ignore[attr-defined]
+            if type(key) is not str and not isinstance(key, str):
                 raise InputError("entry", f"keys must be text, got {key!r}")
-            if type(item) is not str:
+            if type(item) not in _PLAIN:
                 _check_plain(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
@@ -119,7 +138,7 @@ def reserve_body(order: Order, price: Callable[[str], Priced]) -> dict[str, Any]
         "population": population,
         "analyst": plain_name(order.analyst, "analyst", empty=True),
         "project": plain_name(order.project, "project", empty=True),
-        "event": json.loads(priced.event),
+        "event": _event(priced.event),
         "amounts": amounts_text(priced.amounts),
         "quote": dict(order.quote),
         "sql": order.sql,
@@ -128,8 +147,16 @@ def reserve_body(order: Order, price: Callable[[str], Priced]) -> dict[str, Any]
         "key": order.idempotency_key,
     }
     if order.idempotency_key and not order.request:
-        return {**body, "request": _hashed(canonical(body))}
+        whole = canonical(body)
+        return {**body, "request": _hashed(f"{len(whole)}:{whole}")}
     return {**body, "request": order.request}
+
+
+@lru_cache(maxsize=1024)
+def _event(text: str) -> dict[str, Any]:
+    """Equal events are read once; nobody changes what is in an entry."""
+    event: dict[str, Any] = json.loads(text)
+    return event
 
 
 def _check_key(key: object) -> None:
@@ -155,29 +182,32 @@ def _text(grains: int) -> str:
 
 def request_name(analyst: str, key: str) -> Name:
     """What an idempotency key takes; each analyst has their own."""
-    return Name("request", _hashed(analyst, key))
+    return Name("request", _hashed(f"{len(analyst)}:{analyst}{len(key)}:{key}"))
 
 
 def repeat_name(population: str, key: str) -> Name:
     """What a release takes, so that an equal one finds it."""
-    return Name("repeat", _hashed(population, key))
+    return Name("repeat", _hashed(f"{len(population)}:{population}{len(key)}:{key}"))
 
 
 def source_name(fingerprint: str) -> Name:
     """What a fingerprint takes."""
-    return Name("source", _hashed(fingerprint))
+    return Name("source", _hashed(f"{len(fingerprint)}:{fingerprint}"))
 
 
-def _hashed(*parts: str) -> str:
-    # Lengths first, so that no two lists of parts are the same text.
-    text = "".join(f"{len(part)}:{part}" for part in parts)
+def _hashed(text: str) -> str:
+    # Texts of several parts have their lengths first, so that no two lists of parts are the same text.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def step_of(body: Mapping[str, Any], papers: Mapping[str, bytes] | None = None) -> Step:
     """The step that an entry stands for."""
-    parts = _EFFECTS[body["kind"]](body)
-    return Step(canonical(body), papers=papers or {}, **parts)
+    return Step(canonical(body), papers=papers or {}, **effects_of(body))
+
+
+def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What the step of an entry does, by the words of :class:`Step`."""
+    return _EFFECTS[body["kind"]](body)
 
 
 def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -187,9 +217,18 @@ def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         ValueError: the text is not canonical.
     """
     body: dict[str, Any] = _DECODER.raw_decode(text)[0]  # anything around it is not canonical either
-    if _ENCODER.encode(body) != text:
+    if _encoded(body) != text:
         raise ValueError("it is not written in canonical form")
-    return body, _EFFECTS[body["kind"]](body)
+    return body, effects_of(body)
+
+
+def is_canonical(text: str) -> bool:
+    """Whether a text is an object as :func:`canonical` writes it."""
+    try:
+        value = _DECODER.raw_decode(text)[0]
+    except ValueError:
+        return False
+    return isinstance(value, dict) and _encoded(value) == text
 
 
 def _opened(_: Mapping[str, Any]) -> dict[str, Any]:

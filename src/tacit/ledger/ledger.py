@@ -52,6 +52,7 @@ class Ledger(Book):
         anchor: str | os.PathLike[str] | None = None,
         create: bool = True,
         public_key: str = "",
+        key_check: str = "",
         clock: Clock | None = None,
     ) -> Ledger:
         """Open the ledger at ``place``, making a new one where there is none.
@@ -62,6 +63,7 @@ class Ledger(Book):
                 state directory (``TACIT_STATE``, ``XDG_STATE_HOME`` or ``~/.local/state``), by the ledger's id.
             create: whether a new ledger may be made.
             public_key: of the key that signs receipts, written into the first entry of a new ledger.
+            key_check: recognises the other secrets that belong to the ledger; written there too.
             clock: for the times that people read; no decision depends on it.
 
         Raises:
@@ -70,7 +72,8 @@ class Ledger(Book):
         """
         with translated():
             store = open_store(place, create=create)
-            return cls.on(store, choose_anchor(anchor, store.place), public_key=public_key, clock=clock)
+            found = choose_anchor(anchor, store.place)
+            return cls.on(store, found, public_key=public_key, key_check=key_check, clock=clock)
 
     @classmethod
     def adopt(
@@ -81,17 +84,19 @@ class Ledger(Book):
         operator: str,
         anchor: str | os.PathLike[str] | None = None,
         public_key: str = "",
+        key_check: str = "",
         clock: Clock | None = None,
     ) -> Ledger:
         """Open a ledger whose anchor is missing or ahead, after a full verification.
 
         That it was done, by whom, why, and what the anchor said, becomes a permanent entry. Where the ledger was
-        deleted, a new one is begun, whose receipts ``public_key`` will sign.
+        deleted, a new one is begun, with ``public_key`` and ``key_check`` as :meth:`open` has them.
         """
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
         with translated():
             store = open_store(place, create=True)
-            return cls.on(store, choose_anchor(anchor, store.place), public_key=public_key, clock=clock, override=words)
+            found = choose_anchor(anchor, store.place)
+            return cls.on(store, found, public_key=public_key, key_check=key_check, clock=clock, override=words)
 
     @classmethod
     def examine(
@@ -121,6 +126,11 @@ class Ledger(Book):
     def public_key(self) -> str:
         """As given when the ledger was made."""
         return str(self._opened["public_key"])
+
+    @property
+    def key_check(self) -> str:
+        """As given when the ledger was made; empty in one that was made without."""
+        return str(self._opened.get("key_check", ""))
 
     @property
     def place(self) -> str:
@@ -340,13 +350,7 @@ class Ledger(Book):
         for entry, body in self._bodies(newest_first=newest_first):
             if body["kind"] != "reserve" or any(value and body[key] != value for key, value in wanted.items()):
                 continue
-            with self._working():
-                committed = self._store.find(Name("outcome", str(entry.seq)))
-                papers = {} if committed is None else self._read(committed, "commit")[1]["papers"]
-            yield Record(
-                entry.seq, entry.hash, body["time"], body["population"], body["analyst"], body["project"],
-                amounts_of(body), body["sql"], body["plan"], committed, papers.get("result", ""),
-            )  # fmt: skip
+            yield self._record(entry, body)
 
     # Trust -------------------------------------------------------------------------------------------------------
 

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tacit.ledger.anchor import Mark
+from tacit.ledger.anchor import Holds, Mark, onwards
 from tacit.ledger.chain import link
 from tacit.ledger.protocol import (
     GENESIS,
+    TRAIL,
     Head,
     Level,
     Name,
@@ -21,6 +22,7 @@ from tacit.ledger.protocol import (
     StorageError,
     Stored,
     Taken,
+    Trail,
 )
 
 __all__ = ["MEMORY", "MemoryAnchor", "MemoryStore"]
@@ -66,7 +68,11 @@ class MemoryStore:
                 self._names.pop(name, None)
             self._papers.update({(seq, title): content for title, content in step.papers.items()})
             self._entries.append(Stored(seq, step.body, head.hash, link(head.hash, step.body)))
-            return Placed(self.head(), head.hash)
+            return Placed(self.head(), head.hash, self._trail())
+
+    def _trail(self) -> Trail:
+        last = self._entries[: -TRAIL - 2 : -1]
+        return Trail.of(last[0].head, [entry.hash for entry in last[1:]])
 
     def _after(self, step: Step) -> tuple[dict[Pocket, Level], list[Level]]:
         after, short = {}, []
@@ -157,7 +163,7 @@ class MemoryAnchor:
     def begin(self, ledger: str) -> str:
         """Remember a ledger unless one is remembered."""
         with self._lock:
-            self._mark = self._mark or Mark(ledger, GENESIS)
+            self._mark = self._mark or Mark(ledger, Trail(GENESIS))
             return self._mark.ledger
 
     def use(self, ledger: str) -> None:
@@ -166,11 +172,11 @@ class MemoryAnchor:
     def replace(self, ledger: str, head: Head) -> None:
         """Remember this."""
         with self._lock:
-            self._mark = Mark(ledger, head)
+            self._mark = Mark(ledger, Trail(head))
 
-    def advance(self, head: Head) -> Head:
+    def advance(self, own: Head, newest: Trail, holds: Holds) -> None:
         """Remember what is newer."""
         with self._lock:
-            if self._mark is not None and self._mark.head.seq < head.seq:
-                self._mark = Mark(self._mark.ledger, head)
-            return head if self._mark is None else self._mark.head
+            if self._mark is None:
+                raise StorageError("no anchor was chosen")
+            self._mark = Mark(self._mark.ledger, onwards(self._mark.trail, own, newest, holds))

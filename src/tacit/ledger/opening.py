@@ -15,7 +15,7 @@ from tacit.ledger.chain import link
 from tacit.ledger.entries import step_of
 from tacit.ledger.errors import RollbackError
 from tacit.ledger.memory import MEMORY, MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import GENESIS, Reader, StorageError, Store, Stored
+from tacit.ledger.protocol import GENESIS, Reader, StorageError, Store, Stored, Trail
 from tacit.ledger.verify import quick_check
 from tacit.noise import entropy
 
@@ -105,11 +105,8 @@ def found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool
 
 def look_over(store: Store) -> dict[str, Any]:
     """The first entry, after a cheap check of what is newest."""
-    try:
-        with store.snapshot() as snapshot:
-            quick_check(snapshot)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
-        raise StorageError(f"the ledger {store.place} is damaged: {problem}") from problem
+    with store.snapshot() as snapshot:
+        quick_check(snapshot, f"the ledger {store.place}")
     opened = read_body(store, 1)
     if opened["kind"] != "opened":
         raise StorageError(f"the ledger {store.place} is damaged: its first entry does not open it")
@@ -143,20 +140,21 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
     here = anchor.read()
     if here is not None and here.ledger != ledger and here.head.seq > 0:
         raise RollbackError(
-            f"the ledger at {place} is {Mark(ledger, reader.head())}, and its anchor remembers {here}: it was "
+            f"the ledger at {place} is {Mark(ledger, Trail(reader.head()))}, and its anchor remembers {here}: it was "
             f"replaced; bring back the right one, or take this one with `tacit ledger adopt`"
         )
     mark = anchor.of(ledger)
     if mark is None:
         raise RollbackError(
-            f"the ledger at {place} is {Mark(ledger, reader.head())}, and no anchor remembers it, so nothing tells an "
-            f"old copy from the newest; bring the anchor back, or take the ledger as it is with `tacit ledger adopt`"
+            f"the ledger at {place} is {Mark(ledger, Trail(reader.head()))}, and no anchor remembers it, so nothing "
+            f"tells an old copy from the newest; bring the anchor back, or take the ledger as it is with "
+            f"`tacit ledger adopt`"
         )
     if mark.head.seq == 0:
         return
     entry = reader.entry(mark.head.seq)
     if entry is None or entry.hash != mark.head.hash:
-        found = Mark(ledger, reader.head() if entry is None else entry.head)
+        found = Mark(ledger, Trail(reader.head() if entry is None else entry.head))
         raise RollbackError(
             f"the ledger at {place} is an old or another copy: it is {found}, and its anchor remembers {mark}; bring "
             f"the newest copy back, or take this one with `tacit ledger adopt`"

@@ -1,13 +1,13 @@
 """A ledger in a PostgreSQL database, for several processes and machines.
 
-*One statement a step.* The function ``append`` (in :mod:`tacit.ledger.migrations.postgres`) locks the head, decides and
-writes, so a step is one round trip, whatever it claims and moves; a second one waits for the disk.
+*One call a step.* The procedure ``append`` (in :mod:`tacit.ledger.migrations.postgres`) takes the ledger's lock,
+decides and writes, so a step is one round trip, whatever it claims and moves.
 
-*Durable, and not waiting for one another.* A commit that waits for the disk holds the head's lock meanwhile, and one
-account would get one charge per sync. So a step commits without waiting, which gives the lock on, and then waits for an
-empty commit of its own. The log is flushed in order: once that commit is on disk, the step before it is. Many waiting
-clients share one sync. What a step or a reader *learns* may be such a step of somebody else's, so both wait as well
-before they tell; nothing that leaves this module can be lost by a crash.
+*Durable, and not waiting for one another.* A commit that waits for the disk holds the lock meanwhile, and one account
+would get one charge per sync. So a step commits without waiting, which gives the lock on, and then waits for an empty
+commit of its own. The log is flushed in order: once that commit is on disk, the step before it is. Many waiting clients
+share one sync. What a step or a reader *learns* may be such a step of somebody else's, so both wait as well before they
+tell; nothing that leaves this module can be lost by a crash.
 
 *Honest.* A server that does not sync (``fsync`` off), or a standby, is refused.
 """
@@ -17,29 +17,31 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tacit.ledger.migrations.postgres import MIGRATIONS
+from tacit.ledger.postgres_links import Links, failures, texts
 from tacit.ledger.protocol import (
+    GENESIS,
     Head,
     Level,
+    Move,
     Name,
     Placed,
-    Pocket,
     Reader,
     Short,
     Step,
     StorageError,
-    StoreBusy,
     Taken,
+    Trail,
 )
 from tacit.ledger.table_reader import TableReader
 
 if TYPE_CHECKING:
     import psycopg
-    from psycopg_pool import ConnectionPool
 
 __all__ = ["PostgresStore"]
 
@@ -48,29 +50,23 @@ _PATIENCE: Final = 30
 _CONNECTIONS: Final = 8
 #: Any number will do, if it is always the same: two processes must not prepare one schema at once.
 _PREPARING: Final = 0x7461636974
-_APPEND: Final = (
-    "SELECT verdict, place, digest, before, details, set_config('synchronous_commit', 'off', true) "
-    "FROM append(%s, %s, %s, %s, %s, %s, %s, %s)"
+#: Every statement of a ledger is a look-up by an index or a walk along one. Plans are kept, so none may be made for
+#: tables that were still empty.
+_SETTINGS: Final = (
+    "synchronous_commit=on",
+    "default_transaction_isolation=read\\ committed",
+    "default_transaction_read_only=off",
+    "lock_timeout=0",
+    "plan_cache_mode=force_generic_plan",
+    "enable_seqscan=off",
+    "enable_bitmapscan=off",
+    "enable_hashjoin=off",
+    "enable_mergejoin=off",
+    "jit=off",
 )
+_APPEND: Final = f"CALL append({', '.join(f'${number}' for number in range(1, 16))}, NULL, NULL, NULL, NULL, NULL)"
 #: An empty commit that waits for the disk, and so for everything before it.
 _FLUSH: Final = "SELECT pg_logical_emit_message(true, 'tacit', '')"
-
-
-@contextmanager
-def _failures(place: str) -> Iterator[None]:
-    """Whatever PostgreSQL says becomes a :class:`StorageError`, without the words of the connection."""
-    import psycopg
-    from psycopg_pool import PoolTimeout
-
-    try:
-        yield
-    except psycopg.errors.LockNotAvailable:
-        raise StoreBusy("another client holds the ledger") from None
-    except PoolTimeout:
-        raise StoreBusy("no connection to the ledger's database became free") from None
-    except (psycopg.Error, OSError) as problem:
-        state = getattr(problem, "sqlstate", None) or type(problem).__name__
-        raise StorageError(f"the ledger {place}: {_first_line(problem)} ({state})") from problem
 
 
 class PostgresReader(TableReader):
@@ -82,16 +78,17 @@ class PostgresReader(TableReader):
         self._place = place
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with _failures(self._place):
+        with failures(self._place):
             return self._connection.execute(_own_marks(statement), values).fetchall()
 
 
 class PostgresStore(TableReader):
     """The store protocol on a schema of a PostgreSQL database; any number of threads, processes and machines."""
 
-    def __init__(self, pool: ConnectionPool[Any], place: str, migrated: tuple[int, int] | None) -> None:
+    def __init__(self, links: Links, place: str, migrated: tuple[int, int] | None) -> None:
         super().__init__()
-        self._pool = pool
+        self._links = links
+        self._patience = b"%ds" % _PATIENCE
         self._place = place
         self._migrated = migrated
         self._pid = os.getpid()
@@ -106,25 +103,17 @@ class PostgresStore(TableReader):
             create: whether a new ledger may be made.
             migrations: for tests.
         """
-        from psycopg_pool import ConnectionPool
-
         address, _, schema = place.partition("#")
         schema = schema or _SCHEMA
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,50}", schema):
             raise StorageError(f"{schema!r} cannot name a ledger: use small letters, digits and underscores")
         shown = _shown(address, schema)
-        settings = {
-            "autocommit": True,
-            "options": f"-c search_path={schema},pg_catalog -c lock_timeout={_PATIENCE}s -c synchronous_commit=on "
-            f"-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off",
-        }
-        with _failures(shown):
-            migrated = _prepare(address, settings, schema, migrations, create)
-            pool = ConnectionPool(
-                address, kwargs=settings, min_size=1, max_size=_CONNECTIONS, timeout=_PATIENCE, open=True,
-            )  # fmt: skip
-            pool.wait(_PATIENCE)
-        return cls(pool, shown, migrated)
+        options = " ".join(f"-c {setting}" for setting in (f"search_path={schema},pg_catalog", *_SETTINGS))
+        links = Links(address, options, shown, prepared=_APPEND, most=_CONNECTIONS, patience=_PATIENCE)
+        with failures(shown), links.connect() as connection:
+            migrated = _prepare(connection, schema, migrations, create)
+        links.give(links.take())  # what is wrong with the tables is found at once
+        return cls(links, shown, migrated)
 
     @property
     def place(self) -> str:
@@ -138,39 +127,49 @@ class PostgresStore(TableReader):
 
     def append(self, step: Step) -> Placed | Taken | Short:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
+        self._check_process()
+        names = (*step.bars, *step.claims, *step.puts)
         values = (
-            step.body,
-            json.dumps([[*move.pocket, str(move.amount), move.opens] for move in step.moves]),
-            json.dumps([[*cap.pocket, None if cap.cap is None else str(cap.cap)] for cap in step.caps]),
-            json.dumps([*step.bars, *step.claims]),
-            json.dumps([*dict.fromkeys((*step.claims, *step.puts))]),
-            json.dumps(step.drops),
-            list(step.papers),
-            list(step.papers.values()),
+            step.body.encode(),
+            *_moves(tuple(step.moves)),
+            *_names(names),
+            b"%d" % len(step.bars),
+            b"%d" % len(step.claims),
+            _json([[*cap.pocket, None if cap.cap is None else str(cap.cap)] for cap in step.caps]),
+            _json(step.drops),
+            *_papers(step.papers),
+            self._patience,
         )
-        with self._borrowed() as connection:
-            row = connection.execute(_APPEND, values, prepare=True).fetchone()
-            connection.execute(_FLUSH, prepare=True)
-        if row is None:
-            raise StorageError("a step was left undone")
-        verdict, seq, digest, before, details = row[:5]
-        if verdict == "taken":
-            return Taken(Name(*details), seq)
-        if verdict == "short":
-            return Short(tuple(_level(found) for found in details))
-        return Placed(Head(seq, digest.hex()), before.hex())
+        link = self._links.take()
+        try:
+            verdict, place, details, newest, trail = link.call(values)
+        except BaseException:
+            self._links.drop(link)
+            raise
+        self._links.give(link)
+        if verdict == b"placed":
+            return _placed(int(place), int(newest), trail[2:].decode())
+        if verdict == b"taken":
+            return Taken(names[int(details) - 1], int(place))
+        words = details.split()
+        return Short(
+            tuple(
+                Level(step.moves[int(words[at]) - 1].pocket, int(words[at + 1]), int(words[at + 2]))
+                for at in range(0, len(words), 3)
+            )
+        )
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         """A reader in one read-only transaction."""
         with self._borrowed() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            connection.execute("SELECT FROM head")  # the moment is that of the first look
+            connection.execute("SELECT FROM entries LIMIT 1")  # the moment is that of the first look
             yield PostgresReader(connection, self._place)
 
     def close(self) -> None:
         """Close all connections."""
-        self._pool.close()
+        self._links.close()
 
     def head(self) -> Head:
         """The last entry's place and hash."""
@@ -197,25 +196,33 @@ class PostgresStore(TableReader):
 
     @contextmanager
     def _borrowed(self) -> Iterator[psycopg.Connection[Any]]:
+        self._check_process()
+        link = self._links.take()
+        try:
+            with failures(self._place):
+                yield link.connection
+        except BaseException:
+            self._links.drop(link)
+            raise
+        self._links.give(link)
+
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise StorageError("the ledger was opened before a fork; open it again in the child")
-        with _failures(self._place), self._pool.connection() as connection:
-            yield connection
 
 
 def _prepare(
-    address: str, settings: dict[str, Any], schema: str, migrations: Sequence[Sequence[str]], create: bool
+    connection: psycopg.Connection[Any], schema: str, migrations: Sequence[Sequence[str]], create: bool
 ) -> tuple[int, int] | None:
     """Look at the server, and bring the tables up to date."""
-    import psycopg
-
-    with psycopg.connect(address, **settings) as connection, connection.transaction():
+    with connection.transaction():
         run = connection.execute
         for setting in ("fsync", "full_page_writes"):
             if run("SELECT current_setting(%s)", (setting,)).fetchone() != ("on",):
                 raise StorageError(f"the server runs with {setting} = off, so nothing it says is durable")
         if run("SELECT pg_is_in_recovery()").fetchone() != (False,):
             raise StorageError("the server is a standby; a ledger needs the one that is written to")
+        run("SELECT set_config('lock_timeout', %s, true)", (f"{_PATIENCE}s",))
         run("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_PREPARING % 2**31, schema))
         exists = run("SELECT to_regclass(%s) IS NOT NULL", (f"{schema}.version",)).fetchone() == (True,)
         if not exists and not create:
@@ -237,9 +244,38 @@ def _prepare(
         return (version, len(migrations)) if 0 < version < len(migrations) else None
 
 
-def _level(found: Sequence[str | None]) -> Level:
-    account, owner, currency, spent, cap = found
-    return Level(Pocket(str(account), str(owner), str(currency)), int(spent or 0), None if cap is None else int(cap))
+@lru_cache(maxsize=1024)
+def _moves(moves: tuple[Move, ...]) -> tuple[bytes, ...]:
+    """Accounts, owners, currencies, amounts, and which may be opened: the same for equal charges of one analyst."""
+    return (
+        texts([move.pocket.account for move in moves]),
+        texts([move.pocket.owner for move in moves]),
+        texts([move.pocket.currency for move in moves]),
+        texts([str(move.amount) for move in moves]),
+        texts(["t" if move.opens else "f" for move in moves]),
+    )
+
+
+def _names(names: Sequence[Name]) -> tuple[bytes, bytes]:
+    """Spaces and keys."""
+    return texts([name.space for name in names]), texts([name.key for name in names])
+
+
+def _papers(papers: Mapping[str, bytes]) -> tuple[bytes | None, bytes | None]:
+    """Titles and contents."""
+    return (texts([*papers]), texts(["\\x" + paper.hex() for paper in papers.values()])) if papers else (None, None)
+
+
+def _placed(place: int, newest: int, hashes: str) -> Placed:
+    """What ``append`` says of an entry, and of those that are there by now, newest first."""
+    found = [hashes[at : at + 64] for at in range(0, len(hashes), 64)]
+    own = newest - place
+    previous = found[own + 1] if place > 1 else GENESIS.hash
+    return Placed(Head(place, found[own]), previous, Trail.of(Head(newest, found[0]), found[1:]))
+
+
+def _json(values: Sequence[Any]) -> bytes | None:
+    return json.dumps(values).encode() if values else None
 
 
 def _own_marks(statement: str) -> str:
@@ -256,7 +292,3 @@ def _shown(address: str, schema: str) -> str:
         raise StorageError("the ledger's address is not one that PostgreSQL understands") from problem
     names = [f"{parts[word]}" for word in ("service", "host", "port", "dbname") if parts.get(word)]
     return f"postgresql:{'/'.join(names)}#{schema}"
-
-
-def _first_line(problem: BaseException) -> str:
-    return (str(problem).splitlines() or [""])[0]

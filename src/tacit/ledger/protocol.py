@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 __all__ = [
     "GENESIS",
+    "TRAIL",
     "Cap",
     "Head",
     "Level",
@@ -42,6 +43,7 @@ __all__ = [
     "StoreBusy",
     "Stored",
     "Taken",
+    "Trail",
 ]
 
 
@@ -62,6 +64,30 @@ class Head(NamedTuple):
 
 #: The head of a ledger without entries.
 GENESIS: Final = Head(0, "0" * 64)
+
+#: So many entries before the newest are told along with it.
+TRAIL: Final = 9
+#: So many digits of a hash tell one history from another in a trail.
+_SHORT: Final = 32
+
+
+class Trail(NamedTuple):
+    """An entry, and the beginnings of the hashes before it, newest first: enough to see what its history holds."""
+
+    head: Head
+    before: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, head: Head, hashes: Sequence[str]) -> Trail:
+        """The trail of an entry, from whole hashes."""
+        return cls(head, tuple([hashed[:_SHORT] for hashed in hashes]))
+
+    def has(self, other: Head) -> bool:
+        """Whether an entry is known to be this one, or one before it; a trail that is too short does not know."""
+        back = self.head.seq - other.seq
+        if back == 0 or other.seq == 0:
+            return back >= 0 and (other.seq == 0 or self.head.hash == other.hash)
+        return 0 < back <= len(self.before) and self.before[back - 1] == other.hash[:_SHORT]
 
 
 class Name(NamedTuple):
@@ -102,8 +128,7 @@ class Cap(NamedTuple):
     cap: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One change of the ledger.
 
     Args:
@@ -124,14 +149,19 @@ class Step:
     bars: Sequence[Name] = ()
     puts: Sequence[Name] = ()
     drops: Sequence[Name] = ()
-    papers: Mapping[str, bytes] = field(default_factory=dict)
+    papers: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Placed(NamedTuple):
-    """The step was carried out, and is durable."""
+    """The step was carried out, and is durable.
+
+    ``newest`` is an entry that is durable as well, this one or one that was put after it meanwhile, with a trail that
+    reaches back to this one and some entries further.
+    """
 
     head: Head
     previous: str
+    newest: Trail
 
 
 class Taken(NamedTuple):

@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from tacit.ledger.chain import link
-from tacit.ledger.disk import Disk
+from tacit.ledger.disk import Disk, HeldError
 from tacit.ledger.migrations.sqlite import MIGRATIONS
 from tacit.ledger.protocol import (
+    GENESIS,
+    TRAIL,
     Head,
     Level,
     Name,
@@ -40,6 +42,7 @@ from tacit.ledger.protocol import (
     StorageError,
     StoreBusy,
     Taken,
+    Trail,
 )
 from tacit.ledger.sqlite_reader import SqliteReader, failures, sealed
 
@@ -50,6 +53,7 @@ _PATIENCE: Final = 30.0
 #: So many steps of this process between two checkpoints; a step writes about six pages.
 _CHECKPOINT_EVERY: Final = 1000
 _LARGEST_BATCH: Final = 256
+_LAST: Final = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT ?"
 
 #: How to get a connection to a path, for tests that put something between.
 Connect = Callable[[Path], sqlite3.Connection]
@@ -107,10 +111,10 @@ class SqliteStore(SqliteReader):
             if exists and path.stat().st_nlink > 1:
                 raise StorageError(f"the ledger {path} has a second name (hard link); each would get a log of its own")
             disk.make_folder(path.parent)
-            with disk.lock(_gate(path)):
-                migrated = _prepare(connect(path), migrations)
+            migrated: list[tuple[int, int] | None] = []
+            _pass_gate(disk, path, lambda: migrated.append(_prepare(connect(path), migrations)))
             disk.sync_folder(path.parent)
-            return cls(path, connect, disk, migrated)
+            return cls(path, connect, disk, migrated[0])
 
     @property
     def place(self) -> str:
@@ -157,8 +161,8 @@ class SqliteStore(SqliteReader):
     def _lead(self) -> None:
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_BATCH))]
         try:
-            with failures("the ledger"), self._disk.lock(_gate(self._path)):
-                self._transact(batch)
+            with failures("the ledger"):
+                _pass_gate(self._disk, self._path, lambda: self._transact(batch))
         except Exception as problem:
             for ticket in batch:
                 ticket.result, ticket.problem = None, problem
@@ -169,26 +173,33 @@ class SqliteStore(SqliteReader):
             run("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as problem:
             if problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                raise StoreBusy("another program holds the ledger's file") from None
+                raise StoreBusy("another program holds the ledger's file, and nothing was charged") from None
             raise
         try:
-            head = self._newest(run(self._head).fetchall())
+            heads = [Head(seq, hashed.hex()) for seq, hashed in run(_LAST, (TRAIL,)).fetchall()]
             for ticket in batch:
-                ticket.result, head = self._carry_out(ticket.step, head)
+                ticket.result = self._carry_out(ticket.step, heads[0] if heads else GENESIS)
+                if isinstance(ticket.result, Placed):
+                    heads.insert(0, ticket.result.head)
             run("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
                 run("ROLLBACK")
             raise
+        if heads:
+            newest = Trail.of(heads[0], [head.hash for head in heads[1:]])
+            for ticket in batch:
+                if isinstance(ticket.result, Placed):
+                    ticket.result = ticket.result._replace(newest=newest)
         self._since_checkpoint += len(batch)
         if self._since_checkpoint >= _CHECKPOINT_EVERY:
             self._since_checkpoint = 0
             run("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def _carry_out(self, step: Step, head: Head) -> tuple[_Result, Head]:
+    def _carry_out(self, step: Step, head: Head) -> _Result:
         taken = self._taken((*step.bars, *step.claims))
         if taken is not None:
-            return taken, head
+            return taken
         levels = self._held([cap.pocket for cap in step.caps] + [move.pocket for move in step.moves])
         for move in step.moves:
             if move.pocket not in levels and not move.opens:
@@ -201,10 +212,10 @@ class SqliteStore(SqliteReader):
             if level.cap is not None and level.spent + move.amount > level.cap:
                 short.append(level)
         if short:
-            return Short(tuple(short)), head
+            return Short(tuple(short))
         placed = Head(head.seq + 1, link(head.hash, step.body))
         self._put(step, changed, placed)
-        return Placed(placed, head.hash), placed
+        return Placed(placed, head.hash, Trail(placed))
 
     def _taken(self, names: Sequence[Name]) -> Taken | None:
         if not names:
@@ -262,8 +273,12 @@ def _union(select: str, count: int) -> str:
     return " UNION ALL ".join([select] * count)
 
 
-def _gate(path: Path) -> Path:
-    return path.with_name(f"{path.name}-gate")
+def _pass_gate(disk: Disk, path: Path, work: Callable[[], None]) -> None:
+    """Writers of all processes work one after the other."""
+    try:
+        disk.locked(path.with_name(f"{path.name}-gate"), work, patience=_PATIENCE)
+    except HeldError as problem:
+        raise StoreBusy(f"another process holds the ledger, and nothing was charged: {problem}") from None
 
 
 def _prepare(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]]) -> tuple[int, int] | None:

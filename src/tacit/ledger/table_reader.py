@@ -59,12 +59,13 @@ class TableReader(ABC):
     def entries(self, *, after: int = 0) -> Iterator[Stored]:
         """Entries in order."""
         known = self.entry(after)
-        last = GENESIS if after == 0 else Head(after, "") if known is None else known.head
+        before = GENESIS.hash if after == 0 else "" if known is None else known.hash
         chunk = "SELECT seq, body, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
-        while rows := self._rows(chunk, (last.seq, _CHUNK)):
+        while rows := self._rows(chunk, (after, _CHUNK)):
             for seq, body, hashed in rows:
-                previous, last = last, Head(seq, hashed.hex())
-                yield Stored(seq, body, previous.hash if seq == previous.seq + 1 else "", last.hash)
+                own = hashed.hex()
+                yield Stored(seq, body, before if seq == after + 1 else "", own)
+                after, before = seq, own
 
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         """Entries from the newest to the oldest."""
@@ -90,7 +91,8 @@ class TableReader(ABC):
         only, values = ("", ()) if space is None else (" AND space = ?", (space,))
         rows = self._rows(_NAMES + "(space, key) >= ('', '')" + only + _IN_ORDER, (*values, _CHUNK))
         while rows:
-            yield from ((Name(row[0], row[1]), row[2]) for row in rows)
+            for space_of, key, seq in rows:
+                yield Name(space_of, key), seq
             after = (*rows[-1][:2], *values, _CHUNK)
             rows = self._rows(_NAMES + "(space, key) > (?, ?)" + only + _IN_ORDER, after)
 

@@ -8,16 +8,26 @@ reservation has one commit at most; the digest of every outcome's bytes. One pas
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
 from tacit.ledger.chain import digest, link
-from tacit.ledger.entries import amounts_text, event_text, parse
-from tacit.ledger.protocol import GENESIS, Head, Level, Name, Pocket, Reader, StorageError, Stored
+from tacit.ledger.entries import (
+    amounts_text,
+    effects_of,
+    event_text,
+    is_canonical,
+    parse,
+    repeat_name,
+    request_name,
+)
+from tacit.ledger.glance import Charge, Commit, glance
+from tacit.ledger.protocol import GENESIS, Head, Level, Move, Name, Pocket, Reader, StorageError, Stored
 from tacit.ledger.records import Amount, Outcome, Report, Reservation
 from tacit.ledger.terms import filter_from_terms, price
 from tacit.noise import entropy
@@ -31,7 +41,11 @@ _MOST_PROBLEMS: Final = 20
 #: Spaces whose names move from entry to entry; all others are taken once and for good.
 _MOVING: Final = frozenset({"terms", "analyst", "revoked"})
 _RECENT: Final = 64
+#: So many different charges, and so many quotes, are remembered.
+_MOST_KNOWN: Final = 1 << 14
 _RESERVED, _COMMITTED = 1, 2
+#: What reading an entry raises that says something else than it should.
+_NONSENSE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TacitError)
 
 
 def verify(
@@ -56,12 +70,19 @@ def verify(
     return audit.report()
 
 
-def quick_check(reader: Reader) -> None:
+def quick_check(reader: Reader, what: str = "the ledger") -> None:
     """What can be checked at every opening: the newest entries, every pocket's row, and the one against the other.
 
     Raises:
-        ValueError: something is wrong, in words.
+        StorageError: something is wrong, in words.
     """
+    try:
+        _check_newest(reader)
+    except _NONSENSE as problem:
+        raise StorageError(f"{what} is damaged: {problem}") from problem
+
+
+def _check_newest(reader: Reader) -> None:
     levels = {level.pocket: level for level in reader.levels()}
     recent: dict[Pocket, int] = {}
     expected = reader.head()
@@ -78,22 +99,36 @@ def quick_check(reader: Reader) -> None:
 
 def amounts_of(body: Mapping[str, Any]) -> tuple[Amount, ...]:
     """What an entry charged, without the currencies it left alone."""
-    stated = ((currency, Fraction(text)) for currency, text in body["amounts"].items())
-    return tuple(Amount(currency, amount) for currency, amount in stated if amount)
+    return _amounts(tuple(body["amounts"].items()))
+
+
+@lru_cache(maxsize=1024)
+def _amounts(stated: tuple[tuple[str, str], ...]) -> tuple[Amount, ...]:
+    exact = ((currency, Fraction(text)) for currency, text in stated)
+    return tuple(Amount(currency, amount) for currency, amount in exact if amount)
+
+
+class _Known(NamedTuple):
+    """What a charge does, who must not have been revoked, and what is wrong with its amounts."""
+
+    moves: Sequence[Move]
+    bar: Name | None
+    wrong: str
 
 
 class _Audit:
     def __init__(self, reader: Reader, check_outcome: Callable[[Outcome], str | None] | None) -> None:
         self._reader = reader
         self._check_outcome = check_outcome
-        self._head = GENESIS
+        self._last: Head | Stored = GENESIS
         self._ledger = ""
         self._problems: list[str] = []
         self._missed = 0
         self._states = bytearray(1)
         self._charges = self._outcomes = 0
         self._limits: dict[str, Filter] = {}
-        self._prices: dict[tuple[str, str], dict[str, str]] = {}
+        self._known: dict[tuple[str, ...], _Known] = {}
+        self._quotes: set[str] = set()
         self._spent: dict[Pocket, int] = {}
         self._caps: dict[Pocket, int | None] = {}
         self._moving: dict[Name, int] = {}
@@ -103,15 +138,16 @@ class _Audit:
     def read(self, entry: Stored) -> None:
         """One more entry."""
         self._states.append(0)
-        if entry.seq != self._head.seq + 1:
-            self.problem(f"entry {entry.seq} follows entry {self._head.seq}")
+        if entry.seq != self._last.seq + 1:
+            self.problem(f"entry {entry.seq} follows entry {self._last.seq}")
             self._states.extend(bytes(max(entry.seq - len(self._states) + 1, 0)))
-        if link(self._head.hash, entry.body) != entry.hash:
+        if link(self._last.hash, entry.body) != entry.hash:
             self.problem(f"entry {entry.seq} does not fit the chain")
-        self._head = entry.head
+        self._last = entry
         try:
-            self._apply(entry, *parse(entry.body))
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TacitError) as problem:
+            if not self._glanced(entry):
+                self._apply(entry, *parse(entry.body))
+        except _NONSENSE as problem:
             self.problem(f"entry {entry.seq} cannot be understood: {problem}")
 
     def finish(self) -> None:
@@ -121,11 +157,16 @@ class _Audit:
             owed = Level(pocket, self._spent.get(pocket, 0), self._caps.get(pocket))
             if kept.get(pocket) != owed:
                 self.problem(f"the pocket {'/'.join(pocket)} holds {kept.get(pocket)} and the entries say {owed}")
-        due = self._taken + sum(self._weight(name, seq) for name, seq in self._moving.items())
-        if due != sum(self._weight(name, seq) for name, seq in self._reader.names()):
+        weight = self._weight
+        due = self._taken + sum(weight(space, key, seq) for (space, key), seq in self._moving.items())
+        if due != sum(weight(space, key, seq) for (space, key), seq in self._reader.names()):
             self.problem("the index of names does not fit the entries")
         if self._reader.head() != self._head:
             self.problem(f"the head is {self._reader.head()} and the entries end at {self._head}")
+
+    @property
+    def _head(self) -> Head:
+        return Head(self._last.seq, self._last.hash)
 
     def report(self) -> Report:
         """What was found."""
@@ -150,19 +191,19 @@ class _Audit:
             case "account" | "caps":
                 self._terms(entry.seq, body)
             case "reserve":
-                self._reserve(entry.seq, body)
+                self._charged(entry.seq, self._price_problem(body))
             case "repeat":
                 if not self._state(body["of"]):
                     self.problem(f"entry {entry.seq} repeats entry {body['of']}, which charges nothing")
             case "commit":
-                self._commit(entry, body)
+                self._commit(entry, body["of"], body["papers"])
         if entry.seq == 1 and body["kind"] != "opened":
             self.problem("the first entry does not open the ledger")
         for name in effects.get("bars", ()):
             if name in self._moving:
                 self.problem(f"entry {entry.seq} was made although {name.key} had been revoked")
-        for name in effects.get("claims", ()):
-            self._taken += self._weight(name, entry.seq)
+        for space, key in effects.get("claims", ()):
+            self._taken += self._weight(space, key, entry.seq)
         for name in effects.get("puts", ()):
             self._moving[name] = entry.seq
         for name in effects.get("drops", ()):
@@ -170,12 +211,68 @@ class _Audit:
         for cap in effects.get("caps", ()):
             self._caps[cap.pocket] = cap.cap
             self._spent.setdefault(cap.pocket, 0)
-        for move in effects.get("moves", ()):
-            spent = self._spent.get(move.pocket, 0) + move.amount
-            limit = self._caps.get(move.pocket)
-            if (limit is not None and spent > limit) or (limit is None and not move.opens):
-                self.problem(f"entry {entry.seq} exceeds the cap of {'/'.join(move.pocket)}")
-            self._spent[move.pocket] = spent
+        self._move(entry.seq, effects.get("moves", ()))
+
+    def _move(self, seq: int, moves: Sequence[Move]) -> None:
+        for pocket, amount, opens in moves:
+            spent = self._spent.get(pocket, 0) + amount
+            limit = self._caps.get(pocket)
+            if (limit is not None and spent > limit) or (limit is None and not opens):
+                self.problem(f"entry {seq} exceeds the cap of {'/'.join(pocket)}")
+            self._spent[pocket] = spent
+
+    def _glanced(self, entry: Stored) -> bool:
+        """Do what :meth:`_apply` does, if a glance at the entry says all."""
+        seen = glance(entry.body) if entry.seq > 1 else None
+        if isinstance(seen, Charge):
+            return self._charge(entry.seq, seen)
+        if isinstance(seen, Commit):
+            self._taken += self._weight("outcome", seen.of, entry.seq)
+            self._commit(entry, int(seen.of), {"receipt": seen.receipt, "result": seen.result})
+            return True
+        return False
+
+    def _charge(self, seq: int, seen: Charge) -> bool:
+        amounts, analyst, event, key, population, project, quote, repeat = seen
+        known = self._known.get((population, analyst, project, event, amounts))
+        if known is None:
+            known = self._learn(seen)
+        if known is None or (quote not in self._quotes and not self._canonical_quote(quote)):
+            return False
+        self._charged(seq, known.wrong)
+        if known.bar is not None and known.bar in self._moving:
+            self.problem(f"entry {seq} was made although {analyst} had been revoked")
+        if key:
+            self._taken += self._weight(*request_name(analyst, key), seq)
+        if repeat:
+            self._taken += self._weight(*repeat_name(population, repeat), seq)
+        self._move(seq, known.moves)
+        return True
+
+    def _learn(self, seen: Charge) -> _Known | None:
+        """What equal charges of one person have in common: read, priced and compared once.
+
+        Everything that the answer depends on is in the key, but for the account's terms; when those change, everything
+        is forgotten.
+        """
+        if not (is_canonical(seen.event) and is_canonical(seen.amounts)) or seen.population not in self._limits:
+            return None
+        body = {**seen._asdict(), "event": json.loads(seen.event), "amounts": json.loads(seen.amounts)}
+        moves = effects_of({**body, "kind": "reserve"})["moves"]
+        bar = Name("revoked", seen.analyst) if seen.analyst else None
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        key = seen.population, seen.analyst, seen.project, seen.event, seen.amounts
+        known = self._known[key] = _Known(moves, bar, self._price_problem(body))
+        return known
+
+    def _canonical_quote(self, quote: str) -> bool:
+        if not is_canonical(quote):
+            return False
+        if len(self._quotes) >= _MOST_KNOWN:
+            self._quotes.clear()
+        self._quotes.add(quote)
+        return True
 
     def _terms(self, seq: int, body: Mapping[str, Any]) -> None:
         limit, known = filter_from_terms(body["terms"]), self._limits.get(body["population"])
@@ -184,50 +281,51 @@ class _Audit:
         elif known is not None and _rule(known) != _rule(limit):
             self.problem(f"entry {seq} changes the rule of an account")
         self._limits[body["population"]] = limit
+        self._known.clear()
 
-    def _reserve(self, seq: int, body: Mapping[str, Any]) -> None:
+    def _charged(self, seq: int, wrong: str) -> None:
         self._charges += 1
         self._states[seq] = _RESERVED
-        # The text was canonical, so equal events have been read in the same order.
-        key = body["population"], repr(body["event"])
-        if key not in self._prices:
-            priced = price(self._limits[body["population"]], event_from_json(event_text(body["event"])))
-            self._prices[key] = amounts_text(priced.amounts)
-        if body["amounts"] != self._prices[key]:
-            self.problem(f"entry {seq} charges {body['amounts']}, and its event costs {self._prices[key]}")
+        if wrong:
+            self.problem(f"entry {seq} {wrong}")
 
-    def _commit(self, entry: Stored, body: Mapping[str, Any]) -> None:
+    def _price_problem(self, body: Mapping[str, Any]) -> str:
+        """What is wrong with the amounts of a charge; nothing if they are what its event costs."""
+        priced = price(self._limits[body["population"]], event_from_json(event_text(body["event"])))
+        costs = amounts_text(priced.amounts)
+        return "" if body["amounts"] == costs else f"charges {body['amounts']}, and its event costs {costs}"
+
+    def _commit(self, entry: Stored, of: int, digests: Mapping[str, str]) -> None:
         self._outcomes += 1
-        of = body["of"]
         if self._state(of) != _RESERVED:
             self.problem(f"entry {entry.seq} commits entry {of}, which is not a charge that waits for an outcome")
             return
         self._states[of] = _COMMITTED
-        papers = {name: self._reader.paper(entry.seq, name) for name in body["papers"]}
-        wrong = [name for name, paper in papers.items() if paper is None or digest(paper) != body["papers"][name]]
+        papers = {name: self._reader.paper(entry.seq, name) for name in digests}
+        wrong = [name for name, paper in papers.items() if paper is None or digest(paper) != digests[name]]
         if wrong:
             self.problem(f"the {' and '.join(wrong)} kept with entry {entry.seq} does not fit its digest")
         elif self._check_outcome is not None:
-            self._ask(of, entry.seq, body, papers)
+            self._ask(of, entry.seq, digests, papers)
 
-    def _ask(self, of: int, seq: int, body: Mapping[str, Any], papers: Mapping[str, bytes | None]) -> None:
+    def _ask(self, of: int, seq: int, digests: Mapping[str, str], papers: Mapping[str, bytes | None]) -> None:
         charge = self._reader.entry(of)
         if charge is None or self._check_outcome is None:
             return
         told = json.loads(charge.body)
         reservation = Reservation(of, charge.hash, charge.previous, told["population"], amounts_of(told))
         result, receipt = papers["result"] or b"", papers["receipt"] or b""
-        words = self._check_outcome(Outcome(reservation, seq, body["papers"]["result"], result, receipt))
+        words = self._check_outcome(Outcome(reservation, seq, digests["result"], result, receipt))
         if words is not None:
             self.problem(f"the receipt kept with entry {seq}: {words}")
 
-    def _weight(self, name: Name, seq: int) -> int:
+    def _weight(self, space: str, key: str, seq: int) -> int:
         """Sums of these agree for the same names and, but for a chance of 2⁻⁶⁴, for no others.
 
         The names are too many to keep and to sort; a hash with a key that is fresh for every verification lets nobody
         prepare a set with the same sum.
         """
-        return hash(f"{self._secret}{seq} {name.space} {name.key}")
+        return hash(f"{self._secret}{seq} {space} {key}")
 
     def _state(self, seq: int) -> int:
         return self._states[seq] if 0 < seq < len(self._states) else 0

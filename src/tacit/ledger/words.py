@@ -13,7 +13,7 @@ from tacit.ledger.protocol import Level
 from tacit.ledger.records import Balance, Budget
 from tacit.ledger.terms import Priced
 
-__all__ = ["budget", "owner_words", "shortage", "terms_words"]
+__all__ = ["budget", "owner_words", "questions_left", "shortage", "terms_words"]
 
 
 def budget(
@@ -22,7 +22,7 @@ def budget(
     """The balances of an account and of the shares asked for."""
     held = {(level.pocket.owner, level.pocket.currency): level for level in levels}
     balances = tuple(_balance(limit, owner, held) for owner in owners)
-    questions = None if priced is None else _questions(levels, priced)
+    questions = None if priced is None else questions_left(levels, priced)
     return Budget(population, limit.guarantee, balances, questions)
 
 
@@ -37,7 +37,8 @@ def _balance(limit: Filter, owner: str, held: Mapping[tuple[str, str], Level]) -
     return Balance(owner_words(owner), limited, tuple(lines))
 
 
-def _questions(levels: Sequence[Level], priced: Priced) -> int | None:
+def questions_left(levels: Sequence[Level], priced: Priced) -> int | None:
+    """How many more such charges fit in all of some pockets; None where nothing limits them."""
     counts = [
         max(level.cap - level.spent, 0) // priced.amounts[level.pocket.currency]
         for level in levels

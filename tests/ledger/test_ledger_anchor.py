@@ -1,0 +1,123 @@
+"""The anchor by itself: it never goes back, and never leaves the history that it follows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.ledgers import Place, asking, clinic, reserved
+from tacit.ledger.anchor import AnchorFile, Mark
+from tacit.ledger.disk import Disk
+from tacit.ledger.protocol import Head, StorageError, Trail
+
+
+def line(seq: int, reach: int = 9) -> Trail:
+    """An entry of one long history."""
+    return Trail.of(
+        Head(seq, f"{seq:032d}" * 2), [f"{before:032d}" * 2 for before in range(seq - 1, max(seq - 1 - reach, 0), -1)]
+    )
+
+
+def unasked(head: Head) -> bool:
+    raise AssertionError(f"the trails say enough of {head}")
+
+
+def test_anchors_never_go_back(folder: Path) -> None:
+    anchor = AnchorFile(folder / "anchor")
+    anchor.begin("a" * 32)
+    anchor.use("a" * 32)
+    for seq in (1, 5, 3, 5, 6, 2):
+        anchor.advance(line(seq).head, line(seq), unasked)
+        other = AnchorFile(folder / "anchor").of("a" * 32)
+        assert other is not None
+        assert other.head.seq == max(s for s in (1, 5, 3, 5, 6, 2)[: (1, 5, 3, 5, 6, 2).index(seq) + 1])
+    late = AnchorFile(folder / "anchor")
+    late.use("a" * 32)
+    late.advance(line(4).head, line(4), unasked)
+    mark = late.read()
+    assert mark is not None
+    assert mark == Mark("a" * 32, line(6))
+    with pytest.raises(StorageError):
+        AnchorFile(folder / "none" / "x").advance(Head(1, ""), Trail(Head(1, "")), unasked)
+
+
+@pytest.mark.parametrize("known", [6, 20])
+@pytest.mark.parametrize("kept", [True, False])
+def test_where_trails_are_too_short_the_ledger_is_asked(folder: Path, known: int, kept: bool) -> None:
+    anchor = AnchorFile(folder / "anchor")
+    anchor.begin("a" * 32)
+    anchor.use("a" * 32)
+    anchor.replace("a" * 32, line(known).head)
+    asked: list[Head] = []
+
+    def holds(head: Head) -> bool:
+        asked.append(head)
+        return kept
+
+    if kept:
+        anchor.advance(line(16).head, line(16), holds)
+    else:
+        with pytest.raises(StorageError, match="not the only copy"):
+            anchor.advance(line(16).head, line(16), holds)
+    assert asked == [line(known).head]
+    after = anchor.read()
+    assert after is not None
+    assert after.head == line(16 if kept and known < 16 else known).head
+
+
+@pytest.mark.parametrize("known", [9, 12])
+def test_an_anchor_does_not_leave_the_history_it_follows(folder: Path, known: int) -> None:
+    """Two histories part after entry 8; whichever was remembered first, the other one stops."""
+    other = Trail(
+        Head(known, "f" * 64), tuple("f" * 32 if seq > 8 else f"{seq:032d}" for seq in range(known - 1, 2, -1))
+    )
+    anchor = AnchorFile(folder / "anchor")
+    anchor.begin("a" * 32)
+    anchor.use("a" * 32)
+    anchor.advance(line(8).head, line(8), lambda _: False)
+    anchor.advance(other.head, other, lambda _: False)
+    for mine in (9, 10, 13):
+        for process in (anchor, AnchorFile(folder / "anchor")):
+            process.use("a" * 32)
+            with pytest.raises(StorageError, match="not the only copy"):
+                process.advance(line(mine).head, line(mine), lambda _: False)
+    assert AnchorFile(folder / "anchor").read() == Mark("a" * 32, Trail(other.head, other.before[:9]))
+
+
+def test_one_mark_serves_all_whose_entries_it_knows_of(folder: Path) -> None:
+    written: list[bytes] = []
+
+    class Watched(Disk):
+        def change(self, path: Path, decide: Callable[[bytes], tuple[int, bytes] | None]) -> None:
+            def watched(content: bytes) -> tuple[int, bytes] | None:
+                decided = decide(content)
+                written.extend([] if decided is None else [decided[1]])
+                return decided
+
+            super().change(path, watched)
+
+    anchors = [AnchorFile(folder / "anchor", Watched()) for _ in range(8)]
+    anchors[0].begin("a" * 32)
+    for place, anchor in enumerate(anchors):
+        anchor.use("a" * 32)
+        anchor.advance(line(5 + place).head, line(12), unasked)
+    assert len(written) == 1
+    assert len(written[0]) == 512
+
+
+def test_an_anchor_of_the_first_form_is_read_and_goes_on(place: Place) -> None:
+    with clinic(place) as ledger:
+        reserved(ledger, asking())
+        head, ledger_id = ledger.head, ledger.id
+    text = f"tacit-anchor-1 {ledger_id} {head.seq} {head.hash}"
+    slot = f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".encode().ljust(512)
+    place.anchor.write_bytes(slot * 2)
+    with place.open() as ledger:
+        reserved(ledger, asking())
+        assert ledger.head.seq == head.seq + 1
+        mark = AnchorFile(place.anchor).read()
+        assert mark is not None
+        assert mark.trail.has(head)

@@ -1,0 +1,218 @@
+"""Reading charges at a glance: what is accepted is what the slow way reads, and what is remembered hides no damage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from support.ledgers import asking
+from tacit.accounting.filters import PureFilter
+from tacit.ledger import Ledger, Reservation
+from tacit.ledger.entries import canonical, is_canonical, step_of
+from tacit.ledger.glance import Charge, Commit, glance
+from tacit.ledger.memory import MemoryAnchor, MemoryStore
+from tacit.ledger.protocol import Step
+from tacit.ledger.verify import verify
+
+WORDS = st.text(st.sampled_from('ab ",:{}\\\n\t/é\x7f\x00\u2028'), max_size=6)
+QUOTES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), WORDS),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(WORDS | st.just("repeat"), inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+@st.composite
+def charges(draw: st.DrawFn) -> dict[str, Any]:
+    words = {name: draw(WORDS) for name in ("analyst", "key", "plan", "population", "project", "repeat", "request")}
+    return {
+        "kind": "reserve",
+        "amounts": draw(st.dictionaries(st.sampled_from(["epsilon", "delta"]), st.just("1/10"))),
+        "event": {"kind": "PureEvent", "epsilon": "1/10", **draw(st.dictionaries(st.just("key"), WORDS))},
+        "quote": draw(st.dictionaries(st.sampled_from(["repeat", "request", "x"]), QUOTES)),
+        "sql": draw(WORDS),
+        "time": draw(WORDS),
+        **words,
+    }
+
+
+def believed(text: str) -> Charge | Commit | None:
+    """What verification takes a text for."""
+    seen = glance(text)
+    if isinstance(seen, Charge) and not all(map(is_canonical, (seen.amounts, seen.event, seen.quote))):
+        return None
+    return seen
+
+
+def agrees(text: str) -> bool:
+    """Whether a text is believed to be something; then it must be that."""
+    seen = believed(text)
+    if seen is None:
+        return False
+    body = json.loads(text)
+    assert canonical(body) == text
+    if isinstance(seen, Commit):
+        assert body.keys() == {"kind", "of", "papers", "time"}
+        assert body["kind"] == "commit"
+        assert (str(body["of"]), body["papers"]) == (seen.of, {"receipt": seen.receipt, "result": seen.result})
+        return True
+    assert len(body) == 13
+    assert body["kind"] == "reserve"
+    for name, value in seen._asdict().items():
+        assert body[name] == (json.loads(value) if name in ("amounts", "event", "quote") else value)
+    return True
+
+
+@given(body=charges())
+def test_what_is_believed_at_a_glance_is_so(body: dict[str, Any]) -> None:
+    agrees(canonical(body))
+
+
+#: A quote that holds what comes after a quote.
+TRICK = {
+    "kind": "reserve", "amounts": {}, "analyst": "", "event": {"key": "", "kind": "reserve"}, "key": "", "plan": "",
+    "population": "", "project": "", "quote": {"a": {}, "repeat": "", "request": "", "sql": "", "time": ""},
+    "repeat": "", "request": "", "sql": "", "time": "",
+}  # fmt: skip
+
+
+@given(body=charges(), at=st.integers(0, 400), gone=st.integers(0, 3), put=st.text('",:{}\\ abnu0\n', max_size=3))
+@example(TRICK, 0, 0, "")
+@example(TRICK, 58, 1, "")
+def test_no_damaged_text_is_believed_to_be_what_it_is_not(body: dict[str, Any], at: int, gone: int, put: str) -> None:
+    text = canonical(body)
+    agrees(text[:at] + put + text[at + gone :])
+
+
+def test_ordinary_charges_and_outcomes_are_seen_at_a_glance() -> None:
+    store = MemoryStore()
+    ledger = Ledger.on(store, MemoryAnchor())
+    ledger.ensure_account("patients", PureFilter(epsilon=1))
+    made = ledger.reserve(asking("0.1", analyst="ana", sql='SELECT "a\\b"\n\tFROM t', quote={"rows": [1, {"b": "2"}]}))
+    assert isinstance(made, Reservation)
+    ledger.commit(made, b"7")
+    kinds = [type(believed(entry.body)) for entry in store.entries()]
+    assert kinds == [type(None), type(None), Charge, Commit]
+    assert all(agrees(entry.body) for entry in store.entries(after=2))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"quote":{}', '"quote":{ }'),
+        ('"quote":{}', '"quote":{"b":1,"a":2}'),
+        ('"quote":{}', '"quote":{"a":1.5}'),
+        ('"quote":{}', '"quote":{},"quote":{}'),
+        ('"kind":"reserve"', '"kind":"reserve","kind":"reserve"'),
+        ('"sql":"SELECT', '"sql":"\\u0053ELECT'),
+        ('"sql":"SELECT', '"sql":"\\/SELECT'),
+        ('"sql":"SELECT', '"sql":"\x7fSELECT'),
+        ('"epsilon":"1/10"}', '"epsilon":"1/10" }'),
+    ],
+)
+def test_a_text_that_is_not_canonical_is_found_among_equal_charges(old: str, new: str) -> None:
+    store = charged(3)
+    entry = store.entry(4)
+    assert entry is not None
+    assert old in entry.body
+    step = Step(entry.body.replace(old, new, 1), moves=step_of(json.loads(entry.body)).moves)
+    store.append(step)
+    assert any(words.startswith("entry 6 cannot be understood") for words in verify(store).problems)
+
+
+def charged(count: int) -> MemoryStore:
+    """A store with equal charges of one analyst."""
+    store = MemoryStore()
+    ledger = Ledger.on(store, MemoryAnchor())
+    ledger.ensure_account("patients", PureFilter(epsilon=1))
+    for number in range(count):
+        ledger.reserve(asking("0.1", analyst="ana", sql=f"SELECT {number}"))
+    return store
+
+
+def cheaper(body: dict[str, Any]) -> None:
+    body["amounts"] = {"epsilon": "1/20"}
+
+
+def dearer(body: dict[str, Any]) -> None:
+    body["amounts"] = {"epsilon": "1/5"}
+
+
+def another_event(body: dict[str, Any]) -> None:
+    body["event"]["event"]["epsilon"] = "1/5"
+
+
+def nothing_at_all(body: dict[str, Any]) -> None:
+    body["amounts"] = {}
+
+
+@pytest.mark.parametrize("lie", [cheaper, dearer, another_event, nothing_at_all])
+def test_equal_events_with_other_amounts_are_found(lie: Callable[[dict[str, Any]], None]) -> None:
+    """After the event, and the amounts, were read in true entries; and before and after they were."""
+    store = charged(3)
+    entry = store.entry(4)
+    assert entry is not None
+    body = json.loads(entry.body)
+    lie(body)
+    store.append(step_of(body))
+    store.append(step_of(json.loads(entry.body)))
+    store.append(step_of(body))
+    found = verify(store).problems
+    assert len(found) == 2
+    assert found[0].startswith("entry 6 charges")
+    assert found[1].startswith("entry 8 charges")
+
+
+def test_a_charge_that_is_not_in_the_pocket_is_found_among_equal_ones() -> None:
+    store = charged(3)
+    entry = store.entry(4)
+    assert entry is not None
+    store.append(Step(entry.body))
+    assert [words.split(" holds ")[0] for words in verify(store).problems] == [
+        "the pocket patients//epsilon",
+        "the pocket patients/analyst:ana/epsilon",
+    ]
+
+
+def test_equal_charges_over_the_cap_are_found() -> None:
+    store = charged(10)
+    entry = store.entry(4)
+    assert entry is not None
+    step = step_of(json.loads(entry.body))
+    for pocket, level in store._levels.items():
+        store._levels[pocket] = level._replace(cap=None)
+    store.append(step)
+    assert "entry 13 exceeds the cap of patients//epsilon" in verify(store).problems
+
+
+def test_an_equal_charge_after_a_revocation_is_found() -> None:
+    store = charged(2)
+    entry = store.entry(4)
+    assert entry is not None
+    ledger = Ledger.on(store, anchored(store))
+    ledger.revoke_analyst("ana")
+    store.append(step_of(json.loads(entry.body))._replace(bars=()))
+    assert verify(store).problems == ("entry 6 was made although ana had been revoked",)
+
+
+def test_an_equal_charge_of_another_account_has_another_price() -> None:
+    """Terms are part of a price: what is known of one account says nothing about another."""
+    store = charged(2)
+    entry = store.entry(4)
+    assert entry is not None
+    body = {**json.loads(entry.body), "population": "staff"}
+    store.append(step_of(body)._replace(moves=()))
+    assert any(words.startswith("entry 5 cannot be understood") for words in verify(store).problems)
+
+
+def anchored(store: MemoryStore) -> MemoryAnchor:
+    """An anchor that knows a store."""
+    anchor, first = MemoryAnchor(), store.entry(1)
+    assert first is not None
+    anchor.replace(json.loads(first.body)["ledger"], store.head())
+    return anchor
