@@ -10,9 +10,11 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
 ``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries, and a museum of real bugs
 ``tacit.attacks``     why names off and only totals are not enough: plain rows and callables in, success out
-``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB
+``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB, PostgreSQL, Spark
 ``tacit.ledger``      durable accounts: what is authorised there was paid for, and stays paid for
 ``tacit.curator``     the object users hold; ``answer`` is the whole main path on one screen
+``tacit.server``      many people, one curator: HTTP, a console in the browser, worker processes
+``tacit.server``      the same for many: people, an HTTP API, a console, workers
 ``tacit.cli``         the command line
 
 The names below are the public ones; they load when first used, so ``import tacit`` costs next to nothing.
@@ -64,6 +66,7 @@ _HOMES = {
     "Accountant": "tacit.accounting.accountant:Accountant",
     # the curator
     "open": "tacit.curator.opening:open_curator",
+    "connect": "tacit.curator.client:connect",
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.result:Answer",
     "Receipt": "tacit.curator.receipt:Receipt",
@@ -121,6 +124,7 @@ if TYPE_CHECKING:
     from tacit.core.relations import Relation as Relation
     from tacit.core.relations import is_neighbour as is_neighbour
     from tacit.core.relations import l1_distance as l1_distance
+    from tacit.curator.client import connect as connect
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open_curator as open  # noqa: A004, F401
     from tacit.curator.receipt import Receipt as Receipt

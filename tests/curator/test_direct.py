@@ -89,8 +89,11 @@ def test_mistakes_are_named_and_cost_nothing() -> None:
     curator, _ = open_clinic()
     with pytest.raises(InputError, match="mechanism"):
         curator.release(object(), 1, label="x")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="label"):
-        curator.release(tacit.Laplace(epsilon=1, l1_sensitivity=1), 1, label=" ")
+    for label in (" ", "x" * 1001, 7):
+        with pytest.raises(InputError, match=r"label: .* in 1,000 characters at most"):
+            curator.release(tacit.Laplace(epsilon=1, l1_sensitivity=1), 1, label=label)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="label"):
+            curator.charge(tacit.PureDP("0.1"), label=label)  # type: ignore[arg-type]
     with pytest.raises(AccountingError, match="replace_one"):
         curator.charge(tacit.PureDP(1, relation="replace_one"), label="x")
     with pytest.raises(AccountingError, match="pure"):
@@ -98,3 +101,8 @@ def test_mistakes_are_named_and_cost_nothing() -> None:
     with pytest.raises(InputError, match="population"):
         curator.charge(tacit.PureDP(1), label="x", population="staff")
     assert curator.history() == ()
+
+
+def test_a_label_may_be_as_long_as_it_says() -> None:
+    curator, _ = open_clinic()
+    assert curator.charge(tacit.PureDP("0.1"), label="x" * 1000).charge.sql == "x" * 1000

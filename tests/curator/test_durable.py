@@ -177,6 +177,11 @@ def test_a_ledger_without_its_keys_is_not_given_new_ones(tmp_path: Path) -> None
     key.chmod(0o600)
     with pytest.raises(InputError, match="keys of another ledger"):
         open_clinic(place)
+    # The group secret alone: whoever has another one would keep other groups of a unit than the answers before.
+    mixed = {**json.loads(kept), "groups": json.loads((tmp_path / "b.ledger.key").read_bytes())["groups"]}
+    key.write_text(json.dumps(mixed))
+    with pytest.raises(InputError, match="another group secret than its answers were made with; restore the file"):
+        open_clinic(place)
     key.write_bytes(kept)
     curator, _ = open_clinic(place)
     with curator:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.curator.keys import is_signed, key_id, make_keys, open_keys
+from tacit.curator.keys import Keys, is_signed, key_id, make_keys, open_keys
 
 
 def test_the_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
@@ -75,3 +75,11 @@ def test_signatures_and_secrets() -> None:
     assert len({keys.group_secret("a"), keys.group_secret("b"), others.group_secret("a")}) == 3
     with pytest.raises(InputError, match="64 hexadecimal digits"):
         key_id("ed25519:00")
+
+
+def test_the_check_value_tells_the_group_secret_from_others_and_does_not_tell_it() -> None:
+    one, other = make_keys(), make_keys()
+    assert one.groups_check == Keys(other.signing, one.groups).groups_check
+    assert one.groups_check != Keys(one.signing, other.groups).groups_check
+    assert one.groups.hex() not in one.groups_check
+    assert one.groups_check not in (one.veil(""), one.group_secret("patients").hex())

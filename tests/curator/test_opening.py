@@ -203,7 +203,7 @@ def test_mistakes_are_named(folder: Path, arguments: dict[str, Any], message: st
         (('delta = "1e-6"', ""), "populations.patients: accounting = 'zcdp' needs"),
         (("[project]", "[[project]]"), "project"),
         (("[project]", "[project"), "is not TOML"),
-        (('name = "clinic"', 'engine = "spark://x"'), "project.engine"),
+        (('name = "clinic"', 'engine = "oracle://x"'), "project.engine"),
     ],
 )
 def test_mistakes_in_a_project_file_name_table_and_column(folder: Path, change: tuple[str, str], message: str) -> None:

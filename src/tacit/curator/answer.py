@@ -5,29 +5,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tacit.core.errors import EngineError, InternalError, TacitError
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.keys import Keys
-from tacit.curator.receipt import Receipt, about_plan, issue, mechanisms_of, quoted
+from tacit.curator.plans import Planned, Plans, read_back
+from tacit.curator.receipt import Receipt, about_plan, issue
 from tacit.curator.result import Answer
 from tacit.curator.sources import scanned
-from tacit.curator.stored import canonical, digest_of, released_from_text, released_to_text
+from tacit.curator.stored import canonical, digest_of, released_to_text
 from tacit.curator.turns import Turns
 from tacit.engines.protocol import Engine, Work
 from tacit.ledger import BusyError, Ledger, LedgerError, Order, Outcome, Reservation
 from tacit.noise import entropy
 from tacit.query.after.matching import PublicRows
-from tacit.query.after.result import finish
 from tacit.query.auto_bounds import find
 from tacit.query.catalog import Catalog
-from tacit.query.explain import explain
+from tacit.query.explain import outline
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.noising import Released, release
-from tacit.query.plan import Plan, plan_question, with_bounds
+from tacit.query.plan import Plan, with_bounds
 from tacit.query.request import Account, Request
-from tacit.query.resolve import resolve
 
 __all__ = ["Caller", "Desk", "answer", "opaque", "present", "quote", "release_key", "run"]
 
@@ -64,17 +63,16 @@ class Desk:
     accounts: Mapping[str, Account]
     version: Callable[[Iterable[str]], str]
     turns: Turns = field(default_factory=Turns)
+    plans: Plans = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plans", Plans(self.catalog, self.accounts, self.engine))
 
 
-def quote(desk: Desk, sql: str, request: Request) -> Plan:
+def quote(desk: Desk, sql: str, request: Request) -> Planned:
     """Parse, plan and price: a function of the text, of public metadata and of the request. Free, and reads no data."""
     with opaque():
-        question = resolve(sql, desk.catalog)
-        population = desk.catalog.population(question.final.population)
-        request = replace(request, account=desk.accounts[population.name])
-        plan = plan_question(question, population.relation, request, catalog=desk.catalog.digest)
-        desk.engine.check(plan.final)
-    return plan
+        return desk.plans.of(sql, request)
 
 
 def answer(
@@ -93,17 +91,19 @@ def answer(
         EngineError, InternalError: something failed, and only an id says what; what was reserved stays spent.
         LedgerError: the ledger failed; no further question is answered.
     """
-    plan = quote(desk, sql, request)
+    planned = quote(desk, sql, request)
+    plan = planned.plan
     with opaque():
-        order = _order(desk, plan, sql, caller)
+        order = _order(desk, planned, sql, caller)
         public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
         with desk.turns.take(order.repeat_key):
             found = desk.ledger.reserve(order)
             paid = isinstance(found, Reservation) and not found.resumed
             if isinstance(found, Reservation):
-                found = _commit(desk, sql, found, run(desk, plan, progress))
+                found = _commit(desk, sql, found, run(desk, plan, progress), planned)
         entry = entry_of(found, sql=sql, digest=plan.digest, analyst=caller.analyst, paid=paid)
-        return present(plan, found.result, entry, Receipt.from_json(found.receipt), public)
+        presented = desk.plans.rows(sql, plan, found.result, public)
+        return Answer(presented.finished, presented.plan, entry, Receipt.from_json(found.receipt))
 
 
 def run(desk: Desk, plan: Plan, progress: Callable[[float], None] | None = None) -> Released:
@@ -119,12 +119,12 @@ def run(desk: Desk, plan: Plan, progress: Callable[[float], None] | None = None)
 
 def present(plan: Plan, result: bytes, entry: Entry, receipt: Receipt, public: Sequence[PublicRows]) -> Answer:
     """The answer, from the bytes that the ledger holds: the same for everybody, now and later."""
-    released = released_from_text(result.decode(), plan)
-    finished = finish(released.plan.question, released, confidence=plan.confidence, public=public)
-    return Answer(finished, released.plan, entry, receipt)
+    presented = read_back(plan, result, public)
+    return Answer(presented.finished, presented.plan, entry, receipt)
 
 
-def _order(desk: Desk, plan: Plan, sql: str, caller: Caller) -> Order:
+def _order(desk: Desk, planned: Planned, sql: str, caller: Caller) -> Order:
+    plan = planned.plan
     return Order(
         plan.final.population,
         plan.guarantee,
@@ -132,21 +132,22 @@ def _order(desk: Desk, plan: Plan, sql: str, caller: Caller) -> Order:
         project=desk.project,
         sql=sql,
         plan=plan.digest,
-        quote={"mechanisms": quoted(mechanisms_of(plan.priced))},
+        quote={"mechanisms": planned.mechanisms},
         repeat_key=release_key(desk, plan),
         idempotency_key=caller.idempotency_key,
         request=digest_of(canonical([sql, plan.digest])),
     )
 
 
-def _commit(desk: Desk, sql: str, reservation: Reservation, released: Released) -> Outcome:
+def _commit(desk: Desk, sql: str, reservation: Reservation, released: Released, planned: Planned) -> Outcome:
     plan, result = released.plan, released_to_text(released)
-    words = explain(plan)
+    # Where AUTO bounds were found, the plan that ran is another than the one that was reserved for.
+    words, known = (planned.outline, planned.mechanisms) if plan is planned.plan else (outline(plan), None)
     receipt = issue(
         desk.keys,
         desk.ledger.id,
         reservation,
-        answers=[about_plan(words, plan, sql, released=digest_of(result))],
+        answers=[about_plan(words, plan, sql, released=digest_of(result), mechanisms=known)],
         unit=words.unit,
         account=plan.account,
         guarantee=plan.guarantee,
@@ -163,8 +164,8 @@ def release_key(desk: Desk, plan: Plan) -> str:
     post-processing, so a question that differs only there is a repeat as well.
     """
     version = desk.version(scanned(plan.final.source))
-    parts = (plan.final.text, plan.catalog, plan.relation.value, plan.priced, repr(plan.guarantee), version)
-    return digest_of(repr(parts))
+    parts = [*map(repr, (plan.final.text, plan.catalog, plan.relation.value)), plan.priced.text]
+    return digest_of(f"({', '.join([*parts, repr(repr(plan.guarantee)), repr(version)])})")
 
 
 @contextmanager

@@ -1,21 +1,35 @@
-"""The SQL path in the standing self-audit: questions recorded on one table and replayed on its neighbours.
+"""The SQL path under audit: questions recorded on one database and replayed on its neighbours.
 
 Every mechanism of a plan gives what it gave before; then values, intervals, charge and notes must be the same, and no
-mechanism's input may have moved by more than its plan declares.
+mechanism's input may have moved by more than its plan declares. :func:`sql_checks` is part of the standing self-audit;
+:func:`project_checks` does the same for the tables, budgets and questions of a project, on made-up people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
+from itertools import count
 from typing import Any, Final
 
+from tacit.audit.lower_bound import lower_bound
 from tacit.audit.museum.piece import Verdict, judged
+from tacit.audit.neighbours import Neighbours
+from tacit.audit.replay import replay
 from tacit.audit.search import replay_neighbours
 from tacit.audit.standing import Check
-from tacit.curator.opening import open_curator
+from tacit.core.errors import InputError, QueryError
+from tacit.core.guarantees import PureDP
+from tacit.core.numbers import exact
+from tacit.curator.config import PopulationModel, Project
+from tacit.curator.curator import Curator
+from tacit.curator.opening import open_curator, open_project
+from tacit.curator.quote import Quote
+from tacit.curator.rehearsal import People, neighbours_of, questions_of, rehearsed
 
-__all__ = ["sql_checks"]
+__all__ = ["project_checks", "sql_checks"]
 
 #: Persons with several rows, one with far more than count, values at and beyond the bounds, missing ones.
 _VISITS: Final = [
@@ -34,15 +48,136 @@ _QUESTIONS: Final = {
     "private keys": "SELECT town, COUNT(*) FROM data GROUP BY town",
     "a filter that divides by zero": "SELECT SUM(cost) FROM data WHERE 1 / (person - 99) > 0",
 }
+#: Of a population's budget, what a question under audit costs.
+_PART: Final = 4
+_CONFIDENCE: Final = 0.9999
+#: At which the loss of a question is bounded whose account has no delta of its own for it.
+_DELTA: Final = Fraction(1, 10**6)
 
 
 def sql_checks() -> Iterator[Check]:
     """One replay on many neighbours for each question."""
     for name, sql in _QUESTIONS.items():
-        yield Check(f"SQL: {name}", "replay", partial(_replayed, sql))
+        yield Check(f"SQL: {name}", "replay", partial(_replayed_table, sql))
 
 
-def _replayed(sql: str) -> Verdict:
+def project_checks(
+    project: Project, questions: Sequence[str] = (), *, asked: Sequence[str] = (), samples: int = 1000
+) -> tuple[list[Check], int]:
+    """What can be checked of a project without its data and without its budget.
+
+    Its tables are filled with made-up people (:mod:`tacit.curator.rehearsal`), its public ones are read as they are.
+    Questions that follow from the declarations, and those given, are each recorded and replayed without one person at
+    a time; one of each population is also asked many times from outside.
+
+    Args:
+        project: as its file describes it.
+        questions: more of them; each must be one that can be answered.
+        asked: what stands in its history: questions, labels, and questions to tables as they once were.
+        samples: how often the question that is audited from outside is asked of each neighbour.
+
+    Returns:
+        the checks, and how many of ``asked`` cannot be asked of the project as it is.
+
+    Raises:
+        TacitError: one of ``questions`` cannot be answered.
+    """
+    pairs = {name: neighbours_of(project.catalog, name) for name in project.populations}
+    checks = []
+    with open_project(rehearsed(project, next(iter(pairs.values()))[0].first)) as curator:
+        given = {sql: _trial(project, curator, sql) for sql in questions}
+        past = {sql: _possible(project, curator, sql) for sql in asked}
+        trials: dict[str, _Trial] = {}
+        for name, near in pairs.items():
+            made = {sql: _possible(project, curator, sql) for sql in questions_of(project.catalog, name)}
+            able = [trial for trial in made.values() if trial is not None]
+            trials |= {trial.sql: trial for trial in able}
+            checks += [_outside_check(trial, near, samples) for trial in able[:1]]
+    trials |= {trial.sql: trial for trial in (*past.values(), *given.values()) if trial is not None}
+    checks += [_replay_check(trial, pairs[trial.quote.plan.final.population]) for trial in trials.values()]
+    return checks, sum(trial is None for trial in past.values())
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A question to made-up people of a project, with the words of its price where its text states none."""
+
+    project: Project
+    sql: str
+    words: Mapping[str, Any]
+    quote: Quote
+
+    def __call__(self, people: People) -> Any:
+        """All that an analyst sees, on an account that nothing was charged to before."""
+        with open_project(rehearsed(self.project, people)) as curator:
+            return _seen(curator, self.sql, **self.words)
+
+
+def _trial(project: Project, curator: Curator, sql: str) -> _Trial:
+    try:
+        return _Trial(project, sql, {}, curator.explain(sql))
+    except InputError:
+        # Its text states no price; any will do to learn whose budget pays.
+        population = curator.explain(sql, epsilon=1).plan.final.population
+    model = project.populations[population]
+    budget = next(exact(each, "epsilon") for each in (model.epsilon, model.rho, model.mu) if each is not None)
+    price = min(budget / _PART, Fraction(1))
+    return _Trial(project, sql, {"epsilon": price}, curator.explain(sql, epsilon=price))
+
+
+def _possible(project: Project, curator: Curator, sql: str) -> _Trial | None:
+    """A question that followed from declarations alone, unless it needs something that this project does not have."""
+    try:
+        return _trial(project, curator, sql)
+    except (QueryError, InputError):
+        return None
+
+
+def _replay_check(trial: _Trial, pairs: Sequence[Neighbours]) -> Check:
+    def run() -> Verdict:
+        return judged([replay(trial, each.first, each.second, how=each.how) for each in pairs])
+
+    return Check(trial.sql, "replay", run)
+
+
+def _outside_check(trial: _Trial, pairs: Sequence[Neighbours], samples: int) -> Check:
+    """Ask again and again with means without end, each time for a hair less, so that nothing is a repeat."""
+    claim, heavy = trial.quote.plan.guarantee, next(each for each in pairs if "far more rows" in each.how)
+    delta = getattr(claim, "delta", 0) or (0 if isinstance(claim, PureDP) else _DELTA)
+    hairs = count()
+
+    def ask(curator: Curator) -> Any:
+        price = trial.words["epsilon"] * (1 - Fraction(next(hairs), 10**9))
+        return curator.sql(trial.sql, epsilon=price).finished.values
+
+    def run() -> Verdict:
+        rich = _rich(trial.project)
+        with open_project(rehearsed(rich, heavy.first)) as one, open_project(rehearsed(rich, heavy.second)) as other:
+            return judged(
+                lower_bound(ask, one, other, claimed=claim, delta=delta, samples=samples, confidence=_CONFIDENCE)
+            )
+
+    return Check(f"from outside: {trial.sql}", "lower_bound", run)
+
+
+def _rich(project: Project) -> Project:
+    """The project with budgets that no audit uses up."""
+
+    def raised(model: PopulationModel) -> PopulationModel:
+        stated = [word for word in ("epsilon", "rho", "mu") if getattr(model, word) is not None]
+        return model.model_copy(update=dict.fromkeys(stated, "1000000"))
+
+    return replace(project, populations={name: raised(model) for name, model in project.populations.items()})
+
+
+def _seen(curator: Curator, sql: str, **words: Any) -> Any:
+    answer = curator.sql(sql, **words)
+    finished = answer.finished
+    budget = str(curator.budget(population=answer.charge.population))
+    return finished.values, finished.intervals(), answer.charge.text, answer.note, budget
+
+
+def _replayed_table(sql: str) -> Verdict:
     return judged(replay_neighbours(_asking(sql), _VISITS, unit="person"))
 
 
@@ -63,11 +198,7 @@ def _asking(sql: str) -> Callable[[list[dict[str, Any]]], Any]:
             columns=columns,
             max_rows=3,
         )
-        try:
-            answer = curator.sql(sql, epsilon=1)
-            finished = answer.finished
-            return finished.values, finished.intervals(), answer.charge.text, answer.note, str(curator.budget())
-        finally:
-            curator.close()
+        with curator:
+            return _seen(curator, sql, epsilon=1)
 
     return ask

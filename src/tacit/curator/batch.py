@@ -29,7 +29,7 @@ from tacit.curator.receipt import Receipt, about_plan, issue, mechanisms_of, quo
 from tacit.curator.result import Answer
 from tacit.curator.stored import canonical, digest_of, manifest, released_from_text, released_to_text
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.query.explain import explain
+from tacit.query.explain import outline
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.plan import Plan
 from tacit.query.resolve import resolve
@@ -67,7 +67,7 @@ class BatchRelease:
 def quote_batch(curator: Curator, plan_file: str | Path) -> tuple[BatchPlan, Split]:
     """How the total of a plan would be divided: free, and reads no data."""
     batch = load_batch(plan_file)
-    return batch, _split(curator._desk, batch)
+    return batch, _split(curator.desk, batch)
 
 
 def release_batch(
@@ -95,7 +95,7 @@ def release_batch(
     batch = load_batch(plan_file)
     if output is not None:
         batch = replace(batch, output=Path(output))
-    desk = curator._desk
+    desk = curator.desk
     split = _split(desk, batch)
     with opaque():
         key = _key(desk, batch, split)
@@ -196,7 +196,7 @@ def _commit(desk: Desk, batch: BatchPlan, split: Split, reservation: Reservation
         desk.ledger.id,
         reservation,
         answers=[_about(plan, statistic, part) for statistic, plan, part in named],
-        unit="; ".join(dict.fromkeys(explain(plan).unit for plan in split.plans)),
+        unit="; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans)),
         account=desk.accounts[split.plans[0].final.population].kind,
         guarantee=split.guarantee,
         project=desk.project,
@@ -209,7 +209,7 @@ def _commit(desk: Desk, batch: BatchPlan, split: Split, reservation: Reservation
 def _about(plan: Plan, statistic: Statistic, part: Outcome) -> dict[str, Any]:
     # Where AUTO bounds were found, the plan that ran is the one with the bounds.
     ran = released_from_text(part.result.decode(), plan).plan
-    return about_plan(explain(ran), ran, statistic.sql, released=part.digest, name=statistic.name)
+    return about_plan(outline(ran), ran, statistic.sql, released=part.digest, name=statistic.name)
 
 
 def _answer(desk: Desk, plan: Plan, part: Outcome, entry: Entry, receipt: Receipt) -> Answer:

@@ -12,12 +12,12 @@ from tacit.core.numbers import Number
 from tacit.query.types import Value
 
 if TYPE_CHECKING:
-    from tacit.curator.result import Answer
+    from tacit.curator.forms import AnswerForms
 
 __all__ = ["plot"]
 
 
-def plot(answer: Answer, column: str | None, confidence: Number | None, path: str | Path | None) -> Any:
+def plot(answer: AnswerForms, column: str | None, confidence: Number | None, path: str | Path | None) -> Any:
     """An Altair chart of one column, or of all that have an interval side by side; saved when ``path`` is given."""
     import altair as alt
 
@@ -28,7 +28,7 @@ def plot(answer: Answer, column: str | None, confidence: Number | None, path: st
     return chart
 
 
-def _chosen(answer: Answer, column: str | None) -> list[int]:
+def _chosen(answer: AnswerForms, column: str | None) -> list[int]:
     able = [i for i, known in enumerate(answer.finished.has_interval) if known]
     names = [answer.columns[i].name for i in able]
     if column is None:
@@ -40,7 +40,7 @@ def _chosen(answer: Answer, column: str | None) -> list[int]:
     return [able[names.index(column)]]
 
 
-def _chart(answer: Answer, index: int, confidence: Number | None) -> Any:
+def _chart(answer: AnswerForms, index: int, confidence: Number | None) -> Any:
     import altair as alt
 
     column = answer.columns[index]

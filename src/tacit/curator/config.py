@@ -22,11 +22,22 @@ from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
 from tacit.curator.schemas import Source, column_types
 from tacit.curator.values import as_declared
+from tacit.engines.registry import engine_kind, stored_types
 from tacit.ledger.memory import MEMORY
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table, is_name
 from tacit.query.types import SqlType, Value, parse_type
 
-__all__ = ["ColumnModel", "PopulationModel", "Project", "ProjectModel", "TableModel", "build", "load", "validate"]
+__all__ = [
+    "ColumnModel",
+    "PopulationModel",
+    "Project",
+    "ProjectModel",
+    "TableModel",
+    "build",
+    "load",
+    "load_places",
+    "validate",
+]
 
 _Number = str | int | float
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -51,9 +62,14 @@ class ColumnModel(_Strict):
 
 
 class TableModel(_Strict):
-    """A table: its source, and whose it is."""
+    """A table: its source, and whose it is.
+
+    ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
+    anew. Files say by themselves when they change.
+    """
 
     source: str
+    version: str | None = None
     public: bool = False
     population: str | None = None
     unit: str | None = None
@@ -80,7 +96,8 @@ class PopulationModel(_Strict):
 
 class _About(_Strict):
     name: str = "project"
-    engine: str = "duckdb"
+    # Not shown: an address may hold a password.
+    engine: str = Field(default="duckdb", repr=False)
     ledger: str = "tacit.ledger"
     anchor: str | None = None
     key: str | None = None
@@ -123,30 +140,54 @@ class Project:
     anchor: str | None = None
     key: str | None = None
     limits: LimitsModel = field(default_factory=lambda: LimitsModel(seconds=None))
+    engine: str = field(default="duckdb", repr=False)
 
 
 def load(path: str | Path) -> Project:
     """The project that a file describes; relative sources are looked for beside the file."""
     place = Path(path)
+    model = _read(place)
+    about, folder = model.project, place.parent
+    kind = engine_kind(about.engine)
+    sources = {
+        name: Source.on(kind, table.source, folder, table.version, f"tables.{name}")
+        for name, table in model.tables.items()
+    }
+    named = {name: source.path or "" for name, source in sources.items() if source.kind == "table"}
+    project = build(model, sources, stored_types(about.engine, named) if named else {})
+    kept = _places(about, folder)
+    return replace(
+        project, ledger=kept.ledger, anchor=kept.anchor, key=kept.key, limits=model.limits, engine=about.engine
+    )
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a project keeps what outlasts the process."""
+
+    ledger: str | None
+    anchor: str | None
+    key: str | None
+
+
+def load_places(path: str | Path) -> Places:
+    """Where a project keeps its ledger and keys; its data is not looked at."""
+    return _places(_read(Path(path)).project, Path(path).parent)
+
+
+def _read(place: Path) -> ProjectModel:
     try:
         content = tomllib.loads(place.read_text(encoding="utf-8"))
     except OSError as problem:
         raise InputError("project", f"cannot read {place}: {problem.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise InputError("project", f"{place.name} is not TOML: {problem}") from None
-    model = validate(ProjectModel, content)
-    if model.project.engine != "duckdb":
-        raise InputError("project.engine", f"must be 'duckdb', got {model.project.engine!r}")
-    project = build(model, {name: Source.of(table.source, place.parent) for name, table in model.tables.items()})
-    about, folder = model.project, place.parent
+    return validate(ProjectModel, content)
+
+
+def _places(about: _About, folder: Path) -> Places:
     key = "tacit.key" if about.key is None and "://" in about.ledger else about.key
-    return replace(
-        project,
-        ledger=_beside(about.ledger, folder),
-        anchor=_beside(about.anchor, folder),
-        key=_beside(key, folder),
-        limits=model.limits,
-    )
+    return Places(_beside(about.ledger, folder), _beside(about.anchor, folder), _beside(key, folder))
 
 
 def _beside(text: str | None, folder: Path) -> str | None:
@@ -170,20 +211,22 @@ def _words(kind: str, message: str) -> str:
     return "is missing" if kind == "missing" else message[0].lower() + message[1:]
 
 
-def build(model: ProjectModel, sources: Mapping[str, Source]) -> Project:
-    """The project of a checked file."""
+def build(
+    model: ProjectModel, sources: Mapping[str, Source], known: Mapping[str, Mapping[str, SqlType | None]] | None = None
+) -> Project:
+    """The project of a checked file; ``known`` are columns that a database has told of."""
     populations = [Population(name, as_relation(population.relation)) for name, population in model.populations.items()]
     for name, table in model.tables.items():
         if table.population is not None and table.population not in model.populations:
             raise InputError(f"tables.{name}.population", f"there is no [populations.{table.population}] in the file")
-    tables = [_table(name, table, sources[name]) for name, table in model.tables.items()]
+    tables = [_table(name, table, sources[name], (known or {}).get(name)) for name, table in model.tables.items()]
     return Project(
         model.project.name, Catalog(tuple(tables), tuple(populations)), dict(sources), dict(model.populations)
     )
 
 
-def _table(name: str, model: TableModel, source: Source) -> Table:
-    stored = column_types(source, f"tables.{name}.source")
+def _table(name: str, model: TableModel, source: Source, known: Mapping[str, SqlType | None] | None) -> Table:
+    stored = known if known is not None else column_types(source, f"tables.{name}.source")
     for column, said in model.columns.items():
         if stored is not None and column not in stored:
             raise InputError(f"tables.{name}.columns.{column}", "is not a column of the source")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 from tacit.accounting.prices import Charge
 from tacit.core.errors import InputError
@@ -21,19 +21,9 @@ from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
 from tacit.curator.result import Answer
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
-from tacit.query.explain import explain
-from tacit.query.final import FinalAggregation
 from tacit.query.request import Request
 
 __all__ = ["Curator", "TableInfo"]
-
-
-@runtime_checkable
-class Explains(Protocol):
-    """An engine that can show its statements."""
-
-    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
-        """What it would run."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +74,11 @@ class Curator:
     def name(self) -> str:
         """Of the project."""
         return self._desk.project
+
+    @property
+    def desk(self) -> Desk:
+        """What answering needs, for rooms that are built on a curator; analysts have no business with it."""
+        return self._desk
 
     @property
     def ledger(self) -> Ledger:
@@ -158,14 +153,9 @@ class Curator:
             epsilon=epsilon, delta=delta, rho=rho, mu=mu, within=within, confidence=confidence,
             max_groups=max_groups, weights=weights, suppose=suppose,
         )  # fmt: skip
-        plan = quote(self._desk, sql, request)
-        engine = self._desk.engine
+        planned = quote(self._desk, sql, request)
         with opaque():
-            explanation = explain(plan)
-            if isinstance(engine, Explains):
-                statements = [sql for stage in plan.stages for sql in engine.explain(stage.final)]
-                explanation = explanation.with_engine_sql(";\n".join(statements))
-        return Quote(plan, explanation)
+            return planned.quote
 
     def budget(
         self,

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _FORMAT = "tacit-value"
+_LONGEST_LABEL = 1000
 
 
 @runtime_checkable
@@ -93,8 +94,7 @@ def _pay(
 def _order(
     desk: Desk, population: str, charge: Charge, label: str, caller: Caller, what: str
 ) -> tuple[Order, Guarantee, Event]:
-    if not label.strip():
-        raise InputError("label", "say in a word or two what is released; it stands in the history and the receipt")
+    _check_label(label)
     relation = desk.catalog.population(population).relation
     guarantee = in_currency(desk.accounts[population].kind, charge, relation)
     event = event_for(charge, guarantee)
@@ -106,6 +106,16 @@ def _order(
         idempotency_key=caller.idempotency_key, request=request,
     )  # fmt: skip
     return order, guarantee, event
+
+
+def _check_label(label: object) -> None:
+    # It is kept for good, in the ledger and in the receipt.
+    if not isinstance(label, str) or not label.strip() or len(label) > _LONGEST_LABEL:
+        raise InputError(
+            "label",
+            f"say in a word or two, and in {_LONGEST_LABEL:,} characters at most, what is released; it stands in the "
+            f"history and the receipt",
+        )
 
 
 def _commit(

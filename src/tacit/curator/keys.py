@@ -1,8 +1,8 @@
 """The secrets of a ledger: the key that signs receipts, and the one that decides which groups of a unit are kept.
 
 Both are made once, when a ledger is first opened, and lie in one file beside it that only its owner may read. The
-public half of the signing key is written into the ledger, so that a ledger and a key file that do not belong together
-are noticed. For an account in memory they last as long as the process.
+public half of the signing key and a check value of the other one are written into the ledger, so that a ledger and a
+key file that do not belong together are noticed. For an account in memory they last as long as the process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +39,7 @@ class Keys:
     signing: bytes = field(repr=False)
     groups: bytes = field(repr=False)
 
-    @property
+    @cached_property
     def public_key(self) -> str:
         """What anybody needs to check a receipt: ``ed25519:`` and 64 hexadecimal digits."""
         return _PREFIX + self._private.public_key().public_bytes_raw().hex()
@@ -57,6 +58,11 @@ class Keys:
         return hmac.digest(self.groups, b"tacit mark\0" + mark.encode(), "sha256").hex()
 
     @property
+    def groups_check(self) -> str:
+        """Tells whether the secret that decides about groups is the same, and nothing about it."""
+        return hmac.digest(self.groups, b"tacit check of the group secret\0", "sha256").hex()
+
+    @cached_property
     def _private(self) -> Ed25519PrivateKey:
         return Ed25519PrivateKey.from_private_bytes(self.signing)
 

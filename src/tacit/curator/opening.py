@@ -13,9 +13,10 @@ from tacit.curator.answer import Desk
 from tacit.curator.config import Project, ProjectModel, build, load, validate
 from tacit.curator.curator import Curator
 from tacit.curator.opened_ledger import OpenedLedger, open_ledger
-from tacit.curator.schemas import Source, table_name
+from tacit.curator.schemas import Source, is_spark_frame, table_name
 from tacit.curator.sources import BoundSources
 from tacit.engines.protocol import Engine
+from tacit.engines.registry import open_engine
 from tacit.ledger.memory import MEMORY
 
 __all__ = ["OWNER", "open_curator", "open_project"]
@@ -41,6 +42,7 @@ def open_curator(
     max_rows: int | None = None,
     ledger: str | Path | None = None,
     analyst: str = OWNER,
+    session: Any = None,
 ) -> Curator:
     """A curator for a project file, or for one Parquet file, CSV file, pattern of files, or frame.
 
@@ -53,7 +55,8 @@ def open_curator(
 
     Args:
         source: the path of a project file (``.toml``), of data (``.parquet``, ``.csv``, with ``*`` for many), or a
-            pandas, Polars or Arrow frame. With a project file no other argument but ``analyst`` is allowed.
+            pandas, Polars, Arrow or Spark frame. With a project file no other argument but ``analyst`` and
+            ``session`` is allowed.
         unit: the column that says which person a row belongs to, or ``"row"`` when every row is a person.
         epsilon: the budget of all questions together; or ``rho`` or ``mu``, by kind of accounting.
         delta: for accounting other than ``"pure"``.
@@ -70,6 +73,7 @@ def open_curator(
         max_rows: the most rows of one person that count per group, 1 unless said.
         ledger: a file in which the account outlasts the process; in memory unless said.
         analyst: who asks, unless a question says otherwise; the owner of the data unless said.
+        session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
     """
     stated = {
         "unit": unit, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "accounting": accounting,
@@ -80,7 +84,7 @@ def open_curator(
         extra = next((name for name, value in stated.items() if value is not None), None)
         if extra is not None:
             raise InputError(extra, "belongs in the project file when one is opened")
-        return open_project(load(source), analyst=analyst)
+        return open_project(load(source), analyst=analyst, session=session)
     if unit is None:
         raise InputError("unit", "say which column names the person a row belongs to, or unit='row'")
     place = Source.of(str(source)) if isinstance(source, (str, Path)) else Source.of_frame(source)
@@ -100,12 +104,14 @@ def open_curator(
         },
     }
     project = build(validate(ProjectModel, content), {name: place})
-    return open_project(project, ledger=None if ledger is None else str(ledger), analyst=analyst)
+    if session is None and is_spark_frame(place.frame):
+        session = place.frame.sparkSession
+    return open_project(project, ledger=None if ledger is None else str(ledger), analyst=analyst, session=session)
 
 
-def open_project(project: Project, *, ledger: str | None = None, analyst: str = OWNER) -> Curator:
+def open_project(project: Project, *, ledger: str | None = None, analyst: str = OWNER, session: Any = None) -> Curator:
     """A curator on a ledger: that of the project unless another is named; in memory where there is neither."""
-    engine = _engine(project)
+    engine = _engine(project, session)
     try:
         opened = open_ledger(ledger or project.ledger or MEMORY, anchor=project.anchor, key=project.key)
         try:
@@ -124,15 +130,14 @@ def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> Desk:
         limit = filter_of(name, model)
         accounts[name] = account_kind(name, model, limit)
         opened.ledger.ensure_account(name, limit)
-    sources = BoundSources(project.catalog, project.sources, opened.ledger, opened.digests, opened.keys.veil)
+    sources = BoundSources(project.catalog, project.sources, opened.ledger, opened.digests, opened.keys.veil, engine)
     sources.bind()
     return Desk(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 
-def _engine(project: Project) -> Engine:
-    from tacit.engines.duckdb import DuckDBEngine, Limits
-
-    return DuckDBEngine(project.catalog, project.sources, Limits(**project.limits.model_dump()))
+def _engine(project: Project, session: Any) -> Engine:
+    address = project.engine if session is None else session
+    return open_engine(address, project.catalog, project.sources, project.limits.model_dump())
 
 
 def _budget(stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,32 @@ from tacit.core.guarantees import Guarantee
 from tacit.query.explain import Explanation
 from tacit.query.plan import Plan
 
-__all__ = ["Quote"]
+__all__ = ["Quote", "QuoteForms"]
 
 
-@dataclass(frozen=True)
-class Quote:
+class QuoteForms:
+    """What a quote can be shown as, wherever it was made."""
+
+    explanation: Explanation
+
+    @property
+    def charge(self) -> str:
+        """The price in words."""
+        return self.explanation.charge
+
+    def to_json(self) -> str:
+        """Stable keys, exact numbers as text."""
+        return self.explanation.to_json()
+
+    def __str__(self) -> str:
+        return str(self.explanation)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.charge}>"
+
+
+@dataclass(frozen=True, repr=False)
+class Quote(QuoteForms):
     """A plan and what it says about itself: ``str`` for people, :meth:`to_json` for programs.
 
     Args:
@@ -27,18 +48,3 @@ class Quote:
     def guarantee(self) -> Guarantee:
         """What the account would be charged."""
         return self.plan.guarantee
-
-    @property
-    def charge(self) -> str:
-        """The same in words."""
-        return self.explanation.charge
-
-    def to_json(self) -> str:
-        """Stable keys, exact numbers as text."""
-        return self.explanation.to_json()
-
-    def __str__(self) -> str:
-        return str(self.explanation)
-
-    def __repr__(self) -> str:
-        return f"<Quote {self.charge}>"

@@ -26,7 +26,7 @@ from tacit.curator.stored import canonical
 from tacit.ledger import Reservation
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
-from tacit.query.explain import Explanation
+from tacit.query.explain import Explanation, Outline
 from tacit.query.plan import Plan
 from tacit.query.price import KeySelection, Priced, Release
 
@@ -142,9 +142,10 @@ def issue(
         "charge": {amount.currency: str(amount.amount) for amount in reservation.amounts if amount.amount},
         "key": key_id(keys.public_key),
     }
-    # What is signed is what a reader of the text will see: plain JSON, read back once.
-    statement = json.loads(canonical(statement))
-    return Receipt(statement, keys.sign(signed_text(statement)))
+    # What is signed is what a reader of the text will see: plain JSON, read back once. Without floats, and with texts
+    # for names, what is read back has the same canonical text.
+    text = canonical(statement)
+    return Receipt(json.loads(text), keys.sign(_PURPOSE + text.encode()))
 
 
 def signed_text(statement: Mapping[str, Any]) -> bytes:
@@ -152,15 +153,26 @@ def signed_text(statement: Mapping[str, Any]) -> bytes:
     return _PURPOSE + canonical(statement).encode()
 
 
-def about_plan(words: Explanation, plan: Plan, sql: str, *, released: str, name: str = "") -> dict[str, Any]:
-    """What a receipt says of the answer to a question: ``words`` explain its plan, ``released`` digests its numbers."""
+def about_plan(
+    words: Outline | Explanation,
+    plan: Plan,
+    sql: str,
+    *,
+    released: str,
+    name: str = "",
+    mechanisms: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """What a receipt says of the answer to a question: ``words`` explain its plan, ``released`` digests its numbers.
+
+    ``mechanisms`` is what :func:`mechanisms_of` says of the plan, where that is known already.
+    """
     return {
         "name": name,
         "query": sql,
         "plan": plan.digest,
         "bounding": words.bounding,
         "groups": words.keys,
-        "mechanisms": mechanisms_of(plan.priced),
+        "mechanisms": mechanisms_of(plan.priced) if mechanisms is None else mechanisms,
         "released": released,
     }
 

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tacit.core.numbers import Number, exact_probability, float_nearest
-from tacit.curator.charts import plot
-from tacit.curator.show import html_table, rich_table, text_table
-from tacit.curator.tables import to_arrow
+from tacit.curator.forms import AnswerForms
 from tacit.query.after.result import Finished
-from tacit.query.final import OutputColumn
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    import pyarrow as pa
-
     from tacit.curator.accounts import Entry
     from tacit.curator.receipt import Receipt
     from tacit.query.auto_bounds import Found
@@ -26,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Answer"]
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Answer(AnswerForms):
     """What a question got: a table of noisy values with an interval for every number.
 
     Everything in it has paid: it was computed from noisy integers, public keys and public parameters.
@@ -45,80 +36,6 @@ class Answer:
     receipt: Receipt
 
     @property
-    def columns(self) -> tuple[OutputColumn, ...]:
-        """Name, type and noisiness of each column."""
-        return self.finished.columns
-
-    @property
     def bounds(self) -> tuple[Found, ...]:
         """The bounds that AUTO found, as released; empty without AUTO."""
         return self.plan.found
-
-    def to_arrow(self) -> pa.Table:
-        """The values as an Arrow table."""
-        return to_arrow([c.name for c in self.columns], [c.type for c in self.columns], self.finished.values)
-
-    def to_polars(self) -> pl.DataFrame:
-        """The values as a Polars frame; needs ``polars``."""
-        import polars as pl
-
-        frame = pl.from_arrow(self.to_arrow())
-        return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The values as a pandas frame; needs ``pandas``."""
-        return self.to_arrow().to_pandas()
-
-    def intervals(self, confidence: Number | None = None) -> pa.Table:
-        """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
-
-        Each interval contains its true value with the confidence asked (that of the question unless said otherwise),
-        over the noise. It speaks of values clamped to their bounds and rounded to their step, and of the groups that
-        were kept: clipping and dropped groups are not in it. Any confidence may be asked for, any number of times,
-        free.
-        """
-        names, kinds, rows = [], [], [list[Any]() for _ in self.finished.rows]
-        ends = self.finished.intervals(confidence)
-        for i, column in enumerate(self.columns):
-            known = self.finished.has_interval[i]
-            names += [column.name, *([f"{column.name}_low", f"{column.name}_high"] if known else [])]
-            kinds += [column.type] * (3 if known else 1)
-            for row, values, pairs in zip(rows, self.finished.values, ends, strict=True):
-                row += [values[i], *(pairs[i] if known else ())]
-        return to_arrow(names, kinds, rows)
-
-    def plot(
-        self, column: str | None = None, *, confidence: Number | None = None, path: str | Path | None = None
-    ) -> Any:
-        """An Altair chart with error bars; ``path`` saves it as SVG, PNG, HTML or JSON, by its ending."""
-        return plot(self, column, confidence, path)
-
-    def confidence_text(self, confidence: Number | None = None) -> str:
-        """Such as ``95% intervals``."""
-        level = self.finished.confidence if confidence is None else exact_probability(confidence, "confidence")
-        return f"{float_nearest(100 * level):.6g}% intervals"
-
-    @property
-    def note(self) -> str:
-        """What the numbers cost and what their intervals say, in a sentence each."""
-        found = f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else ""
-        return (
-            f"{self.charge.text}. {found}{self.confidence_text()} over the noise; "
-            "clipping to bounds and dropped groups are not in them."
-        )
-
-    def __len__(self) -> int:
-        return len(self.finished.rows)
-
-    def __str__(self) -> str:
-        return text_table(self)
-
-    def __repr__(self) -> str:
-        names = ", ".join(column.name for column in self.columns)
-        return f"<Answer {len(self)} rows: {names}; {self.charge.text}>"
-
-    def __rich__(self) -> Any:
-        return rich_table(self)
-
-    def _repr_html_(self) -> str:
-        return html_table(self)

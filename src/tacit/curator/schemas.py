@@ -13,7 +13,7 @@ from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, T
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Source", "column_types", "table_name"]
+__all__ = ["Source", "column_types", "is_spark_frame", "table_name"]
 
 _FILES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".duckdb": "duckdb"}
 _MAGIC = re.compile(r"[*?\[]")
@@ -21,17 +21,19 @@ _MAGIC = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class Source:
-    """A file, a pattern of files, or a frame in memory.
+    """A file, a pattern of files, a frame in memory, or a table of a database.
 
     Args:
-        kind: ``"parquet"``, ``"csv"``, ``"duckdb"`` or ``"frame"``.
-        path: of the file or files, for a DuckDB file ``file#table``; None for frames.
+        kind: ``"parquet"``, ``"csv"``, ``"duckdb"``, ``"frame"`` or ``"table"``.
+        path: of the file or files, for a DuckDB file ``file#table``, for a table its name; None for frames.
         frame: an Arrow table; None for files.
+        version: of a table, in its owner's words.
     """
 
     kind: str
     path: str | None = None
     frame: Any = field(default=None, repr=False, compare=False)
+    version: str | None = None
 
     @classmethod
     def of(cls, text: str, beside: Path | None = None) -> Source:
@@ -42,8 +44,20 @@ class Source:
         return cls(kind, str((beside / text) if beside is not None else Path(text)))
 
     @classmethod
+    def on(cls, engine: str, text: str, beside: Path, version: str | None, where: str) -> Source:
+        """The source that a project file names for an engine: a table of PostgreSQL, files of DuckDB, both of Spark."""
+        suffix = Path(text.partition("#")[0]).suffix.lower()
+        if engine == "duckdb" or (engine == "spark" and suffix in _FILES and "://" not in text):
+            if version is not None:
+                raise InputError(f"{where}.version", "is for tables of a database: files tell when they change")
+            return cls.of(text, beside)
+        if engine == "spark" and ("://" in text or (beside / text).is_dir()):
+            return cls("parquet", text if "://" in text else str(beside / text), version=version)
+        return cls("table", text, version=version)
+
+    @classmethod
     def of_frame(cls, frame: Any) -> Source:
-        """The source that a pandas, Polars or Arrow frame is; Arrow tables cannot change afterwards."""
+        """The source that a frame of pandas, Polars, Arrow or Spark is; Arrow tables cannot change afterwards."""
         import pyarrow as pa
 
         if isinstance(frame, pa.Table):
@@ -52,17 +66,26 @@ class Source:
             return cls("frame", None, frame.to_arrow())
         if type(frame).__module__.partition(".")[0] == "pandas":
             return cls("frame", None, pa.Table.from_pandas(frame, preserve_index=False))
-        raise InputError("source", f"must be a path or a pandas, Polars or Arrow frame, not {type(frame).__name__}")
+        if is_spark_frame(frame):
+            return cls("frame", None, frame)
+        raise InputError(
+            "source", f"must be a path or a pandas, Polars, Arrow or Spark frame, not {type(frame).__name__}"
+        )
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether only an engine can look at it: a table of a database, an address, or a frame that Spark holds."""
+        return self.kind == "table" or "://" in (self.path or "") or is_spark_frame(self.frame)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files there are now, in order."""
-        if self.path is None:
+        if self.path is None or self.kind == "table" or "://" in self.path:
             return ()
         place = Path(self.path.partition("#")[0])
         # A file whose own name, or folder, has such signs in it is that file and no pattern.
         if not _MAGIC.search(self.path) or place.is_file():
-            return (place,)
+            return tuple(sorted(place.rglob("*.parquet"))) if place.is_dir() else (place,)
         root = Path(place.anchor) if place.is_absolute() else Path()
         return tuple(sorted(root.glob(str(place.relative_to(root)))))
 
@@ -72,10 +95,21 @@ class Source:
         return self.path.partition("#")[2].lower() if self.kind == "duckdb" and self.path is not None else ""
 
 
+def is_spark_frame(frame: Any) -> bool:
+    """Whether a frame is one of Spark's, by what it can do: Databricks and Spark Connect have classes of their own."""
+    return hasattr(frame, "createOrReplaceTempView") and hasattr(frame, "sparkSession")
+
+
 def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None:
     """The columns and their types, None for types Tacit does not read; None altogether where only the engine knows."""
+    if is_spark_frame(source.frame):
+        from tacit.engines.spark.sources import types_of
+
+        return types_of(source.frame)
     if source.kind == "frame":
         return _types_of(source.frame.schema)
+    if source.kind == "table" or "://" in (source.path or ""):
+        return None
     files = source.files
     if not files or not files[0].is_file():
         raise InputError(where, f"there is no file {source.path}")

@@ -15,7 +15,7 @@ from tacit.query.types import Kind, SqlType, Value, ordinal
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tacit.curator.result import Answer
+    from tacit.curator.forms import AnswerForms
 
 __all__ = ["html_table", "rich_table", "text_table"]
 
@@ -23,7 +23,7 @@ _MOST_ROWS = 60
 _HUGE = 1e300
 
 
-def rich_table(answer: Answer) -> Table:
+def rich_table(answer: AnswerForms) -> Table:
     """The table of an answer, for a terminal."""
     from rich.table import Table
     from rich.text import Text
@@ -36,7 +36,7 @@ def rich_table(answer: Answer) -> Table:
     return table
 
 
-def text_table(answer: Answer, width: int = 120) -> str:
+def text_table(answer: AnswerForms, width: int = 120) -> str:
     """The same in plain characters."""
     from rich.console import Console
 
@@ -47,7 +47,7 @@ def text_table(answer: Answer, width: int = 120) -> str:
     return shown.getvalue().rstrip("\n")
 
 
-def html_table(answer: Answer) -> str:
+def html_table(answer: AnswerForms) -> str:
     """The same for a notebook; every text is escaped."""
     head = "".join(f"<th>{html.escape(column.name)}</th>" for column in answer.columns)
     body = "".join(f"<tr>{''.join(_html_cell(*cell) for cell in cells)}</tr>" for cells in _rows(answer))
@@ -60,7 +60,7 @@ def _html_cell(value: str, spread: str) -> str:
     return f'<td style="text-align:right">{html.escape(value)}{quiet}</td>'
 
 
-def _rows(answer: Answer) -> list[list[tuple[str, str]]]:
+def _rows(answer: AnswerForms) -> list[list[tuple[str, str]]]:
     """For each cell shown its text and the text of its interval."""
     finished = answer.finished
     shown = zip(finished.values[:_MOST_ROWS], finished.intervals(rows=_MOST_ROWS), strict=True)
@@ -116,7 +116,7 @@ def _number(place: Fraction, kind: SqlType, spread: Fraction | None) -> str:
     return f"{number:,.{digits}f}"
 
 
-def _caption(answer: Answer) -> str:
+def _caption(answer: AnswerForms) -> str:
     rest = len(answer.finished.values) - _MOST_ROWS
     more = f"{rest} more rows. " if rest > 0 else ""
     return f"{more}{answer.note}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from tacit.core.errors import EngineError, InputError
 from tacit.curator.fingerprints import Digests, Fingerprint
 from tacit.curator.schemas import Source
+from tacit.engines.protocol import Recognises
 from tacit.ledger import Ledger
 from tacit.query.algebra import Relation, Scan, sources
 from tacit.query.catalog import Catalog, Table
@@ -29,6 +30,7 @@ class BoundSources:
         ledger: remembers fingerprints.
         digests: computes them.
         veil: what the ledger gets to see of them: a digest of few or guessable rows would betray them.
+        engine: knows the tables of a database; it has no files to look at.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class BoundSources:
         ledger: Ledger,
         digests: Digests,
         veil: Callable[[str], str],
+        engine: object = None,
     ) -> None:
         self._catalog = catalog
         self._sources = dict(sources)
         self._ledger = ledger
         self._digests = digests
         self._veil = veil
+        self._engine = engine
         self._seen: dict[str, Fingerprint] = {}
         self._lock = threading.Lock()
 
@@ -67,7 +71,7 @@ class BoundSources:
         return self._veil("\n".join(found))
 
     def _look(self, table: Table) -> str:
-        now = self._digests.of(self._sources[table.name], f"tables.{table.name}.source")
+        now = self._fingerprint(table)
         with self._lock:
             known = self._seen.get(table.name)
         if known != now:
@@ -75,6 +79,15 @@ class BoundSources:
             with self._lock:
                 self._seen[table.name] = now
         return f"{table.name.lower()} {now.version}"
+
+    def _fingerprint(self, table: Table) -> Fingerprint:
+        source = self._sources[table.name]
+        if not source.is_elsewhere or not isinstance(self._engine, Recognises):
+            return self._digests.of(source, f"tables.{table.name}.source")
+        # A table changes all the time, and when it did is nobody's business: its version is its owner's word, and until
+        # another is said an answer that was bought stays the answer.
+        found = self._engine.marks(table.name)
+        return Fingerprint(f"{found.version} {source.version or ''}", found.marks, found.own)
 
     def _bind(self, table: Table, now: Fingerprint) -> None:
         if table.population is not None and not table.public:

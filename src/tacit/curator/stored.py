@@ -94,14 +94,15 @@ def released_from_text(text: str, plan: Plan) -> Released:
 
 
 def _check_exact(content: object) -> None:
-    if isinstance(content, float):
-        raise InternalError("a float has no exact text")
-    if isinstance(content, dict):
-        for value in content.values():
-            _check_exact(value)
-    elif isinstance(content, (list, tuple)):
-        for value in content:
-            _check_exact(value)
+    unseen = [content]
+    while unseen:
+        part = unseen.pop()
+        if isinstance(part, dict):
+            unseen += part.values()
+        elif isinstance(part, (list, tuple)):
+            unseen += part
+        elif isinstance(part, float):
+            raise InternalError("a float has no exact text")
 
 
 def _write(value: Value | None, kind: SqlType) -> object:

@@ -1,0 +1,264 @@
+"""Plans serve again only where text, terms and metadata are the same, and never instead of a check."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError, replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from support.clinic import CATALOG, COUNT, ROWS, open_clinic
+from support.desks import toy_curator
+from support.toy_engine import ToyEngine
+from tacit.core.errors import BudgetError, InputError, QueryError
+from tacit.curator import plans
+from tacit.curator.answer import quote, release_key
+from tacit.curator.curator import Curator
+from tacit.curator.plans import Planned, Plans
+from tacit.query.catalog import Catalog
+from tacit.query.plan import _exactly, make_plan
+from tacit.query.request import Account, Request
+
+SUM = "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward"
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often a text was resolved, and a question planned."""
+    done = {"resolve": 0, "plan_on_terms": 0}
+
+    def counted(name: str) -> Any:
+        original = getattr(plans, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            done[name] += 1
+            return original(*args, **options)
+
+        return call
+
+    for name in done:
+        monkeypatch.setattr(plans, name, counted(name))
+    return done
+
+
+def wider() -> Catalog:
+    """The clinic, whose costs are declared to reach ten times as far."""
+    (table,) = CATALOG.tables
+    columns = [replace(c, bounds=(Fraction(0), Fraction(1000))) if c.name == "cost" else c for c in table.columns]
+    return Catalog((replace(table, columns=tuple(columns)),), CATALOG.populations)
+
+
+def test_a_quote_the_question_and_its_repeats_are_planned_once(work: dict[str, int]) -> None:
+    curator, engine = open_clinic()
+    told = curator.explain(SUM, epsilon="0.5")
+    first = curator.sql(SUM, epsilon="0.5")
+    again = curator.sql(SUM, epsilon=Fraction(1, 2))
+    assert work == {"resolve": 1, "plan_on_terms": 1}
+    assert told.plan is first.plan is again.plan
+    assert curator.explain(SUM, epsilon="0.50") is told
+    assert again.finished is first.finished
+    assert (first.charge.repeated, again.charge.repeated, engine.measured) == (False, True, 1)
+
+
+def test_other_terms_are_planned_anew_from_the_same_question(work: dict[str, int]) -> None:
+    curator, _ = open_clinic()
+    asked: list[dict[str, Any]] = [
+        {"epsilon": "0.5"},
+        {"epsilon": "0.25"},
+        {"epsilon": "0.5", "confidence": "0.99"},
+        {"epsilon": "0.5", "suppose": 100},
+        {"epsilon": "0.5", "weights": {"s": 2}},
+        {"within": 5000},
+        {"within": {"s": 5000}},
+    ]
+    told = [curator.explain(SUM, **terms) for terms in asked]
+    assert work == {"resolve": 1, "plan_on_terms": len(asked)}
+    for terms, quoted in zip(asked, told, strict=True):
+        alone = make_plan(SUM, CATALOG, Request(**terms, account=Account("pure")))
+        assert (quoted.plan, quoted.plan.digest) == (alone, alone.digest)
+    assert len({quoted.to_json() for quoted in told}) == len(asked)
+
+
+def test_a_request_is_read_every_time() -> None:
+    """What a request gets wrong is refused, although an equal one that was right is known: True equals 1."""
+    curator, _ = open_clinic()
+    for _ in range(2):
+        curator.explain(SUM, epsilon=1)
+        for wrong in ({"epsilon": True}, {"epsilon": 1, "suppose": True}, {"epsilon": 1, "delta": "0.1"}, {}):
+            with pytest.raises(InputError):
+                curator.explain(SUM, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="sql"):
+        curator.explain([SUM], epsilon=1)  # type: ignore[arg-type]
+
+
+def test_text_that_claims_to_equal_another_is_the_text_it_holds(work: dict[str, int]) -> None:
+    class Sly(str):
+        """Equal to any text."""
+
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return hash(SUM)
+
+    curator, _ = open_clinic()
+    curator.explain(SUM, epsilon=1)
+    told = curator.explain(Sly(COUNT), epsilon=1)
+    assert [column.name for column in told.plan.question.columns] == ["ward", "n"]
+    assert [column.name for column in curator.explain(SUM, epsilon=1).plan.question.columns] == ["ward", "s"]
+    assert work == {"resolve": 2, "plan_on_terms": 2}
+
+
+def test_refusals_are_not_kept(work: dict[str, int]) -> None:
+    curator, _ = open_clinic()
+    words = []
+    for _ in range(2):
+        with pytest.raises(QueryError) as refused:
+            curator.explain("SELECT patient FROM visits", epsilon=1)
+        words.append(str(refused.value))
+    assert words[0] == words[1]
+    assert work["resolve"] == 2
+
+
+def test_what_an_engine_refuses_is_refused_again() -> None:
+    curator, engine = open_clinic()
+
+    def check(final: Any) -> None:
+        raise InputError("measure", "is too wide")
+
+    engine.check = check  # type: ignore[method-assign]
+    for _ in range(2):
+        with pytest.raises(InputError, match="too wide"):
+            curator.explain(SUM, epsilon=1)
+
+
+def test_equal_text_under_other_metadata_or_another_account_is_another_plan() -> None:
+    engine = ToyEngine({"visits": ROWS})
+    curators = [
+        toy_curator(CATALOG, engine, {"epsilon": "4"}),
+        toy_curator(wider(), engine, {"epsilon": "4"}),
+        toy_curator(CATALOG, engine, {"accounting": "zcdp", "epsilon": "4", "delta": "1e-6"}),
+        toy_curator(CATALOG, engine, {"accounting": "approx", "epsilon": "4", "delta": "1e-6"}),
+    ]
+    told = [curator.explain(SUM, epsilon="0.5") for curator in curators]
+    assert len({quoted.plan.digest for quoted in told}) == len(told)
+    assert [quoted.plan.account for quoted in told] == ["pure", "pure", "zcdp", "approx"]
+    scales = [quoted.explanation.releases[0].l1_sensitivity for quoted in told[:2]]
+    assert scales == ["10000", "100000"]
+
+
+def test_a_desk_with_another_engine_plans_for_itself(work: dict[str, int]) -> None:
+    curator, _ = open_clinic()
+    curator.explain(SUM, epsilon="0.5")
+    other = Curator(replace(curator._desk, engine=ToyEngine({"visits": ROWS})), "owner")
+    other.explain(SUM, epsilon="0.5")
+    assert work == {"resolve": 2, "plan_on_terms": 2}
+
+
+def test_a_known_plan_is_not_a_permission() -> None:
+    """Whether a charge fits, and who may ask, is asked of the ledger every time."""
+    curator, engine = open_clinic(epsilon="1")
+    curator.ledger.add_analyst("ann")
+    curator.ledger.add_analyst("bob")
+    paid = curator.sql(COUNT, epsilon="0.75", analyst="ann")
+    free = curator.sql(COUNT, epsilon="0.75", analyst="bob")
+    assert (paid.charge.analyst, free.charge.analyst) == ("ann", "bob")
+    assert (paid.charge.repeated, free.charge.repeated) == (False, True)
+    for _ in range(2):
+        curator.explain(SUM, epsilon="0.5")
+        with pytest.raises(BudgetError):
+            curator.sql(SUM, epsilon="0.5", analyst="bob")
+    assert engine.measured == 1
+
+
+def test_rows_are_those_of_the_ledgers_bytes() -> None:
+    """A new version of the data, asked in the same words, is presented from its own bytes."""
+    curator, engine = open_clinic()
+    state = ["1"]
+    object.__setattr__(curator._desk, "version", lambda tables: state[0])
+    first = curator.sql(COUNT, epsilon="0.5")
+    state[0], engine.tables["visits"] = "2", ROWS[:30]
+    second = curator.sql(COUNT, epsilon="0.5")
+    assert first.plan is second.plan
+    assert first.finished.values != second.finished.values
+    state[0] = "1"
+    assert curator.sql(COUNT, epsilon="0.5").finished is first.finished
+    other = curator.sql(COUNT, epsilon="0.5", confidence="0.99")
+    assert other.finished.values == first.finished.values
+    assert other.finished.confidence == Fraction(99, 100)
+
+
+def test_digests_are_of_the_texts_that_they_always_were() -> None:
+    """Ledgers hold them: a digest of another form would make every known question a new one."""
+    curator, _ = open_clinic()
+    planned = quote(curator._desk, SUM, Request(epsilon="0.5"))
+    plan = planned.plan
+    parts = (plan.question.text, plan.catalog, "add_remove", plan.terms, plan.priced, _exactly(plan.guarantee), ())
+    assert plan.digest == hashlib.sha256(repr(parts).encode()).hexdigest()
+    named = (plan.final.text, plan.catalog, "add_remove", plan.priced, repr(plan.guarantee), "1")
+    assert release_key(curator._desk, plan) == hashlib.sha256(repr(named).encode()).hexdigest()
+
+
+def test_what_is_kept_cannot_be_changed() -> None:
+    curator, _ = open_clinic()
+    told, answer = curator.explain(SUM, epsilon="0.5"), curator.sql(SUM, epsilon="0.5")
+    for thing, name in (
+        (told, "explanation"),
+        (told.plan, "priced"),
+        (told.plan.question, "final"),
+        (told.plan.final, "measures"),
+        (told.plan.priced, "releases"),
+        (told.plan.releases[0], "epsilon"),
+        (told.explanation, "charge"),
+        (answer.finished, "rows"),
+    ):
+        with pytest.raises(FrozenInstanceError):
+            setattr(thing, name, None)
+    # A receipt is read from the ledger's bytes each time, so that whoever changes one changes a copy.
+    answer.receipt.statement["answers"][0]["mechanisms"].clear()  # type: ignore[attr-defined]
+    assert curator.sql(SUM, epsilon="0.5").receipt["answers"][0]["mechanisms"]
+
+
+def test_memory_is_bounded_by_the_length_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_MOST", 20_000)
+    made = Plans(CATALOG, {"patients": Account("pure")}, ToyEngine({"visits": ROWS}))
+    for number in range(200):
+        made.of(f"SELECT COUNT(*) AS n{number} FROM visits WHERE cost < {number}", Request(epsilon=1))
+    listed = ", ".join(f"COUNT(*) AS n{number}" for number in range(200))
+    long = made.of(f"SELECT {listed} FROM visits", Request(epsilon=1))
+    assert len(long.plan.question.columns) == 200
+    for kept in (made._questions, made._plans):
+        assert 10 < len(kept) < 150
+        assert kept.weight <= 20_000
+    assert long is not made.of(f"SELECT {listed} FROM visits", Request(epsilon=1))
+
+
+def test_many_threads_get_their_own_plans() -> None:
+    engine = ToyEngine({"visits": ROWS})
+    made = Plans(CATALOG, {"patients": Account("pure")}, engine)
+    texts = [COUNT, SUM, "SELECT AVG(cost) AS m FROM visits", "SELECT COUNT(*) AS n FROM visits WHERE ward = 'a'"]
+    prices = ["0.5", "0.25", "0.125"]
+    asked = [(sql, epsilon) for sql in texts for epsilon in prices]
+    alone = {
+        (sql, epsilon): make_plan(sql, CATALOG, Request(epsilon=epsilon)).digest for sql in texts for epsilon in prices
+    }
+    start = threading.Barrier(8)
+
+    def ask(seed: int) -> list[tuple[tuple[str, str], Planned]]:
+        start.wait()
+        return [(pair, made.of(pair[0], Request(epsilon=pair[1]))) for pair in asked[seed:] + asked[:seed]]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = [answer for answers in pool.map(ask, range(8)) for answer in answers]
+    assert all(planned.plan.digest == alone[pair] for pair, planned in found)
+    # However many threads planned a question at once, all hold the same plan of it.
+    assert len({id(planned) for _, planned in found}) == len(asked)
+    with ThreadPoolExecutor(8) as pool:
+        texts_of = list(pool.map(lambda answer: answer[1].quote.to_json(), found))
+    assert len(set(texts_of)) == len(asked)
