@@ -1,0 +1,118 @@
+"""Tables as their owner declared them: nothing here was read from data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+
+from tacit.curator.accounts import Budget
+from tacit.curator.curator import TableInfo
+from tacit.curator.show import format_value
+from tacit.query.catalog import ROW, Column, Table
+from tacit.server.console.gauges import gauges
+from tacit.server.console.visits import Visit
+
+__all__ = ["ColumnView", "TableView", "show_datasets", "view_table"]
+
+_MOST_VALUES: Final = 24
+
+
+@dataclass(frozen=True)
+class ColumnView:
+    """A column: its type, and what is publicly known."""
+
+    name: str
+    kind: str
+    words: str
+    values: tuple[str, ...]
+    more: int
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table for a page, with a question that it can answer."""
+
+    name: str
+    public: bool
+    tag: str
+    about: str
+    columns: tuple[ColumnView, ...]
+    example: str
+
+
+def view_table(info: TableInfo) -> TableView:
+    """What is publicly known about a table."""
+    table = info.table
+    tag = "public" if table.public else f"about {table.population}"
+    columns = tuple(_column(table, column) for column in table.columns)
+    return TableView(table.name, table.public, tag, _about(table), columns, _example(table))
+
+
+async def show_datasets(visit: Visit) -> Response:
+    """All tables that the person sees, by whose they are, each with its budget."""
+    tables = await visit.run(visit.office.tables, visit.whoever)
+    budgets = await visit.budgets()
+    groups = [_group(visit, budget, tables) for budget in budgets]
+    public = [view_table(info) for info in tables if info.table.public]
+    if public:
+        words = "Anybody may know what is in these; joining them to protected tables costs nothing more."
+        groups.append({"title": "Public tables", "words": words, "gauges": (), "tables": public})
+    return await visit.page("datasets.html", groups=groups, budgets=budgets)
+
+
+def _group(visit: Visit, budget: Budget, tables: tuple[TableInfo, ...]) -> dict[str, object]:
+    name = budget.population
+    return {
+        "title": name,
+        "words": f"One budget protects each of the {name} in all of these tables together.",
+        "gauges": gauges(budget, analyst=visit.name),
+        "tables": [view_table(info) for info in tables if info.table.population == name],
+    }
+
+
+def _about(table: Table) -> str:
+    if table.public:
+        return ""
+    if table.unit == ROW:
+        unit = "Every row is a person of its own"
+    elif table.unit is None:
+        key = next(iter(table.foreign_keys), None)
+        unit = f"Persons are found through {'another table' if key is None else key.table}"
+    else:
+        unit = f"The column {table.unit} says which person a row belongs to"
+    groups = "1 group" if table.max_groups == 1 else f"{table.max_groups} groups"
+    rows = "1 row" if table.max_rows == 1 else f"{table.max_rows} rows"
+    return f"{unit}. Of one person, at most {rows} in each of at most {groups} count."
+
+
+def _column(table: Table, column: Column) -> ColumnView:
+    words = ["all of its values"] if table.public else []
+    if column.name == table.unit:
+        words.append("names the person: may be counted, never shown")
+    if column.bounds is not None:
+        low, high = (format_value(end, column.type) for end in column.bounds)
+        words.append(f"counted from {low} to {high}")
+    if column.unique and column.name != table.unit:
+        words.append("no value occurs twice")
+    if column.categories is not None:
+        words.append("one of")
+    values = tuple(format_value(value, column.type) for value in column.categories or ())
+    shown = values[:_MOST_VALUES]
+    return ColumnView(column.name, str(column.type).lower(), "; ".join(words), shown, len(values) - len(shown))
+
+
+def _example(table: Table) -> str:
+    """A question that a protected table can answer, from what was declared."""
+    if table.public:
+        return ""
+    key = next((c for c in table.columns if c.categories is not None), None)
+    value = next((c for c in table.columns if c.bounds is not None and c.type.is_numeric), None)
+    chosen = [
+        *([key.name] if key else []),
+        "COUNT(*) AS n",
+        *([f"AVG({value.name}) AS avg_{value.name}"] if value else []),
+    ]
+    group = f"\nGROUP BY {key.name}" if key else ""
+    return f"SELECT {', '.join(chosen)}\nFROM {table.name}{group}"

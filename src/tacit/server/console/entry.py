@@ -1,0 +1,158 @@
+"""Coming in and going out: sign in, the first owner, invitations."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from tacit.core.errors import InputError
+from tacit.server.console.visits import Visit
+from tacit.server.errors import Unknown
+from tacit.server.people import Opened, Scope
+
+__all__ = ["accept", "home", "set_up", "show_set_up", "show_sign_in", "show_welcome", "sign_in", "sign_out"]
+
+_WRONG = "Name and password do not belong together, or there were too many tries. Wait a moment and try again."
+_GONE = "page; the link was used, has run out, or never was. Ask whoever gave it to you for a new one"
+
+
+async def home(visit: Visit) -> Response:
+    """Where everybody begins."""
+    return visit.go("/console/ask" if visit.whoever.has(Scope.ASK) else "/console/history")
+
+
+async def show_sign_in(visit: Visit) -> Response:
+    """The form."""
+    if visit.access is not None:
+        return visit.go("/console/")
+    return await _sign_in(visit, _next(visit.request.query_params.get("next", "")))
+
+
+async def sign_in(visit: Visit) -> Response:
+    """Let somebody in; wrong, unknown, revoked and too often look the same."""
+    name, password, where = (visit.form.get(key, "") for key in ("name", "password", "next"))
+    opened = await visit.floor.enter(visit.address, visit.people.sign_in, name, password, origin=visit.address)
+    if opened is None:
+        return await _sign_in(visit, _next(where), name=name, problem=_WRONG, status=401)
+    if visit.session_text:
+        await visit.run(visit.people.sign_out, visit.session_text)
+    return visit.signed_in(opened, _next(where) or "/console/")
+
+
+async def sign_out(visit: Visit) -> Response:
+    """End the session, here and everywhere it may have been copied to."""
+    await visit.run(visit.people.sign_out, visit.session_text)
+    return visit.signed_out("/console/sign-in")
+
+
+async def show_set_up(visit: Visit) -> Response:
+    """The form for the first owner."""
+    await _check_set_up(visit)
+    return await _set_up(visit)
+
+
+async def set_up(visit: Visit) -> Response:
+    """Make the first owner."""
+    await _check_set_up(visit)
+    name, password = visit.form.get("name", ""), visit.form.get("password", "")
+    try:
+        _check_twice(visit)
+        opened = await visit.run(visit.people.set_up, visit.request.path_params["secret"], name, password)
+    except InputError as problem:
+        return await _set_up(visit, name=name, problem=str(problem))
+    return await _entered(visit, opened)
+
+
+async def show_welcome(visit: Visit) -> Response:
+    """The form for whoever was invited."""
+    return await _welcome(visit)
+
+
+async def accept(visit: Visit) -> Response:
+    """Let somebody choose their own password."""
+    try:
+        _check_twice(visit)
+        secret, password = visit.request.path_params["secret"], visit.form.get("password", "")
+        opened = await visit.run(visit.people.accept, secret, password)
+    except InputError as problem:
+        return await _welcome(visit, problem=str(problem))
+    return await _entered(visit, opened)
+
+
+async def _entered(visit: Visit, opened: Opened | None) -> Response:
+    if opened is None:
+        visit.floor.failed(visit.address)
+        raise Unknown(_GONE)
+    if visit.session_text:
+        await visit.run(visit.people.sign_out, visit.session_text)
+    return visit.signed_in(opened, "/console/")
+
+
+async def _check_set_up(visit: Visit) -> None:
+    if not await visit.run(visit.people.set_up_open, visit.request.path_params["secret"]):
+        visit.floor.failed(visit.address)
+        raise Unknown(_GONE)
+
+
+def _check_twice(visit: Visit) -> None:
+    if visit.form.get("password", "") != visit.form.get("again", ""):
+        raise InputError("password", "the two are not the same; type it once more")
+
+
+def _next(where: str) -> str:
+    """Where to go on, if that is a page of this console and nothing else."""
+    plain = where.startswith("/console/") and "//" not in where and "\\" not in where and where.isprintable()
+    return where if plain and not where.startswith("/console/sign-") else ""
+
+
+async def _sign_in(visit: Visit, where: str, *, name: str = "", problem: str = "", status: int = 200) -> Response:
+    return await visit.page(
+        "door.html",
+        status,
+        heading="Sign in",
+        words=f"to ask questions of {visit.office.curator.name}, and get answers that tell on nobody.",
+        action="/console/sign-in",
+        asks_name=True,
+        fresh=False,
+        button="Sign in",
+        next=where,
+        name=name,
+        problem=problem,
+    )
+
+
+async def _set_up(visit: Visit, *, name: str = "", problem: str = "") -> Response:
+    return await visit.page(
+        "door.html",
+        400 if problem else 200,
+        heading="Be the owner",
+        words=f"This link makes you the owner of {visit.office.curator.name}: you decide who may ask, and how much. "
+        "It works once.",
+        action=f"/console/setup/{visit.request.path_params['secret']}",
+        asks_name=True,
+        fresh=True,
+        button="Begin",
+        next="",
+        name=name,
+        problem=problem,
+    )
+
+
+async def _welcome(visit: Visit, *, problem: str = "") -> Response:
+    secret = visit.request.path_params["secret"]
+    person = await visit.run(visit.people.invited, secret)
+    if person is None:
+        visit.floor.failed(visit.address)
+        raise Unknown(_GONE)
+    return await visit.page(
+        "door.html",
+        400 if problem else 200,
+        heading=f"Welcome, {person.name}",
+        words=f"Choose a password, and you are in: {person.role} of {visit.office.curator.name}.",
+        action=f"/console/welcome/{secret}",
+        asks_name=False,
+        fresh=True,
+        button="Choose it and go in",
+        next="",
+        name=person.name,
+        problem=problem,
+    )

@@ -1,0 +1,285 @@
+"""Pages of owners: people, their shares of the budget, and tokens for their programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from tacit.core.errors import InputError
+from tacit.curator.accounts import Budget
+from tacit.curator.wire import exact_text
+from tacit.ledger import Balance
+from tacit.server.console.figures import amounts_text, symbol
+from tacit.server.console.gauges import gauges
+from tacit.server.console.problems import Problem, problem_of
+from tacit.server.console.visits import Visit
+from tacit.server.errors import Unknown
+from tacit.server.people import Person, Role, TokenInfo
+
+__all__ = ["add", "invite", "issue", "quota", "revoke", "role", "show_people", "show_person", "withdraw"]
+
+_MOST_DAYS: Final = 3650
+
+
+async def show_people(visit: Visit) -> Response:
+    """Everybody, and a form to add somebody."""
+    return await _people(visit)
+
+
+async def show_person(visit: Visit) -> Response:
+    """One person: shares, tokens, role."""
+    return await _person(visit, visit.request.query_params.get("name", ""))
+
+
+async def add(visit: Visit) -> Response:
+    """Register somebody and make an invitation, which is shown once."""
+    form = visit.form
+    names = [key.removeprefix("sees.") for key in form if key.startswith("sees.")]
+    try:
+        chosen = Role(form.get("role", "")) if form.get("role") in list(Role) else Role.ANALYST
+        known = await visit.run(visit.people.person, form.get("name", ""))
+        if known is not None and known.active:
+            raise InputError("name", f"{known.name} is here already")
+        person = await visit.run(
+            visit.people.add, form.get("name", ""), chosen, populations=names or None, operator=visit.name
+        )
+        secret = await visit.run(visit.people.invite, person.name, operator=visit.name)
+    except InputError as raised:
+        return await _people(visit, problem=problem_of(raised))
+    return await _people(visit, shown=_invitation(visit, person, secret))
+
+
+async def invite(visit: Visit) -> Response:
+    """A new link by which somebody sets a password."""
+
+    def work(name: str) -> dict[str, str]:
+        person = _somebody(visit, name)
+        return _invitation(visit, person, visit.people.invite(person.name, operator=visit.name))
+
+    return await _change(visit, work)
+
+
+async def issue(visit: Visit) -> Response:
+    """A token, shown once."""
+    days = visit.form.get("days", "")
+
+    def work(name: str) -> dict[str, str]:
+        expires = None if not days else datetime.now(UTC) + timedelta(days=_days(days))
+        issued = visit.people.issue(name, label=visit.form.get("label", ""), expires=expires, operator=visit.name)
+        words = (
+            f"It lets a program ask as {issued.name}. It is shown this once and kept nowhere; only a hash is stored."
+        )
+        return {"label": "New token", "text": issued.text, "words": words}
+
+    return await _change(visit, work)
+
+
+async def withdraw(visit: Visit) -> Response:
+    """End a token at once."""
+
+    def work(name: str) -> str:
+        if visit.form.get("token", "") not in {token.id for token in visit.people.tokens(name)}:
+            raise Unknown("token")
+        visit.people.withdraw(visit.form["token"], operator=visit.name)
+        return "The token opens nothing any more."
+
+    return await _change(visit, work)
+
+
+async def quota(visit: Visit) -> Response:
+    """Limit what somebody may spend of a budget."""
+
+    def work(name: str) -> str:
+        person, population = _somebody(visit, name), visit.form.get("population", "")
+        if population not in _accounts(visit):
+            raise Unknown("population")
+        caps = {
+            key.removeprefix("cap."): text.strip()
+            for key, text in visit.form.items()
+            if key.startswith("cap.") and text.strip()
+        }
+        visit.office.curator.ledger.set_quota(population, caps or None, analyst=person.name, operator=visit.name)
+        return "The share is set." if caps else "There is no limit of their own any more."
+
+    return await _change(visit, work)
+
+
+async def role(visit: Visit) -> Response:
+    """Make somebody something else."""
+
+    def work(name: str) -> str:
+        person = _somebody(visit, name)
+        if not person.active:
+            raise InputError("role", f"{person.name} was revoked; to admit them again, add them under People")
+        wanted = visit.form.get("role", "")
+        if wanted not in list(Role):
+            raise InputError("role", f"must be one of {', '.join(Role)}")
+        if person.name == visit.name and wanted != Role.OWNER:
+            raise InputError("role", "an owner cannot step down by themselves; let another owner do it")
+        visit.people.add(person.name, Role(wanted), populations=person.populations, operator=visit.name)
+        return f"{person.name} is {wanted} from now on."
+
+    return await _change(visit, work)
+
+
+async def revoke(visit: Visit) -> Response:
+    """Let somebody in no more."""
+
+    def work(name: str) -> str:
+        person = _somebody(visit, name)
+        if person.name == visit.name:
+            raise InputError("name", "an owner cannot revoke themselves; let another owner do it")
+        visit.people.revoke(person.name, operator=visit.name, reason=visit.form.get("reason", ""))
+        return f"{person.name} is out: sessions and tokens have ended."
+
+    return await _change(visit, work)
+
+
+async def _change(visit: Visit, work: Callable[[str], str | dict[str, str]]) -> Response:
+    """Do something for a person, and show how they stand then."""
+    name = visit.form.get("name", "")
+    try:
+        told = await visit.run(work, name)
+    except InputError as raised:
+        return await _person(visit, name, problem=problem_of(raised))
+    if isinstance(told, str):
+        return await _person(visit, name, done=told)
+    return await _person(visit, name, shown=told)
+
+
+def _somebody(visit: Visit, name: str) -> Person:
+    try:
+        person = visit.people.person(name)
+    except InputError:
+        person = None
+    if person is None:
+        raise Unknown("person")
+    return person
+
+
+def _invitation(visit: Visit, person: Person, secret: str) -> dict[str, str]:
+    url = visit.request.url
+    words = f"Pass it on to {person.name}. It works once, within three days, and is not shown again."
+    address = f"{url.scheme}://{url.netloc}/console/welcome/{secret}"
+    return {"label": f"Invitation for {person.name}", "text": address, "words": words}
+
+
+async def _people(visit: Visit, *, shown: dict[str, str] | None = None, problem: Problem | None = None) -> Response:
+    people = await visit.run(_rows, visit)
+    populations = await visit.run(_accounts, visit)
+    return await visit.page(
+        "people.html", problem.status if problem else 200, people=people, populations=populations, shown=shown,
+        problem=problem,
+    )  # fmt: skip
+
+
+def _rows(visit: Visit) -> list[dict[str, Any]]:
+    return [_row(visit, person) for person in visit.people.everyone()]
+
+
+def _row(visit: Visit, person: Person) -> dict[str, Any]:
+    spent = []
+    for name, balance in _balances(visit, person.name):
+        amounts = {line.currency: Fraction(line.spent) for line in balance.lines if line.currency != "delta"}
+        if any(amounts.values()):
+            spent.append(f"{amounts_text(amounts)} of {name}")
+    return {
+        "name": person.name,
+        "address": f"/console/people/one?name={quote(person.name, safe='')}",
+        "role": str(person.role),
+        "sees": _sees(person),
+        "spent": "; ".join(spent) or "–",
+        "active": person.active,
+        "state": "signs in" if visit.people.signs_in(person.name) else "no password yet",
+    }
+
+
+def _balances(visit: Visit, name: str) -> list[tuple[str, Balance]]:
+    """A person's purse of every budget."""
+    ledger = visit.office.curator.ledger
+    return [(each, ledger.budget(each, analyst=name).balances[1]) for each in _accounts(visit)]
+
+
+def _accounts(visit: Visit) -> list[str]:
+    """Populations that exist for whoever looks."""
+    return [budget.population for budget in visit.office.budget(visit.whoever)]
+
+
+def _sees(person: Person) -> str:
+    return "everything" if person.populations is None else ", ".join(sorted(person.populations)) or "nothing"
+
+
+async def _person(
+    visit: Visit, name: str, *, shown: dict[str, str] | None = None, problem: Problem | None = None, done: str = ""
+) -> Response:
+    person, shares, tokens = await visit.run(_about, visit, name)
+    return await visit.page(
+        "person.html",
+        problem.status if problem else 200,
+        who=person,
+        sees=_sees(person),
+        shares=shares,
+        tokens=tokens,
+        roles=list(Role),
+        shown=shown,
+        problem=problem,
+        done=done,
+    )
+
+
+def _about(visit: Visit, name: str) -> tuple[Person, list[dict[str, Any]], list[dict[str, Any]]]:
+    person = _somebody(visit, name)
+    shares = []
+    for number, population in enumerate(_accounts(visit)):
+        budget = visit.office.curator.budget(population=population, analyst=person.name)
+        balance = budget.balances[1]
+        own = [gauge for gauge in gauges(_only(budget, balance), analyst="") if gauge.letter != symbol("delta")]
+        currencies = [
+            {
+                "name": line.currency,
+                "letter": symbol(line.currency),
+                "cap": exact_text(line.cap) if balance.limited else "",
+            }
+            for line in balance.lines
+            if line.currency != "delta"
+        ]
+        shares.append(
+            {
+                "population": population,
+                "number": number,
+                "limited": balance.limited,
+                "gauges": own,
+                "currencies": currencies,
+            }
+        )
+    return person, shares, [_token(token) for token in visit.people.tokens(person.name)]
+
+
+def _only(budget: Budget, balance: Balance) -> Budget:
+    """The same budget as if one purse were all of it."""
+    return replace(budget, balances=(replace(balance, owner="population"),))
+
+
+def _token(token: TokenInfo) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "label": token.label,
+        "scopes": ", ".join(sorted(token.scopes)),
+        "issued": token.issued.date().isoformat(),
+        "expires": token.expires.date().isoformat() if token.expires else "never",
+        "used": token.used.isoformat() if token.used else "–",
+        "alive": token.alive,
+        "state": "withdrawn" if token.withdrawn else "ended",
+    }
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= _MOST_DAYS:
+        raise InputError("days", f"must be a whole number from 1 to {_MOST_DAYS}")
+    return int(text)

@@ -1,0 +1,77 @@
+"""Every page and where it is: one line each, with what it needs to be seen."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from tacit.server.console import asking, datasets, entry, owners, records
+from tacit.server.console.visits import Building, Handler, Visit, endpoint
+from tacit.server.console.watching import Watch
+from tacit.server.errors import Unknown
+from tacit.server.office import Office
+from tacit.server.people import People, Scope
+from tacit.server.settings import Settings
+
+__all__ = ["console"]
+
+_ANYBODY = None
+_SIGNED_IN: tuple[Scope, ...] = ()
+_ASKS = (Scope.ASK,)
+_OWNS = (Scope.ADMIN,)
+_WATCHES = (Scope.ADMIN, Scope.AUDIT)
+
+
+def console(office: Office, *, people: People, settings: Settings) -> Mount:
+    """The console as an application below ``/console``.
+
+    Args:
+        office: what does things for people.
+        people: who they are.
+        settings: whether cookies travel by TLS only.
+    """
+    building, watch = Building(office, people, settings), Watch()
+    table: tuple[tuple[str, str, Handler, tuple[Scope, ...] | None], ...] = (
+        ("GET", "/", entry.home, _SIGNED_IN),
+        ("GET", "/sign-in", entry.show_sign_in, _ANYBODY),
+        ("POST", "/sign-in", entry.sign_in, _ANYBODY),
+        ("POST", "/sign-out", entry.sign_out, _SIGNED_IN),
+        ("GET", "/setup/{secret}", entry.show_set_up, _ANYBODY),
+        ("POST", "/setup/{secret}", entry.set_up, _ANYBODY),
+        ("GET", "/welcome/{secret}", entry.show_welcome, _ANYBODY),
+        ("POST", "/welcome/{secret}", entry.accept, _ANYBODY),
+        ("GET", "/ask", asking.show_ask, _ASKS),
+        ("POST", "/ask", asking.ask, _ASKS),
+        ("POST", "/quote", asking.quote, _ASKS),
+        ("GET", "/chart.svg", asking.chart, _SIGNED_IN),
+        ("GET", "/answers/{position:int}", asking.answer_page, _SIGNED_IN),
+        ("GET", "/answers/{position:int}/table.csv", asking.table_csv, _SIGNED_IN),
+        ("GET", "/datasets", datasets.show_datasets, _SIGNED_IN),
+        ("GET", "/history", records.show_history, _SIGNED_IN),
+        ("GET", "/receipts/{position:int}", records.receipt, _SIGNED_IN),
+        ("GET", "/budget", records.show_budget, _SIGNED_IN),
+        ("GET", "/burn-down.svg", records.burn_down, _SIGNED_IN),
+        ("GET", "/guarantee", records.show_guarantee, _SIGNED_IN),
+        ("GET", "/people", owners.show_people, _OWNS),
+        ("POST", "/people", owners.add, _OWNS),
+        ("GET", "/people/one", owners.show_person, _OWNS),
+        ("POST", "/people/invite", owners.invite, _OWNS),
+        ("POST", "/people/token", owners.issue, _OWNS),
+        ("POST", "/people/withdraw", owners.withdraw, _OWNS),
+        ("POST", "/people/quota", owners.quota, _OWNS),
+        ("POST", "/people/role", owners.role, _OWNS),
+        ("POST", "/people/revoke", owners.revoke, _OWNS),
+        ("GET", "/ledger", watch.show, _WATCHES),
+        ("POST", "/ledger/verify", watch.verify, _WATCHES),
+    )
+    routes = [
+        Route(path, endpoint(building, handler, needs=needs), methods=[method])
+        for method, path, handler, needs in table
+    ]
+    statics = Route("/static/{digest}/{name}", building.statics.serve)
+    lost = Route("/{path:path}", endpoint(building, _lost, needs=_ANYBODY), methods=["GET", "POST"])
+    return Mount("/console", routes=[statics, *routes, lost])
+
+
+async def _lost(_: Visit) -> Response:
+    raise Unknown("page")

@@ -1,0 +1,73 @@
+"""What went wrong, in words that say what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tacit.query.refusal import CODES
+
+__all__ = ["Problem", "problem_of"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A heading, what happened, what to do, and the rule or id to quote."""
+
+    title: str
+    message: str
+    advice: str = ""
+    rule: str = ""
+    code: str = ""
+    status: int = 400
+    id: str = ""
+
+
+_WORDS: Final = {
+    "query": ("This cannot be answered as written", "Nothing was charged."),
+    "input": ("One thing to change", "Nothing was charged."),
+    "access.unknown": (
+        "There is nothing here for you",
+        "It does not exist, or it is not yours to see: the two look the same.",
+    ),
+    "budget": (
+        "The budget does not allow this",
+        "Nothing was charged. A smaller price may still fit, and every question that was answered before stays free.",
+    ),
+    "accounting": ("No sound promise can be made of this", "Nothing was charged. Ask for less, or in another way."),
+    "access": ("This is not for your role", "Nothing was done."),
+    "auth": ("Your session has ended", "Nothing was charged. Sign in again to go on."),
+    "rate": ("A little slower, please", "Nothing was charged. Wait a moment and try again."),
+    "busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
+    "internal.busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
+    "internal.ledger": (
+        "The account book has stopped",
+        "No question is answered until the owner of the data has looked at it. What was released before stays valid.",
+    ),
+    "engine": (
+        "The question failed",
+        "The owner of the data can look up the reason by its number. Asked again, it runs under the same charge.",
+    ),
+    "internal": (
+        "Something failed here",
+        "The owner of the data can look up the reason by its number. The same question is never charged twice.",
+    ),
+    "form": ("This form is out of date", "Nothing was done. Go back, reload the page, and try again."),
+}
+
+
+def problem_of(raised: BaseException) -> Problem:
+    """A failure for a page; of one whose words might quote data, an id."""
+    # The room of HTTP opens this one, so it is entered when it is needed.
+    from tacit.server.http.errors import describe
+
+    failure = describe(raised)
+    code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
+    title, advice = _words(code)
+    message = "" if code == "auth" else failure.message
+    return Problem(title, message, advice, rule, code, failure.status, failure.id)
+
+
+def _words(code: str) -> tuple[str, str]:
+    kind = code.split(".")[0]
+    return _WORDS.get(code) or _WORDS.get(kind) or ("This did not work", "Nothing was charged.")

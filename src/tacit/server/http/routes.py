@@ -1,0 +1,164 @@
+"""The endpoints for everybody. Each handler runs in a thread and sees a call whose caller is known."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from tacit.core.errors import InputError
+from tacit.curator.wire import answer_head, answer_wire, budget_json, charged_json, entry_json, quote_json, table_json
+from tacit.server.errors import Unknown
+from tacit.server.http import operating
+from tacit.server.http.asking import ask_of
+from tacit.server.http.calls import Call, Reply, Route, told
+from tacit.server.http.jobs import poll, put_off
+from tacit.server.http.limits import idempotency_key
+from tacit.server.http.negotiation import ARROW, JSON, arrow_bytes, chosen, json_bytes, wants_job
+from tacit.server.office import ADMIN, AUDIT
+
+if TYPE_CHECKING:
+    from tacit.curator.result import Answer
+
+__all__ = ["ROUTES"]
+
+
+def query(call: Call) -> Reply:
+    """Answer a question, now or as a job."""
+    access, office = call.someone, call.floor.office
+    form = chosen(call.headers, (JSON, ARROW))
+    key = idempotency_key(call.headers)
+    free = _free(call.headers)
+    ask = ask_of(call.body)
+    call.about["sql"] = hashlib.sha256(ask.sql.encode()).hexdigest()[:16]
+    # A repeat is there at once; and a job would be charged for what there is none of.
+    if wants_job(call.headers) and not free:
+        return put_off(call, ask, key)
+    call.held = True
+    answer = office.ask(access, ask, key=key, free=free, wait=call.wait)
+    return _answered(call, answer, form)
+
+
+def explain(call: Call) -> Reply:
+    """Say what a question would do and cost, and how many more like it fit."""
+    access, office = call.someone, call.floor.office
+    chosen(call.headers)
+    quote = office.quote(access, ask_of(call.body))
+    left, engine = office.questions_left(access, quote), ADMIN in access.scopes
+    key = ("quote", quote.explanation.digest, str(engine))
+    shown = call.floor.shown.get(key)
+    if shown is None:
+        shown = json_bytes(quote_json(quote, engine=engine))[:-1]
+        call.floor.shown.put(key, shown, len(shown))
+    return Reply(200, b'%b,"questions_left":%b}' % (shown, b"null" if left is None else str(left).encode()))
+
+
+def budget(call: Call) -> Reply:
+    """What is spent and what is left."""
+    found = call.floor.office.budget(call.someone, call.query.get("population"))
+    return told({"budgets": [budget_json(each) for each in found]})
+
+
+def tables(call: Call) -> Reply:
+    """The tables that exist for the caller."""
+    return told({"tables": [table_json(each) for each in call.floor.office.tables(call.someone)]})
+
+
+def history(call: Call) -> Reply:
+    """A page of charges, newest first."""
+    words = call.query
+    everyone = words.get("everyone", "false")
+    if everyone not in ("true", "false"):
+        raise InputError("everyone", "must be true or false")
+    page = call.floor.office.history(
+        call.someone,
+        before=_whole("before", words.get("before")),
+        limit=_whole("limit", words.get("limit")),
+        everyone=everyone == "true",
+    )
+    return told({"entries": [entry_json(record) for record in page.records], "next": page.next})
+
+
+def receipt(call: Call) -> Reply:
+    """The receipt of a charge."""
+    if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
+        raise Unknown("receipt")
+    return Reply(200, call.floor.office.receipt(call.someone, int(call.part)).to_json().encode())
+
+
+def key(call: Call) -> Reply:
+    """What anybody needs to check receipts."""
+    curator = call.floor.office.curator
+    return told({"public_key": curator.public_key, "ledger": curator.ledger.id})
+
+
+def whoami(call: Call) -> Reply:
+    """Who the token stands for, and what it may do."""
+    access = call.someone
+    person = access.person
+    return told(
+        {
+            "name": person.name,
+            "role": str(person.role),
+            "scopes": sorted(map(str, access.scopes)),
+            "populations": None if person.populations is None else sorted(person.populations),
+            "audits": bool({AUDIT, ADMIN} & set(access.scopes)),
+        }
+    )
+
+
+def health(call: Call) -> Reply:
+    """Whether questions can be asked."""
+    _ = call.floor.office.curator.ledger.head
+    return told({"status": "ok"})
+
+
+def _answered(call: Call, answer: Answer, form: str) -> Reply:
+    repeated, charged = answer.charge.repeated, charged_json(answer.receipt.statement)
+    call.about |= {"population": charged["population"], "position": charged["position"], "repeat": repeated}
+    if not repeated:
+        call.about["charge"] = charged["amounts"]
+    headers = ((b"tacit-repeat", b"true" if repeated else b"false"),)
+    return Reply(200, _shown(call, answer, form), form, headers)
+
+
+def _shown(call: Call, answer: Answer, form: str) -> bytes:
+    """The bytes of an answer: a function of the release, which its signature names, and of the request."""
+    key = ("answer", answer.receipt.signature, answer.plan.digest, form)
+    found = call.floor.shown.get(key)
+    if found is None:
+        found = arrow_bytes(answer, answer_head(answer)) if form == ARROW else json_bytes(answer_wire(answer))
+        # Public rows may be others tomorrow.
+        if not answer.plan.question.reads:
+            call.floor.shown.put(key, found, len(found))
+    return found
+
+
+def _free(headers: dict[bytes, bytes]) -> bool:
+    """Whether the caller wants a repeat or nothing."""
+    said = headers.get(b"tacit-repeat")
+    if said not in (None, b"only"):
+        raise InputError("Tacit-Repeat", "must be 'only', or be left out")
+    return said is not None
+
+
+def _whole(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InputError(name, "must be a whole number")
+    return int(text)
+
+
+ROUTES: Final = (
+    Route("POST", "/v1/query", query, rate="asks", takes=True, asks=True),
+    Route("POST", "/v1/explain", explain, rate="quotes", takes=True),
+    Route("GET", "/v1/budget", budget, query=("population",)),
+    Route("GET", "/v1/tables", tables),
+    Route("GET", "/v1/history", history, query=("before", "limit", "everyone")),
+    Route("GET", "/v1/receipts/{position}", receipt),
+    Route("GET", "/v1/jobs/{id}", poll),
+    Route("GET", "/v1/key", key),
+    Route("GET", "/v1/me", whoami),
+    Route("GET", "/v1/health", health, rate=""),
+    *operating.ROUTES,
+)

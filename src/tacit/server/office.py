@@ -1,0 +1,341 @@
+"""What every door does for a person: HTTP, the console, and whatever opens later.
+
+What a person may not see does not exist for them. Questions are resolved with a catalogue that lacks the tables of
+other populations, so that a forbidden table and one that never was take the same way, with the same words. Plans still
+name the digest of the whole catalogue: whoever may see a release shares it, whatever else they see.
+
+Everything here is synchronous and safe to use from several threads. How long things take, and how often they may be
+asked for, is the business of doors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tacit.core.errors import AccessError, InputError, TacitError
+from tacit.core.numbers import Number
+from tacit.curator.accounts import Budget, Entry, entry_of
+from tacit.curator.answer import Desk, opaque, release_key
+from tacit.curator.curator import Curator, TableInfo
+from tacit.curator.quote import Quote
+from tacit.curator.receipt import Receipt, mechanisms_of
+from tacit.curator.result import Answer
+from tacit.ledger import ConflictError, Ledger, Outcome, Record, Reservation
+from tacit.ledger.entries import plain_name
+from tacit.ledger.pages import Page, charge_at, how_many_fit, outcome_of, page
+from tacit.query.catalog import Catalog
+from tacit.server.errors import Unauthenticated, Unknown
+from tacit.server.settings import Settings
+
+if TYPE_CHECKING:
+    from tacit.query.plan import Plan
+    from tacit.server.people import Access, People
+
+__all__ = ["ADMIN", "ASK", "AUDIT", "Ask", "Office"]
+
+#: Scopes, as :class:`tacit.server.people.Scope` writes them.
+ASK: Final = "ask"
+AUDIT: Final = "audit"
+ADMIN: Final = "admin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A question and what is asked for besides; the words are those of :meth:`tacit.curator.curator.Curator.sql`."""
+
+    sql: str
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    mu: Number | None = None
+    within: Number | Mapping[str, Number] | None = None
+    confidence: Number = "0.95"
+    max_groups: int | None = None
+    weights: Mapping[str, Number] | None = None
+    suppose: int | None = None
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """All but the question."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "sql"}
+
+
+class Office:
+    """A curator and the people it works for.
+
+    Args:
+        curator: answers.
+        people: says who somebody is.
+        settings: how much of the ledger one page of history looks at.
+    """
+
+    def __init__(self, curator: Curator, people: People, settings: Settings | None = None) -> None:
+        self.curator = curator
+        self.people = people
+        self.settings = settings or Settings()
+        self._lock = threading.Lock()
+        self._seen: dict[frozenset[str] | None, Curator] = {}
+
+    def quote(self, access: Access, ask: Ask) -> Quote:
+        """What a question would do and cost. Free; reads no data."""
+        self._need(access, ASK)
+        return self._for(access).explain(ask.sql, **ask.words)
+
+    def ask(
+        self,
+        access: Access,
+        ask: Ask,
+        *,
+        key: str = "",
+        free: bool = False,
+        wait: Callable[[], None] | None = None,
+    ) -> Answer:
+        """The answer to a question, charged to its population and counted to the person.
+
+        Args:
+            access: who asks.
+            ask: what.
+            key: a name for this request, under which it may be sent again.
+            free: answer only what was released before, and never charge.
+            wait: called before a fresh answer is written down, or a failure is known; returns when it may be.
+
+        Raises:
+            Unauthenticated: the person was revoked meanwhile.
+            ConflictError: the key stands for another request; or ``free``, and there is nothing to repeat.
+        """
+        self._need(access, ASK)
+        curator = self._for(access)
+        try:
+            if free:
+                return self._repeat(curator, access, ask)
+            with _waiting(wait):
+                return curator.sql(ask.sql, **ask.words, analyst=access.person.name, idempotency_key=key)
+        except AccessError:
+            # The ledger refuses whoever was revoked between showing a token and asking.
+            found = self.people.person(access.person.name)
+            if found is None or not found.active:
+                raise Unauthenticated from None
+            raise
+
+    def budget(self, access: Access, population: str | None = None, quote: Quote | None = None) -> tuple[Budget, ...]:
+        """What is spent and left of each population that the person sees, with their own share; or of one of them."""
+        curator = self._for(access)
+        if quote is not None:
+            return (curator.budget(quote, analyst=access.person.name),)
+        names = [each.name for each in curator.desk.catalog.populations]
+        if population is not None:
+            if population not in names:
+                raise Unknown("population")
+            names = [population]
+        return tuple(curator.budget(population=name, analyst=access.person.name) for name in names)
+
+    def questions_left(self, access: Access, quote: Quote) -> int | None:
+        """How many more such questions fit in the budget, in the person's share of it and in the project's."""
+        desk = self.curator.desk
+        who = access.person.name
+        with opaque():
+            population = quote.plan.final.population
+            return how_many_fit(desk.ledger, population, quote.plan.guarantee, analyst=who, project=desk.project)
+
+    def tables(self, access: Access) -> tuple[TableInfo, ...]:
+        """The tables that the person sees, and what is publicly known about them."""
+        return self._for(access).tables()
+
+    def history(
+        self, access: Access, *, before: int | None = None, limit: int | None = None, everyone: bool = False
+    ) -> Page:
+        """Charges, newest first: the person's own, or everybody's for those who may audit.
+
+        Args:
+            access: who asks.
+            before: the ``next`` of the page before; None for the newest.
+            limit: the most charges of a page.
+            everyone: not only the person's own.
+        """
+        if everyone:
+            self._need(access, AUDIT, ADMIN)
+        most = self.settings.history_page
+        if limit is not None and not 1 <= limit <= most:
+            raise InputError("limit", f"must be a whole number from 1 to {most}")
+        if before is not None and not 1 <= before < 2**62:
+            raise InputError("before", "must be the 'next' of another page")
+        with opaque():
+            return page(
+                self.curator.ledger,
+                before=before,
+                limit=limit or most,
+                look=self.settings.history_look,
+                analyst="" if everyone else access.person.name,
+                populations=access.person.populations if everyone else None,
+            )
+
+    def receipt(self, access: Access, position: int) -> Receipt:
+        """The receipt of a charge that the person may see.
+
+        Raises:
+            Unknown: there is none, or it is somebody else's.
+        """
+        return Receipt.from_json(self._outcome(access, position).receipt)
+
+    def answer_again(self, access: Access, position: int) -> Answer:
+        """What was released at a place in the history, once more and for nothing.
+
+        What was asked for besides the text is read from the charge, so a question that stated more (weights,
+        fewer groups) cannot be shown again by its place: ask it again, which is free as well.
+
+        Raises:
+            Unknown: there is none, it is somebody else's, or it cannot be shown by its place.
+        """
+        outcome = self._outcome(access, position)
+        receipt = Receipt.from_json(outcome.receipt)
+        found = charge_at(self.curator.ledger, position)
+        curator = self._for(access)
+        desk = curator.desk
+        if found is None:
+            raise Unknown("receipt")
+        record = found.record
+        for words in _guesses(receipt):
+            try:
+                plan = curator.explain(record.sql, **words).plan
+                if found.quote == {"mechanisms": mechanisms_of(plan.priced)} and receipt["catalog"] == plan.catalog:
+                    return _present(desk, plan, record.sql, outcome, record.analyst)
+            except TacitError:
+                continue
+        raise Unknown("answer")
+
+    def _repeat(self, curator: Curator, access: Access, ask: Ask) -> Answer:
+        plan = curator.explain(ask.sql, **ask.words).plan
+        desk = curator.desk
+        with opaque():
+            found = outcome_of(desk.ledger, plan.final.population, release_key(desk, plan))
+            if found is None:
+                raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
+            return _present(desk, plan, ask.sql, found, access.person.name)
+
+    def _outcome(self, access: Access, position: int) -> Outcome:
+        with opaque():
+            found = charge_at(self.curator.ledger, position)
+            if found is None or not self._may_see(access, found.record):
+                raise Unknown("receipt")
+            outcome = self.curator.ledger.outcome(position)
+        if outcome is None:
+            raise Unknown("receipt")
+        return outcome
+
+    def _may_see(self, access: Access, record: Record) -> bool:
+        if record.analyst == plain_name(access.person.name, "name"):
+            return True
+        seen = access.person.populations
+        return bool({AUDIT, ADMIN} & set(access.scopes)) and (seen is None or record.population in seen)
+
+    def _for(self, access: Access) -> Curator:
+        """A curator that knows what the person may see; persons who see the same share one."""
+        key = access.person.populations
+        with self._lock:
+            known = self._seen.get(key)
+            if known is None:
+                desk = self.curator.desk
+                catalog = desk.catalog if key is None else _Seen.of(desk.catalog, key)
+                ledger = cast("Ledger", _Paced(desk.ledger))
+                known = Curator(replace(desk, catalog=catalog, ledger=ledger), self.curator.analyst)
+                self._seen[key] = known
+            return known
+
+    @staticmethod
+    def _need(access: Access, *scopes: str) -> None:
+        if not set(scopes) & set(access.scopes):
+            raise AccessError(f"this needs the scope {' or '.join(scopes)}, which your {access.kind} does not have")
+
+
+@dataclass(frozen=True)
+class _Seen(Catalog):
+    """A part of a catalogue, under the digest of the whole."""
+
+    whole: str = ""
+
+    @classmethod
+    def of(cls, catalog: Catalog, populations: frozenset[str]) -> _Seen:
+        tables = [table for table in catalog.tables if table.public or _is_among(table.population, populations)]
+        names = {table.name.lower() for table in tables}
+        # A key that leads to a table that does not exist for the person does not exist for them either.
+        kept = (
+            replace(table, foreign_keys=tuple(key for key in table.foreign_keys if key.table.lower() in names))
+            for table in tables
+        )
+        known = tuple(each for each in catalog.populations if _is_among(each.name, populations))
+        return cls(tuple(kept), known, whole=catalog.digest)
+
+    @property
+    def digest(self) -> str:
+        return self.whole
+
+
+def _is_among(population: str | None, names: frozenset[str]) -> bool:
+    """Whether a population as its owner spells it is one of those that the ledger spells."""
+    return population is not None and plain_name(population, "population") in names
+
+
+class _Paced:
+    """The ledger, as questions meet it: what was found is written down at the time at which it may be known.
+
+    Were it written down at once, then its history, its receipt and its repeats would tell how long the question took,
+    however long the answer itself is held.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"") -> Outcome:
+        """As :meth:`Ledger.commit`, in time."""
+        if (wait := _wait.get()) is not None:
+            wait()
+        return self._ledger.commit(reservation, result, receipt=receipt)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+
+#: What the question of this thread waits by.
+_wait: Final[ContextVar[Callable[[], None] | None]] = ContextVar("wait", default=None)
+
+
+@contextmanager
+def _waiting(wait: Callable[[], None] | None) -> Iterator[None]:
+    """Have the question in this block wait before it becomes known what was found, or that it failed."""
+    before = _wait.set(wait)
+    try:
+        yield
+    except TacitError as problem:
+        # The thread is kept as well: that it is free would tell the same.
+        if problem.opaque and wait is not None:
+            wait()
+        raise
+    finally:
+        _wait.reset(before)
+
+
+def _present(desk: Desk, plan: Plan, sql: str, outcome: Outcome, analyst: str) -> Answer:
+    """An answer from what the ledger holds; nothing is reserved, so nothing can be charged."""
+    from tacit.curator.answer import present
+    from tacit.query.limits import MAX_PUBLIC_ROWS
+
+    with opaque():
+        public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
+        entry: Entry = entry_of(outcome, sql=sql, digest=plan.digest, analyst=analyst, paid=False)
+        return present(plan, outcome.result, entry, Receipt.from_json(outcome.receipt), public)
+
+
+def _guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
+    """What may have been typed beside a question, by the guarantee that was paid for."""
+    stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
+    delta = stated.pop("delta", Fraction(0))
+    if delta:
+        yield {**stated, "delta": delta}
+    yield dict(stated)
+    yield {}

@@ -1,0 +1,236 @@
+"""One worker: a process with its own curator, on a ledger that all workers share, and on nothing else of theirs.
+
+It stops for SIGTERM, or when its supervisor is gone: it takes nothing new, finishes what is under way as long as the
+settings allow, and closes. What it could not finish was charged before, and whoever asks again gets the answer under
+that charge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+
+from tacit.core.errors import InputError, TacitError
+from tacit.server.running.connections import Connections
+from tacit.server.running.metrics import Counters
+from tacit.server.running.pipes import Link
+from tacit.server.running.protocol import guarded
+from tacit.server.running.watching import Lines, Watch
+from tacit.server.settings import Settings
+
+if TYPE_CHECKING:
+    from tacit.server.office import Office
+
+__all__ = ["Serving", "run_worker"]
+
+#: Seconds between two signs of life.
+BEAT: Final = 1.0
+#: Room for files beside connections.
+_FILES: Final = 256
+_HANDSHAKE_SECONDS: Final = 10.0
+_PIECE: Final = 16
+_TURN: Final = 0.001
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What is served, and how.
+
+    Args:
+        project: the project file.
+        settings: of the server.
+        log: the file for lines about requests; None for none, ``-`` for standard error.
+        welcome: called once, by the first worker before it listens; what it returns is for the operator to see.
+        proxies: addresses that are believed about where requests come from, behind a proxy.
+        connections: the most of one worker.
+        connections_of_one: the most of one address.
+    """
+
+    project: Path
+    settings: Settings
+    log: str | None = "-"
+    welcome: Callable[[Office], dict[str, Any]] | None = None
+    proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    connections: int = 2000
+    connections_of_one: int = 256
+
+
+def run_worker(
+    serving: Serving, listener: socket.socket, context: ssl.SSLContext | None, link: Link, *, first: bool
+) -> int:
+    """The life of a worker, from the fork to its exit status."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Until the loop runs, as if it had never begun.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with _opened(serving) as office:
+            welcome = serving.welcome(office) if first and serving.welcome is not None else {}
+            _serve(serving, office, listener, context, link, welcome)
+    except TacitError as problem:
+        link.tell(failed={"code": problem.code, "message": str(problem), "parameter": _parameter(problem)})
+        return 3
+    except Exception as problem:
+        logging.getLogger("tacit.operator").exception("a worker failed")
+        link.tell(failed={"code": "internal", "message": f"{type(problem).__name__}: see the operator's log"})
+        return 3
+    return 0
+
+
+@contextmanager
+def _opened(serving: Serving) -> Iterator[Office]:
+    from tacit.curator.config import load
+    from tacit.curator.opening import open_curator
+    from tacit.ledger.memory import MEMORY
+    from tacit.server.office import Office
+    from tacit.server.people import People
+
+    place = load(serving.project).ledger
+    if place is None or place == MEMORY:
+        # Each worker would have an account of its own, and so the whole budget once more.
+        raise InputError("project.ledger", 'a server needs one that lasts; write ledger = "tacit.ledger"')
+    with open_curator(serving.project) as curator, People.open(curator.ledger, place) as people:
+        yield Office(curator, people, serving.settings)
+
+
+def _serve(
+    serving: Serving,
+    office: Office,
+    listener: socket.socket,
+    context: ssl.SSLContext | None,
+    link: Link,
+    welcome: dict[str, Any],
+) -> None:
+    from tacit.server.http import create_app
+
+    counters = Counters()
+    settings = serving.settings
+    application = Watch(create_app(office, settings), Lines(_stream(serving.log)), counters)
+    connections = Connections(
+        min(serving.connections, _room()), None if settings.behind_proxy else serving.connections_of_one
+    )
+    config = uvicorn.Config(
+        application,
+        http=guarded(settings, connections),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=settings.behind_proxy,
+        forwarded_allow_ips=list(serving.proxies),
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=max(int(settings.drain_seconds), 1),
+    )
+    # Threads that work hold the interpreter for so long before the loop gets a turn: it must be small beside a slot.
+    sys.setswitchinterval(_TURN)
+    # What was imported and opened stays for good: the collector need not look at it ever again.
+    gc.collect()
+    gc.freeze()
+    _Worker(config, context, link, counters, welcome).run([listener])
+
+
+class _Worker(uvicorn.Server):
+    """uvicorn's server with our signals, a limit for handshakes, and reports to the supervisor."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        context: ssl.SSLContext | None,
+        link: Link,
+        counters: Counters,
+        welcome: dict[str, Any],
+    ) -> None:
+        super().__init__(config)
+        self._context = context
+        self._link = link
+        self._counters = counters
+        self._welcome = welcome
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Only SIGTERM means something, and it is not raised again: there is something to close afterwards."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            raise RuntimeError("the application did not start")
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop)
+        loop.add_reader(self._link.life, self._stop)
+        protocol: Any = self.config.http_protocol_class
+        state, more = self.server_state, self.lifespan.state
+
+        def make() -> asyncio.Protocol:
+            made: asyncio.Protocol = protocol(config=self.config, server_state=state, app_state=more)
+            return made
+
+        # A limit for handshakes may only be stated where there are some.
+        seconds = None if self._context is None else _HANDSHAKE_SECONDS
+        backlog = self.config.backlog
+        self.servers = [
+            await loop.create_server(make, sock=each, backlog=backlog, ssl=self._context, ssl_handshake_timeout=seconds)
+            for each in sockets or []
+        ]
+        self.started = True
+        self._link.tell(ready=os.getpid(), welcome=self._welcome)
+
+    async def main_loop(self) -> None:
+        """Sign of life after sign of life, until told to stop."""
+        while not self.should_exit:
+            self._report()
+            for _ in range(20):
+                await asyncio.sleep(BEAT / 20)
+                if self.should_exit:
+                    return
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nothing new, finish what is under way, and report the last counts."""
+        asyncio.get_running_loop().remove_reader(self._link.life)
+        await super().shutdown(sockets)
+        self._report()
+
+    def _report(self) -> None:
+        """A sign of life, and what was counted: in pieces that a pipe takes whole or not at all."""
+        news = self._counters.news()
+        for start in range(0, max(len(news), 1), _PIECE):
+            self._link.tell(alive=os.getpid(), added=news[start : start + _PIECE])
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+
+def _stream(log: str | None) -> Any:
+    if log is None or log == "-":
+        return None if log is None else sys.stderr
+    return open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8")
+
+
+def _room() -> int:
+    """How many connections the system lets this process have."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(min(hard, 1 << 20) - _FILES, 16)
+
+
+def _parameter(problem: TacitError) -> str:
+    return str(getattr(problem, "parameter", ""))

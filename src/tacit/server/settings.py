@@ -1,0 +1,88 @@
+"""Everything about a server that can be set, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from tacit.core.errors import InputError
+
+__all__ = ["Settings"]
+
+#: What may be zero: a slot that is switched off, a queue that does not exist.
+_MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Limits, slots, rates and addresses of a server; each worker process counts for itself.
+
+    Args:
+        host: the address to listen on.
+        port: likewise.
+        workers: processes.
+        tls_cert: file of the certificate.
+        tls_key: file of its key.
+        behind_proxy: whether something in front ends TLS and tells the caller's address.
+        slot: seconds; answers leave 1, 2, 4, 8 … slots after they were asked for. 0 switches slots off.
+        threads: questions that run at once.
+        queue: questions that may wait for a thread; one more is told to come back.
+        quick_threads: quotes, budgets and other free things that run at once.
+        quick_queue: as ``queue``, for those.
+        max_body: bytes of a request's body.
+        max_form: bytes of a form of the console, where the same text takes more of them.
+        body_seconds: in which a body must have arrived.
+        max_headers: header lines of a request.
+        max_header_bytes: of all of them together.
+        max_path: bytes of path and query string.
+        asks_per_minute: of one person; as many may come at once.
+        quotes_per_minute: likewise.
+        reads_per_minute: likewise, for everything else.
+        failures_per_minute: failed sign-ins and tokens from one address.
+        history_page: the most charges of one page.
+        history_look: the most entries of the ledger that one page looks at.
+        job_seconds: how long a worker may be silent about a job before another takes it over.
+        drain_seconds: how long a server that stops waits for what is under way.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8470
+    workers: int = 1
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    behind_proxy: bool = False
+    slot: float = 0.25
+    threads: int = 8
+    queue: int = 64
+    quick_threads: int = 4
+    quick_queue: int = 256
+    max_body: int = 65_536
+    max_form: int = 262_144
+    body_seconds: float = 10.0
+    max_headers: int = 64
+    max_header_bytes: int = 16_384
+    max_path: int = 2_048
+    asks_per_minute: int = 60
+    quotes_per_minute: int = 600
+    reads_per_minute: int = 600
+    failures_per_minute: int = 20
+    history_page: int = 50
+    history_look: int = 2_000
+    job_seconds: float = 30.0
+    drain_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            # Written so that NaN fails.
+            if not (0 <= value < 10**9 and (value > 0 or field.name in _MAY_BE_ZERO)):
+                raise InputError(field.name, f"must be a number above 0, got {value}")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise InputError("tls_key", "certificate and key go together; state both")
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers reach it by TLS, so that cookies may say so."""
+        return self.tls_cert is not None or self.behind_proxy

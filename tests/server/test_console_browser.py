@@ -1,0 +1,299 @@
+"""The console in a real browser, against a real server on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tacit
+from support.served import COUNT, Served, serve
+from support.visiting import PASSWORD, listening
+
+pytestmark = pytest.mark.browser
+
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+#: What browsers log about a status that the test asked for; a violated policy is logged otherwise.
+EXPECTED = "Failed to load resource: the server responded with a status of"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    program = os.environ.get("TACIT_CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def hospital() -> Iterator[Served]:
+    found = serve(slot=0.05)
+    for name in ("alice", "olga"):
+        found.people.set_password(name, PASSWORD, operator="test")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def address(hospital: Served) -> Iterator[str]:
+    with listening(hospital.app) as found:
+        yield found
+
+
+Opens = Callable[..., Any]
+
+
+@pytest.fixture
+def opens(browser: Any, address: str) -> Iterator[Opens]:
+    """Opens a window, signed in as somebody if said; afterwards no window has complained about anything."""
+    said: list[str] = []
+    contexts: list[Any] = []
+
+    def window(name: str = "", **options: Any) -> Any:
+        context = browser.new_context(base_url=address, **options)
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda problem: said.append(str(problem)))
+        if name:
+            page.goto("/console/sign-in")
+            page.fill("#name", name)
+            page.fill("#password", PASSWORD)
+            page.click("button.main")
+            page.wait_for_url("**/console/ask")
+        return page
+
+    yield window
+    for context in contexts:
+        context.close()
+    assert [text for text in said if not text.startswith(EXPECTED)] == []
+
+
+def quoted(page: Any, sql: str = COUNT, amount: str = "0.5") -> None:
+    page.fill("#sql", sql)
+    page.fill("#amount", amount)
+    page.wait_for_selector(f"#quote:not(.stale) .price:has-text('ε {amount}')")
+
+
+def until(page: Any, script: str) -> None:
+    """Wait for something; not in the page, whose policy forbids to evaluate text there."""
+    while not page.evaluate(script):
+        page.wait_for_timeout(20)
+
+
+def asked(page: Any) -> str:
+    page.click("#run")
+    page.wait_for_selector("#result[aria-busy=false] h2")
+    return str(page.inner_text("#result"))
+
+
+def test_the_price_stands_there_before_anything_is_asked(opens: Opens, hospital: Served) -> None:
+    page = opens("alice")
+    assert "What it will cost stands here" in page.inner_text("#quote")
+    quoted(page)
+    text = page.inner_text("#quote")
+    assert "How far off, 95% of the time" in text
+    assert "±" in text
+    assert page.locator("#budgets .pending").count() == 1, "the budget in the head shows what it would take"
+    page.select_option("#pay", "within")
+    page.fill("#amount", "30")
+    page.wait_for_selector("#quote:not(.stale) .price:has-text('ε')")
+    assert re.search(r"± (2\d|30)\b", page.inner_text("#quote"))
+    assert page.inner_text("#said") != "", "screen readers are told"
+    assert hospital.spent() == 0
+
+
+def test_an_answer_a_chart_and_a_free_repeat(opens: Opens, hospital: Served) -> None:
+    page = opens("alice")
+    quoted(page)
+    first = asked(page)
+    assert "Charged ε 0.5" in first
+    assert first.count("±") >= 1
+    until(page, "document.querySelector('#result img').naturalWidth > 100")
+    assert "with 95% intervals" in page.get_attribute("#result img", "alt")
+    assert page.evaluate("document.activeElement.textContent") == "Answer", "the answer is where one reads on"
+    assert "9.5 of 10 left" in page.inner_text("#budgets").replace("\n", " ")
+    again = asked(page)
+    assert "Free repeat" in again
+    assert page.inner_text("#quote .price") == "Free"
+    assert hospital.spent() == tacit.PureDP("0.5").epsilon
+
+
+def test_a_refusal_and_a_spent_budget(opens: Opens) -> None:
+    page = opens("alice")
+    page.fill("#sql", "SELECT * FROM visits")
+    page.wait_for_selector("#quote.stopped h2")
+    assert "query.not_aggregated" in page.inner_text("#quote")
+    refused = asked(page)
+    assert "This cannot be answered as written" in refused
+    assert "What is refused here: a protected column outside an aggregate" in refused
+    quoted(page, COUNT, "10")
+    assert "this one is the last that fits" in page.inner_text("#quote")
+    asked(page)
+    quoted(page, "SELECT COUNT(*) AS n FROM visits", "1")
+    assert "That is more than is left" in page.inner_text("#quote")
+    assert "The budget does not allow this" in asked(page)
+    assert page.locator("#budgets .gauge").first.get_attribute("aria-label").endswith("0 left")
+
+
+def test_history_has_receipts_that_verify(opens: Opens, hospital: Served, tmp_path: Path) -> None:
+    page = opens("alice")
+    quoted(page)
+    asked(page)
+    page.click("text=History")
+    with page.expect_download() as found:
+        page.click("text=Receipt")
+    paper = tmp_path / "receipt.json"
+    found.value.save_as(paper)
+    assert tacit.verify_receipt(paper.read_text(), hospital.curator.public_key).ok
+    page.click(".entries a:has-text('Answer')")
+    assert "shown again for nothing" in page.inner_text("main")
+    page.goto("/console/budget")
+    until(page, "document.querySelector('.chart img').naturalWidth > 100")
+
+
+def test_an_owner_adds_an_analyst_who_comes_in_and_is_out_when_revoked(opens: Opens, hospital: Served) -> None:
+    olga = opens("olga")
+    olga.click("text=People")
+    olga.fill("#name", "erin")
+    olga.click("text=Add and make an invitation")
+    link = olga.input_value("#shown")
+    erin = opens()
+    erin.goto(link)
+    assert erin.inner_text("h1") == "Welcome, erin"
+    erin.fill("#password", PASSWORD)
+    erin.fill("#again", PASSWORD)
+    erin.click("button.main")
+    erin.wait_for_url("**/console/ask")
+    quoted(erin)
+    olga.click(".data a:has-text('erin')")
+    olga.click("text=Revoke…")
+    olga.fill("#reason", "left")
+    olga.click("text=Revoke erin now")
+    assert "erin is out" in olga.inner_text("main")
+    assert "Your session has ended" in asked(erin)
+    assert erin.input_value("#sql") == COUNT, "what they wrote is not lost"
+    erin.goto("/console/history")
+    assert "/console/sign-in" in erin.url
+    assert hospital.spent() == 0
+
+
+def test_the_first_owner_comes_in_by_the_set_up_link(opens: Opens, hospital: Served) -> None:
+    hospital.people.revoke("olga", operator="test")
+    page = opens()
+    page.goto(f"/console/setup/{hospital.people.set_up_secret()}")
+    page.fill("#name", "ada")
+    page.fill("#password", PASSWORD)
+    page.fill("#again", PASSWORD)
+    page.click("button.main")
+    page.wait_for_url("**/console/ask")
+    assert "ada, owner" in page.inner_text(".who")
+
+
+def test_wrong_and_unknown_get_the_same_words(opens: Opens) -> None:
+    words = []
+    for name in ("alice", "nobody"):
+        page = opens()
+        page.goto("/console/sign-in")
+        page.fill("#name", name)
+        page.fill("#password", "wrong")
+        page.click("button.main")
+        words.append(page.inner_text("[role=alert]"))
+    assert words[0] == words[1]
+
+
+def test_everything_can_be_done_with_keys_alone(opens: Opens) -> None:
+    page = opens()
+    page.goto("/console/sign-in")
+    page.keyboard.type("alice")
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/console/ask")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    for _ in range(4):
+        if page.evaluate("document.activeElement.id") == "sql":
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.type(COUNT)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("0.5")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid", "one sees where one is"
+    page.wait_for_selector("#quote .price:has-text('ε 0.5')")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#result table")
+    assert page.evaluate("document.activeElement.textContent") == "Answer"
+
+
+def test_waiting_can_be_stopped(opens: Opens) -> None:
+    page = opens("alice")
+    quoted(page)
+    page.route("**/console/ask", lambda route: None)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#stop", state="visible")
+    assert page.is_disabled("#run")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#stop", state="hidden")
+    assert "asking it again is free" in page.inner_text("#said")
+    page.unroute("**/console/ask")
+    assert "Charged ε 0.5" in asked(page)
+
+
+def test_a_phone_never_scrolls_sideways_and_the_dark_is_dark(opens: Opens) -> None:
+    page = opens("olga", viewport={"width": 360, "height": 740}, color_scheme="dark")
+    quoted(page, "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost_of_all, AVG(cost) AS mean FROM visits GROUP BY ward")
+    asked(page)
+    until(page, "document.querySelector('#result img').currentSrc.includes('look=dark-narrow')")
+    fits = "document.documentElement.scrollWidth <= 360"
+    assert page.evaluate(fits)
+    for name in ("datasets", "history", "budget", "guarantee", "people", "people/one?name=alice", "ledger", "nowhere"):
+        page.goto(f"/console/{name}")
+        assert page.evaluate(fits), name
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(18, 21, 22)"
+
+
+def test_without_scripts_everything_works(opens: Opens) -> None:
+    page = opens("alice", java_script_enabled=False)
+    page.fill("#sql", COUNT)
+    page.fill("#amount", "0.5")
+    page.click("text=Quote first, free")
+    assert "ε 0.5" in page.inner_text("#quote")
+    assert page.input_value("#sql") == COUNT
+    page.click("#run")
+    assert "Charged ε 0.5" in page.inner_text("#result")
+    assert page.locator("#result tbody tr").count() == 3
+    page.click("text=Sign out")
+    assert page.inner_text("h1") == "Sign in"
+
+
+def test_every_page_has_landmarks_names_and_one_heading(opens: Opens) -> None:
+    page = opens("olga")
+    quoted(page)
+    asked(page)
+    unnamed = """[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button, a, img')]
+        .filter(e => !(e.labels?.length || e.getAttribute('aria-label') || e.alt || e.textContent.trim()))
+        .map(e => e.outerHTML)"""
+    for name in ("", "datasets", "history", "budget", "guarantee", "people", "people/one?name=alice", "ledger"):
+        if name:
+            page.goto(f"/console/{name}")
+        assert page.evaluate(unnamed) == [], name
+        assert page.locator("h1").count() == 1, name
+        for mark in ("header", "main", "nav", "footer"):
+            assert page.locator(mark).count() == 1, (name, mark)
+        assert page.locator("table:not(:has(caption))").count() == 0, name
+        repeated = "(ids => ids.length - new Set(ids).size)([...document.querySelectorAll('[id]')].map(e => e.id))"
+        assert page.evaluate(repeated) == 0, name

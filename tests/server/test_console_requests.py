@@ -1,0 +1,618 @@
+"""What the console does with requests: headers, cookies, forms, escaping, roles."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tacit
+from support.served import COUNT, Served, serve
+from support.visiting import PASSWORD, Visitor
+from tacit.server.people import Role
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><svg onload=alert(1)>",
+    "{{7*7}}{% raw %}",
+    "</textarea><script>alert(1)</script>",
+    "javascript:alert(1)",
+    "&lt;b&gt;&#x27;",
+    "\u202eevil\u2066",
+    "--><!--<style>",
+)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    found = serve()
+    for name in ("alice", "carol", "dan", "audrey", "olga"):
+        found.people.set_password(name, PASSWORD, operator="test")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def visit(served: Served) -> Iterator[Any]:
+    made: list[Visitor] = []
+
+    def as_somebody(name: str = "", base: str = "http://tacit") -> Visitor:
+        visitor = Visitor(served, base)
+        made.append(visitor)
+        if name:
+            assert visitor.sign_in(name).status_code == 303
+        return visitor
+
+    yield as_somebody
+    for visitor in made:
+        visitor.close()
+
+
+class _Tags(HTMLParser):
+    """Every element and its attributes, as a browser would see them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def tame(text: str) -> None:
+    """Nothing inline, nothing from elsewhere, one script."""
+    for tag, attributes in _Tags(text).found:
+        assert not any(name.startswith("on") or name == "style" for name in attributes), (tag, attributes)
+        assert tag not in ("style", "iframe", "object", "embed", "base"), tag
+        if tag == "script":
+            assert set(attributes) == {"src", "defer"}
+        for name in ("src", "href", "action", "formaction", "srcset"):
+            assert (attributes.get(name) or "/").startswith(("/console/", "/", "#")), attributes
+            assert not (attributes.get(name) or "").startswith("//")
+
+
+def ask(visitor: Visitor, sql: str = COUNT, amount: str = "0.5", **more: str) -> Any:
+    return visitor.post("/console/ask", sql=sql, pay="epsilon", amount=amount, confidence="0.95", **more)
+
+
+PAGES = ("ask", "datasets", "history", "budget", "guarantee", "people", "people/one?name=alice", "ledger", "nowhere")
+
+
+def test_every_page_has_the_policy_and_nothing_inline(visit: Any) -> None:
+    olga = visit("olga")
+    ask(olga)
+    for page in (*PAGES, "sign-in", "answers/1", "setup/x", "welcome/x"):
+        found = olga.get(f"/console/{page}")
+        policy = found.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; ")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'; base-uri 'none'" in policy
+        assert found.headers["cache-control"] == "no-store"
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert "server" not in found.headers
+        tame(found.text)
+
+
+def test_a_stranger_is_asked_to_sign_in_and_comes_back_to_where_they_were(visit: Any) -> None:
+    stranger = visit()
+    sent = stranger.get("/console/history?before=5")
+    assert sent.status_code == 303
+    assert sent.headers["location"] == "/console/sign-in?next=%2Fconsole%2Fhistory%3Fbefore%3D5"
+    form = stranger.get(sent.headers["location"])
+    assert 'value="/console/history?before=5"' in form.text
+    again = stranger.post("/console/sign-in", name="alice", password=PASSWORD, next="/console/history?before=5")
+    assert again.headers["location"] == "/console/history?before=5"
+
+
+@pytest.mark.parametrize(
+    "where", ["//evil.example", "https://evil.example", "/console/..//evil", "/other", "/console/\\x"]
+)
+def test_nobody_is_led_elsewhere_after_signing_in(visit: Any, where: str) -> None:
+    stranger = visit()
+    stranger.get("/console/sign-in")
+    found = stranger.post("/console/sign-in", name="alice", password=PASSWORD, next=where)
+    assert found.headers["location"] == "/console/"
+
+
+def test_a_link_from_elsewhere_is_asked_once_more_from_here(visit: Any) -> None:
+    found = visit().get("/console/ask", sec_fetch_site="cross-site")
+    assert found.status_code == 200
+    assert 'http-equiv="refresh"' in found.text
+
+
+def test_wrong_unknown_and_revoked_look_the_same(visit: Any, served: Served) -> None:
+    served.people.revoke("carol", operator="test")
+    pages = []
+    for name, password in (("alice", "wrong"), ("nobody-here", PASSWORD), ("carol", PASSWORD), ("bob", PASSWORD)):
+        stranger = visit()
+        stranger.get("/console/sign-in")
+        found = stranger.post("/console/sign-in", name=name, password=password)
+        assert found.status_code == 401
+        assert "set-cookie" not in found.headers
+        pages.append(found.text.replace(name, "NAME").replace(stranger.csrf, "TOKEN"))
+    assert len(set(pages)) == 1
+
+
+def test_too_many_failures_from_one_address_are_stopped_in_the_same_words(visit: Any, served: Served) -> None:
+    stranger = visit()
+    stranger.get("/console/sign-in")
+    pages = set()
+    for i in range(served.settings.failures_per_minute + 1):
+        found = stranger.post("/console/sign-in", name=f"nobody{i}", password="wrong")
+        pages.add(found.text.replace(f"nobody{i}", "NAME"))
+    found = stranger.post("/console/sign-in", name="alice", password=PASSWORD)
+    assert found.status_code == 401, "although it is right"
+    assert pages == {found.text.replace("alice", "NAME")}
+
+
+def test_the_session_cookie_is_kept_from_scripts_and_other_sites(visit: Any) -> None:
+    stranger = visit()
+    stranger.get("/console/sign-in")
+    cookies = stranger.post("/console/sign-in", name="alice", password=PASSWORD).headers.get_list("set-cookie")
+    session = next(cookie for cookie in cookies if cookie.startswith("tacit_session="))
+    assert {part.strip().lower() for part in session.split(";")[1:]} == {"httponly", "path=/", "samesite=strict"}
+
+
+def test_behind_tls_the_cookie_says_so() -> None:
+    served = serve(behind_proxy=True)
+    served.people.set_password("alice", PASSWORD, operator="test")
+    visitor = Visitor(served, "https://tacit")
+    found = visitor.sign_in("alice")
+    session = next(c for c in found.headers.get_list("set-cookie") if c.startswith("__Host-tacit_session="))
+    assert {part.strip().lower() for part in session.split(";")[1:]} == {
+        "httponly",
+        "path=/",
+        "samesite=strict",
+        "secure",
+    }
+    assert visitor.get("/console/ask").status_code == 200
+    visitor.close()
+    served.close()
+
+
+def test_signing_in_again_ends_the_session_before(visit: Any) -> None:
+    alice = visit("alice")
+    copy = visit()
+    copy.client.cookies.set("tacit_session", alice.client.cookies["tacit_session"])
+    assert copy.get("/console/history").status_code == 200
+    alice.post("/console/sign-in", name="alice", password=PASSWORD)
+    assert alice.get("/console/history").status_code == 200
+    assert copy.get("/console/history").status_code == 303
+
+
+def test_sign_out_ends_the_session_itself(visit: Any) -> None:
+    alice = visit("alice")
+    copy = visit()
+    copy.client.cookies.set("tacit_session", alice.client.cookies["tacit_session"])
+    assert alice.post("/console/sign-out").status_code == 303
+    assert "tacit_session" not in alice.client.cookies
+    assert copy.get("/console/history").status_code == 303
+
+
+FORMS = ("ask", "quote", "sign-out", "people", "people/revoke", "people/token", "people/quota", "ledger/verify")
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_form_without_the_token_does_nothing(visit: Any, served: Served, path: str) -> None:
+    olga = visit("olga")
+    for wrong in ("", "0" * 32, "é"):
+        found = olga.post(f"/console/{path}", csrf=wrong, name="alice", sql=COUNT, pay="epsilon", amount="1")
+        assert found.status_code == 403
+        assert "out of date" in found.text
+    assert served.spent() == 0
+    person = served.people.person("alice")
+    assert person is not None
+    assert person.active
+    assert olga.get("/console/history").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://tacit.evil.example"},
+    ],
+)
+def test_a_form_from_elsewhere_does_nothing_even_with_the_token(
+    visit: Any, served: Served, headers: dict[str, str]
+) -> None:
+    alice = visit("alice")
+    found = alice.post("/console/ask", headers=headers, sql=COUNT, pay="epsilon", amount="1")
+    assert found.status_code == 403
+    assert served.spent() == 0
+
+
+def test_a_form_from_here_works(visit: Any) -> None:
+    alice = visit("alice")
+    for headers in ({"sec-fetch-site": "same-origin"}, {"origin": "http://tacit"}):
+        found = alice.post("/console/quote", headers=headers, sql=COUNT, pay="epsilon", amount="1")
+        assert found.status_code == 200
+
+
+def test_nobody_is_signed_in_by_a_form_of_another_site(visit: Any) -> None:
+    stranger = visit()
+    found = stranger.post("/console/sign-in", csrf="", name="alice", password=PASSWORD)
+    assert found.status_code == 403
+
+
+@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=x", "text/plain", ""])
+def test_only_plain_forms_are_read(visit: Any, served: Served, kind: str) -> None:
+    alice = visit("alice")
+    found = alice.post("/console/ask", headers={"content-type": kind}, sql=COUNT, pay="epsilon", amount="1")
+    assert found.status_code == 400
+    assert served.spent() == 0
+
+
+def test_analysts_and_auditors_do_not_find_the_pages_of_owners(visit: Any, served: Served) -> None:
+    for name in ("alice", "audrey"):
+        visitor = visit(name)
+        assert visitor.get("/console/people").status_code == 404
+        assert visitor.get("/console/people/one?name=alice").status_code == 404
+        assert visitor.post("/console/people", name="mallory", role="owner").status_code == 403
+        assert visitor.post("/console/people/revoke", name="bob").status_code == 403
+        assert "/console/people" not in visitor.get("/console/budget").text
+    assert served.people.person("mallory") is None
+
+
+def test_an_auditor_sees_everything_and_asks_nothing(visit: Any, served: Served) -> None:
+    ask(visit("alice"))
+    audrey = visit("audrey")
+    assert audrey.get("/console/").headers["location"] == "/console/history"
+    page = audrey.get("/console/history")
+    assert "alice" in page.text
+    assert "Write again" not in page.text
+    position = re.search(r"/console/receipts/(\d+)", page.text)
+    assert position is not None
+    assert audrey.get(position.group(0)).status_code == 200
+    assert audrey.get("/console/ask").status_code == 404
+    assert ask(audrey).status_code == 403
+    assert audrey.post("/console/quote", sql=COUNT, pay="epsilon", amount="1").status_code == 403
+    assert audrey.get("/console/ledger").status_code == 200
+    assert "/console/ask" not in page.text
+
+
+def test_others_receipts_and_answers_are_not_there(visit: Any) -> None:
+    first = ask(visit("alice"))
+    position = re.search(r"/console/receipts/(\d+)", first.text)
+    assert position is not None
+    carol = visit("carol")
+    number = position.group(1)
+    theirs = [carol.get(f"/console/{what}/{number}") for what in ("receipts", "answers")]
+    never = [carol.get(f"/console/{what}/999999") for what in ("receipts", "answers")]
+    for one, other in zip(theirs, never, strict=True):
+        assert (one.status_code, one.text) == (other.status_code, other.text)
+        assert one.status_code == 404
+
+
+def test_tables_of_other_populations_do_not_exist(visit: Any) -> None:
+    carol = visit("carol")
+    assert "staff" not in carol.get("/console/datasets").text
+    hidden = carol.post("/console/quote", sql="SELECT COUNT(*) FROM staff", pay="epsilon", amount="1")
+    absent = carol.post("/console/quote", sql="SELECT COUNT(*) FROM stuff", pay="epsilon", amount="1")
+    assert hidden.text == absent.text.replace("stuff", "staff")
+    assert "employees" not in carol.get("/console/budget").text
+
+
+def test_an_answer_its_repeat_and_its_receipt(visit: Any, served: Served) -> None:
+    alice = visit("alice")
+    quoted = alice.post("/console/quote", sql=COUNT, pay="epsilon", amount="0.5")
+    assert "ε 0.5" in quoted.text
+    assert "How far off, 95% of the time" in quoted.text
+    assert served.spent() == 0
+    first = ask(alice)
+    assert "Charged ε 0.5" in first.text
+    assert "±" in first.text
+    assert "/console/chart.svg?of=" in first.text
+    spent = served.spent()
+    again = ask(alice)
+    assert "Free repeat" in again.text
+    assert served.spent() == spent
+    assert _table(first.text) == _table(again.text)
+    assert "Free" in alice.post("/console/quote", sql=COUNT, pay="epsilon", amount="0.5").text
+    position = re.search(r"/console/receipts/(\d+)", first.text)
+    assert position is not None
+    paper = alice.get(position.group(0))
+    assert paper.headers["content-disposition"] == f'attachment; filename="receipt-{position.group(1)}.json"'
+    assert tacit.verify_receipt(paper.text, served.curator.public_key).ok
+    page = alice.get(f"/console/answers/{position.group(1)}")
+    assert _table(page.text) == _table(first.text)
+    rows = alice.get(f"/console/answers/{position.group(1)}/table.csv")
+    assert rows.text.splitlines()[0] == "ward,n,n_low,n_high"
+    assert served.spent() == spent
+
+
+def _table(text: str) -> str:
+    return text[text.index("<tbody>", text.index("data result")) : text.index("</table>", text.index("data result"))]
+
+
+def test_a_chart_is_an_image_and_only_of_what_its_address_says(visit: Any) -> None:
+    alice = visit("alice")
+    found = re.search(r'src="(/console/chart\.svg\?of=[^"]*)"', ask(alice).text)
+    assert found is not None
+    address = found.group(1).replace("&amp;", "&")
+    chart = alice.get(address)
+    assert chart.headers["content-type"] == "image/svg+xml"
+    assert chart.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "<script" not in chart.text
+    assert alice.get("/console/chart.svg?of=nonsense&look=light").status_code == 400
+    assert alice.get(address.replace("look=light", "look=purple")).status_code == 400
+    assert visit().get(address).status_code == 303
+
+
+def test_a_refusal_names_the_rule_and_charges_nothing(visit: Any, served: Served) -> None:
+    found = ask(visit("alice"), "SELECT * FROM visits")
+    assert found.status_code == 422
+    assert "cannot be answered as written" in found.text
+    assert "query.not_aggregated" in found.text
+    assert "What is refused here: a protected column" in found.text
+    assert served.spent() == 0
+
+
+def test_a_spent_budget_says_so_and_repeats_stay_free(visit: Any) -> None:
+    alice = visit("alice")
+    assert ask(alice, amount="10").status_code == 200
+    found = ask(alice, "SELECT COUNT(*) AS n FROM visits")
+    assert found.status_code == 402
+    assert "The budget does not allow this" in found.text
+    assert "That is more than is left." in found.text
+    assert "Spent to the end" in alice.get("/console/budget").text
+    assert "Free repeat" in ask(alice, amount="10").text
+
+
+def test_whoever_is_revoked_is_out_at_the_next_click(visit: Any, served: Served) -> None:
+    alice = visit("alice")
+    served.people.revoke("alice", operator="test")
+    sent = ask(alice)
+    assert sent.status_code == 401
+    assert "Your session has ended" in sent.text
+    assert COUNT in sent.text, "what they wrote is not lost"
+    assert alice.get("/console/history").status_code == 303
+    assert served.spent() == 0
+
+
+def test_the_script_gets_parts(visit: Any, served: Served) -> None:
+    alice = visit("alice")
+    headers = {"tacit-part": "1", "x-csrf-token": alice.csrf}
+    found = alice.post("/console/quote", csrf="", headers=headers, sql=COUNT, pay="epsilon", amount="0.5")
+    assert found.text.startswith('<div data-into="quote"')
+    assert 'data-into="budgets"' in found.text
+    assert "<html" not in found.text
+    served.people.revoke("alice", operator="test")
+    ended = alice.post("/console/ask", headers=headers, sql=COUNT, pay="epsilon", amount="0.5")
+    assert ended.status_code == 401
+    assert ended.text.startswith('<div data-into="result"')
+    assert "/console/sign-in" in ended.text
+
+
+def test_an_owner_adds_somebody_who_chooses_their_own_password(visit: Any, served: Served) -> None:
+    olga = visit("olga")
+    page = olga.post("/console/people", name="erin", role="analyst", sees__patients="yes")
+    link = re.search(r'value="http://tacit(/console/welcome/[^"]+)"', page.text)
+    assert link is not None
+    person = served.people.person("erin")
+    assert person is not None
+    assert (person.role, person.populations) == (Role.ANALYST, frozenset({"patients"}))
+    assert link.group(1) not in olga.get("/console/people").text, "shown once"
+    erin = visit()
+    assert "Welcome, erin" in erin.get(link.group(1)).text
+    short = erin.post(link.group(1), password="x", again="x")
+    assert short.status_code == 400
+    differs = erin.post(link.group(1), password=PASSWORD, again="other")
+    assert differs.status_code == 400
+    assert erin.post(link.group(1), password=PASSWORD, again=PASSWORD).status_code == 303
+    assert erin.get("/console/ask").status_code == 200
+    assert visit().get(link.group(1)).status_code == 404, "works once"
+    assert olga.post("/console/people", name="erin", role="owner").status_code == 400, "nobody is changed by adding"
+
+
+def test_the_first_owner_comes_in_by_the_set_up_link(visit: Any, served: Served) -> None:
+    served.people.revoke("olga", operator="test")
+    secret = served.people.set_up_secret()
+    stranger = visit()
+    assert "Be the owner" in stranger.get(f"/console/setup/{secret}").text
+    found = stranger.post(f"/console/setup/{secret}", name="ada", password=PASSWORD, again=PASSWORD)
+    assert found.status_code == 303
+    assert stranger.get("/console/people").status_code == 200
+    assert visit().get(f"/console/setup/{secret}").status_code == 404
+
+
+def test_a_token_is_shown_once_works_and_is_withdrawn(visit: Any, served: Served) -> None:
+    olga = visit("olga")
+    page = olga.post("/console/people/token", name="alice", label="notebook", days="30")
+    text = re.search(r'value="(tacit_[^"]+)"', page.text)
+    assert text is not None
+    assert served.people.authenticate(text.group(1)) is not None
+    assert text.group(1) not in olga.get("/console/people/one?name=alice").text
+    info = next(token for token in served.people.tokens("alice") if token.label == "notebook")
+    assert olga.post("/console/people/withdraw", name="bob", token=info.id).status_code == 404
+    assert olga.post("/console/people/withdraw", name="alice", token=info.id).status_code == 200
+    assert served.people.authenticate(text.group(1)) is None
+    assert olga.post("/console/people/token", name="alice", label="x", days="-1").status_code == 400
+
+
+def test_a_share_stops_somebody_and_is_an_alert(visit: Any, served: Served) -> None:
+    olga = visit("olga")
+    page = olga.post("/console/people/quota", name="alice", population="patients", cap__epsilon="0.5")
+    assert "The share is set." in page.text
+    alice = visit("alice")
+    assert "your share" in alice.get("/console/budget").text
+    assert ask(alice, amount="0.5").status_code == 200
+    assert ask(alice, "SELECT COUNT(*) AS n FROM visits").status_code == 402
+    assert "alice has used up their share of patients" in olga.get("/console/ledger").text
+    olga.post("/console/people/quota", name="alice", population="patients", cap__epsilon="")
+    assert ask(alice, "SELECT COUNT(*) AS n FROM visits").status_code == 200
+    wrong = olga.post("/console/people/quota", name="alice", population="patients", cap__epsilon="much")
+    assert wrong.status_code == 400
+    assert olga.post("/console/people/quota", name="alice", population="martians", cap__epsilon="1").status_code == 404
+
+
+def test_roles_change_and_owners_cannot_lock_themselves_out(visit: Any, served: Served) -> None:
+    olga = visit("olga")
+    olga.post("/console/people/role", name="alice", role="auditor")
+    person = served.people.person("alice")
+    assert person is not None
+    assert person.role is Role.AUDITOR
+    assert olga.post("/console/people/role", name="olga", role="analyst").status_code == 400
+    assert olga.post("/console/people/revoke", name="olga").status_code == 400
+    assert olga.post("/console/people/role", name="alice", role="emperor").status_code == 400
+    assert olga.post("/console/people/revoke", name="nobody").status_code == 404
+
+
+def test_verification_runs_on_demand_and_every_worker_finds_it(visit: Any, served: Served) -> None:
+    ask(visit("alice"))
+    olga = visit("olga")
+    assert "Not verified since" in olga.get("/console/ledger").text
+    sent = olga.post("/console/ledger/verify")
+    page = ""
+    while "Whole" not in page:
+        page = olga.get(sent.headers["location"]).text
+    assert "by olga" in page
+    check = sent.headers["location"].partition("=")[2]
+    job = served.people.job(check, "olga")
+    assert job is not None
+    assert json.loads(job.outcome)["problems"] == []
+    assert job.id not in {each.id for each in served.people.unfinished_jobs()}
+
+
+def test_a_ledger_that_stopped_is_an_alert_and_nothing_is_asked(tmp_path: Path) -> None:
+    served = serve(ledger=str(tmp_path / "ledger"))
+    served.people.set_password("olga", PASSWORD, operator="test")
+    olga = Visitor(served)
+    olga.sign_in("olga")
+    served.curator.ledger._stopped = "of a secret reason"
+    page = olga.get("/console/ledger")
+    assert page.status_code == 200
+    assert "The ledger has stopped" in page.text
+    answered = [ask(olga), *(olga.get(f"/console/{page}") for page in ("ask", "history", "budget"))]
+    for each in answered:
+        assert each.status_code == 503
+        assert "The account book has stopped" in each.text
+        assert "secret reason" not in each.text
+    olga.close()
+    served.close()
+
+
+def test_a_ledger_that_is_not_whole_says_what_is_wrong(tmp_path: Path) -> None:
+    served = serve(ledger=str(tmp_path / "ledger"))
+    served.people.set_password("olga", PASSWORD, operator="test")
+    olga = Visitor(served)
+    olga.sign_in("olga")
+    ask(olga)
+    with closing(sqlite3.connect(tmp_path / "ledger")) as database, database:
+        database.execute("UPDATE pockets SET spent = spent - 1 WHERE spent > 0")
+    sent = olga.post("/console/ledger/verify")
+    page = ""
+    while "Not whole" not in page:
+        page = olga.get(sent.headers["location"]).text
+        assert "Whole<" not in page
+    assert "The ledger is not whole" in page
+    assert "the pocket" in page
+    assert ask(olga, "SELECT COUNT(*) AS n FROM visits").status_code == 503
+    olga.close()
+    served.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"accounting": "pure", "epsilon": "1"}, ("whether you are in the data at all", "73.2%", "88.1%", "ε = 1")),
+        ({"accounting": "approx", "epsilon": "1", "delta": "1e-6"}, ("one in 1,000,000", "+ δ")),
+        ({"accounting": "zcdp", "rho": "0.1", "delta": "1e-7"}, ("ρ = 0.1", "which is ε = 2.1")),
+        ({"accounting": "gdp", "mu": "1"}, ("μ = 1",)),
+        (
+            {"accounting": "pure", "epsilon": "1", "relation": "replace_one"},
+            ("knows that you are in the data", "73.2%"),
+        ),
+    ],
+)
+def test_the_promise_is_computed_from_the_budget(words: dict[str, str], told: tuple[str, ...]) -> None:
+    served = serve(budgets={"patients": words, "employees": {"accounting": "pure", "epsilon": "5"}})
+    served.people.set_password("carol", PASSWORD, operator="test")
+    alice = Visitor(served)
+    alice.sign_in("carol")
+    for page in ("guarantee", "budget", "datasets", "ask"):
+        assert alice.get(f"/console/{page}").status_code == 200
+    text = alice.get("/console/guarantee").text
+    for each in told:
+        assert each in text
+    moves_further = "two different versions of you" in text
+    assert moves_further == (words.get("relation") != "replace_one")
+    alice.close()
+    served.close()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text(visit: Any, served: Served, text: str) -> None:
+    olga = visit("olga")
+    pages = [
+        ask(olga, text),
+        olga.post("/console/quote", sql=text, pay=text, amount=text, confidence=text, suppose=text, delta=text),
+        olga.post("/console/quote", sql=f'SELECT COUNT(*) AS "{text}" FROM visits', pay="epsilon", amount="0.01"),
+        ask(olga, f"SELECT '{text}' AS k, COUNT(*) AS n FROM visits", amount="0.01"),
+        olga.post("/console/people", name=text, role=text),
+        olga.get("/console/people"),
+        olga.post("/console/people/token", name="alice", label=text, days="30"),
+        olga.post("/console/people/revoke", name="bob", reason=text),
+        olga.get("/console/history"),
+        olga.post("/console/sign-in", name=text, password=text, next=text),
+        visit().get("/console/" + "".join(f"%{byte:02x}" for byte in text.encode())),
+    ]
+    for page in pages:
+        tame(page.text)
+        assert page.status_code < 500
+        if "<" in text:
+            assert text not in page.text
+
+
+def test_static_files_are_kept_long_and_named_by_their_content(visit: Any) -> None:
+    page = visit().get("/console/sign-in").text
+    addresses = re.findall(r'(?:href|src)="(/console/static/[^"]+)"', page)
+    assert len(addresses) == 3
+    for address in addresses:
+        found = visit().get(address)
+        assert found.status_code == 200
+        assert "immutable" in found.headers["cache-control"]
+        old = address.replace(address.split("/")[3], "0" * 16)
+        assert visit().get(old).status_code == 404
+
+
+def test_whoever_comes_too_often_is_told_to_wait() -> None:
+    served = serve(reads_per_minute=10)
+    served.people.set_password("alice", PASSWORD, operator="test")
+    alice = Visitor(served)
+    alice.sign_in("alice")
+    found = [alice.get("/console/guarantee") for _ in range(12)][-1]
+    assert found.status_code == 429
+    assert "A little slower, please" in found.text
+    alice.close()
+    served.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "answers/x",
+        "answers/-1",
+        "receipts/99999999999999999999999",
+        "history?before=x",
+        "ask?like=zz",
+        "people/one?name=",
+    ],
+)
+def test_odd_addresses_are_simply_not_there(visit: Any, path: str) -> None:
+    found = visit("olga").get(f"/console/{path}")
+    assert found.status_code == 404
+    assert "There is nothing here for you" in found.text

@@ -1,0 +1,232 @@
+"""What pages say: figures, gauges, odds, drawings, charts, quotes; without requests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import zlib
+from dataclasses import replace
+from fractions import Fraction
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.served import COUNT, Served
+from tacit.accounting.filters import Line
+from tacit.core.errors import InputError
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.curator.accounts import Budget
+from tacit.ledger import Balance
+from tacit.query.refusal import Refusal
+from tacit.server.console.answers import drawing_of, sheet_of
+from tacit.server.console.charts import LOOKS, draw_answer, draw_burn_down
+from tacit.server.console.drawing import MOST_TEXT, Drawing, Panel, Point, address, read_address
+from tacit.server.console.figures import amounts_text, as_pair, charge_of, down, percent, up
+from tacit.server.console.gauges import gauges, tightest
+from tacit.server.console.odds import promise
+from tacit.server.console.problems import problem_of
+from tacit.server.console.quotes import AskForm, view_quote
+from tacit.server.errors import Busy, TooMany, Unauthenticated
+
+
+def test_costs_are_rounded_up_and_what_is_left_down() -> None:
+    third = Fraction(1, 3)
+    assert up(third) == "0.3334"
+    assert down(third) == "0.3333"
+    assert (up(Fraction(1, 2)), down(Fraction(3))) == ("0.5", "3")
+    assert percent(Fraction(-1)) == "0.000%"
+    assert percent(Fraction(7)) == "100.000%"
+    assert amounts_text({"epsilon": Fraction(1, 2), "delta": Fraction(0)}) == "ε 0.5"
+
+
+def test_a_charge_speaks_the_currency_of_its_account() -> None:
+    assert charge_of(PureDP("0.5")) == {"epsilon": Fraction(1, 2)}
+    assert charge_of(ApproxDP("0.5", "1e-6"))["delta"] == Fraction(1, 10**6)
+    assert charge_of(ZCDP("0.1"))["rho"] == Fraction(1, 10)
+    assert charge_of(GDP("0.5")) == {"mu squared": Fraction(1, 4)}
+    assert as_pair(ZCDP("0.1"))[0] > 2
+    assert as_pair(ZCDP(0)) == as_pair(GDP(0)) == (0, 0)
+
+
+def budget(spent: str, cap: str, share: tuple[str, str] | None = None) -> Budget:
+    def lines(used: str, most: str) -> tuple[Line, ...]:
+        return (Line("epsilon", Fraction(most), Fraction(used)), Line("delta", Fraction(0), Fraction(0)))
+
+    balances = [Balance("population", True, lines(spent, cap))]
+    if share is not None:
+        balances.append(Balance("analyst alice", True, lines(*share)))
+    balances.append(Balance("project x", False, lines(spent, cap)))
+    return Budget("patients", PureDP(cap), tuple(balances))
+
+
+def test_gauges_show_what_is_limited_and_what_a_question_would_add() -> None:
+    whole, share = gauges(budget("1", "4", ("0.5", "1")), charge={"epsilon": Fraction(1)}, analyst="alice")
+    assert (whole.share, whole.width, whole.pending, whole.fits) == ("", "25.000%", "25.000%", True)
+    assert (share.share, share.width, share.pending, share.fits) == ("your share", "50.000%", "50.000%", False)
+    assert share.words == "your share of patients: ε 0.5 of 1 spent, 0.5 left"
+    assert tightest((whole, share)) is share
+    (other, theirs) = gauges(budget("4", "4", ("0.5", "1")), analyst="bob")
+    assert theirs.share == "share of alice"
+    assert other.full
+    assert tightest(()) is None
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.fractions(0, 20), st.sampled_from((Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))))
+def test_odds_are_bayes_rule_rounded_outwards(epsilon: Fraction, before: Fraction) -> None:
+    found = promise(epsilon, Fraction(0))
+    belief = next(each for each in found.beliefs if each.before == f"{float(100 * before):.4g}%")
+    factor, p = math.exp(epsilon), float(before)
+    most, least = 100 * factor * p / (factor * p + 1 - p), 100 * p / (p + factor * (1 - p))
+    assert most - 1e-9 <= float(belief.most[:-1]) <= most + 0.11
+    assert least - 0.11 <= float(belief.least[:-1]) <= least + 1e-9
+    assert float(found.factor.removeprefix("at most ").replace(",", "")) >= factor * (1 - 1e-9)
+
+
+def test_a_promise_speaks_of_delta_only_where_there_is_one() -> None:
+    assert promise(Fraction(1), Fraction(0)).one_in == ""
+    assert promise(Fraction(1), Fraction(1, 10**6)).one_in == "1,000,000"
+
+
+def test_a_promise_that_promises_nothing_says_so() -> None:
+    found = promise(Fraction(10**6), Fraction(0))
+    assert found.factor == "more than 10²⁶"
+    assert {(each.least, each.most) for each in found.beliefs} == {("0%", "100%")}
+
+
+LABELS = st.text(min_size=1, max_size=60)
+NUMBERS = st.floats(-1e12, 1e12, allow_nan=False)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.tuples(LABELS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=60), LABELS)
+def test_a_drawing_stands_in_an_address_that_is_never_too_long(
+    rows: list[tuple[str, float, float, float]], title: str
+) -> None:
+    rows = [(label.encode("utf-8", "replace").decode(), *places) for label, *places in rows]  # type: ignore[misc]
+    title = title.encode("utf-8", "replace").decode()
+    drawing = Drawing((Panel(title, tuple(Point(*row) for row in rows)),), "95%")
+    text, shown = address(drawing)
+    assert len(text) <= MOST_TEXT or shown == 1
+    again = read_address(text)
+    assert len(again.panels[0].points) == shown
+    for point, (_, value, _, _) in zip(again.panels[0].points, rows, strict=False):
+        assert point.value == pytest.approx(value, rel=1e-5, abs=1e-300)
+
+
+def packed(content: object, after: bytes = b"") -> str:
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(content).encode() + after)).decode()
+
+
+def test_what_is_packed_by_hand_is_read() -> None:
+    found = read_address(packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]]]]}, b" "))
+    assert found == Drawing((Panel("n", (Point("a", 1, 2, 3),)),), "95%")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "é",
+        "AAAA",
+        packed([]),
+        packed({"c": "95%", "p": []}),
+        packed({"c": "95%", "p": [["n", [["a", 1, 2]]]]}),
+        packed({"c": "95%", "p": [["n", [["a", 1, 2, "inf"]]]]}),
+        packed({"c": "95%", "p": [["n", [["a", 1, 2, "nan"]]]]}),
+        packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]] * 500]]}),
+        packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]]]]}, b" " * 10**7),
+    ],
+    ids=range(11),
+)
+def test_an_address_that_stands_for_nothing_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is not a drawing"):
+        read_address(text)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_labels_in_charts_stay_text(look: str) -> None:
+    hostile = ("'];alert(1)//", "</svg><script>alert(1)</script>", "\\'\\u0027", "a\nb", "{{x}}", "📈")
+    points = tuple(Point(label, 10.0 * i, 10.0 * i - 3, 10.0 * i + 3) for i, label in enumerate(hostile))
+    text, _ = address(Drawing((Panel("<b>n</b>", points),), "95%"))
+    svg = ElementTree.fromstring(draw_answer(text, look))
+    tags = {element.tag.rpartition("}")[2] for element in svg.iter()}
+    assert tags <= {"svg", "g", "path", "line", "text", "rect", "tspan", "defs", "clipPath"}
+    shown = "".join(svg.itertext())
+    for label in ("'];alert(1)//", "</svg><script>", "📈", "<b>n</b>"):
+        assert label in shown
+    assert not any(name.startswith("on") or "href" in name for element in svg.iter() for name in element.attrib)
+
+
+def test_a_burn_down_is_a_picture_of_any_length() -> None:
+    for steps in ((0.0,), (0.0, 1.0), tuple(float(i) for i in range(200))):
+        assert draw_burn_down(steps, 250.0, "ε", "dark-narrow").startswith("<svg")
+
+
+def test_an_answer_becomes_a_sheet_and_a_drawing(served: Served) -> None:
+    answer = served.curator.sql("SELECT ward, COUNT(*) AS n, SUM(cost) AS paid FROM visits GROUP BY ward", epsilon="1")
+    sheet = sheet_of(answer)
+    assert [head.name for head in sheet.heads] == ["ward", "n", "paid"]
+    assert [head.noisy for head in sheet.heads] == [False, True, True]
+    assert [head.number for head in sheet.heads] == [False, True, True]
+    assert sheet.confidence == "95%"
+    for row in sheet.rows:
+        assert row[0].spread == ""
+        for cell in row[1:]:
+            assert cell.spread.startswith("± ") or " to " in cell.spread
+            assert cell.words.startswith("between ")
+    drawing = drawing_of(answer)
+    assert drawing is not None
+    assert [panel.title for panel in drawing.panels] == ["n", "paid"]
+    for point, row in zip(drawing.panels[0].points, sheet.rows, strict=True):
+        assert f"{point.value:,.0f}" == row[1].text
+        assert point.low <= point.value <= point.high
+
+
+def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
+    access = served.access("alice")
+    form = AskForm(sql=COUNT, amount="0.5", suppose="1,000")
+    quote = served.office.quote(access, form.ask())
+    view = view_quote(quote, served.office.budget(access, quote=quote)[0], analyst="alice")
+    assert view.price == "ε 0.5"
+    assert view.after == "Of what is left, 20 like this still fit."
+    assert [error.label for error in view.errors] == ["count(*)"]
+    assert float(view.errors[0].bound) > 0
+    assert view.releases[0].noise.startswith("Laplace noise of scale ")
+    assert view.said.startswith("Price ε 0.5. ")
+    told = replace(quote, explanation=quote.explanation.with_engine_sql("SELECT from a place"))
+    budget = served.office.budget(access, quote=quote)[0]
+    assert view_quote(told, budget, analyst="alice").engine_sql == "", "where data is kept is for owners"
+    assert view_quote(told, budget, analyst="olga", engine=True).engine_sql == "SELECT from a place"
+    free = view_quote(quote, served.office.budget(access, quote=quote)[0], analyst="alice", free=True)
+    assert (free.price, free.side, free.charge) == ("Free", "", {})
+
+
+@pytest.mark.parametrize(
+    ("form", "parameter"),
+    [
+        (AskForm(amount="1"), "sql"),
+        (AskForm(sql=COUNT, pay="gold", amount="1"), "pay"),
+        (AskForm(sql=COUNT, amount="1", suppose="many"), "suppose"),
+        (AskForm(sql=COUNT, amount="1", max_groups="-1"), "max_groups"),
+    ],
+)
+def test_a_form_that_says_too_little_names_what_is_missing(form: AskForm, parameter: str) -> None:
+    with pytest.raises(InputError) as found:
+        form.ask()
+    assert found.value.parameter == parameter
+
+
+def test_every_failure_has_words_that_say_what_to_do() -> None:
+    refused = problem_of(Refusal("sample", "Remove TABLESAMPLE."))
+    assert (refused.message, refused.rule, refused.code) == ("Remove TABLESAMPLE.", "sampling", "query.sample")
+    assert problem_of(Busy()).title == "The server is busy"
+    assert problem_of(TooMany(3)).status == 429
+    assert problem_of(Unauthenticated()).title == "Your session has ended"
+    opaque = problem_of(RuntimeError("a secret"))
+    assert opaque.id
+    assert "secret" not in f"{opaque}"

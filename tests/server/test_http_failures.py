@@ -1,0 +1,143 @@
+"""Things that fail: only an id leaves, and the operator's log has the rest."""
+
+from __future__ import annotations
+
+import logging
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from support.served import COUNT, Served, error, serve
+from tacit.core.errors import EngineError
+from tacit.ledger import LedgerError
+from tacit.server.errors import Busy
+from tacit.server.http.errors import STATUS, describe
+from tacit.server.http.routes import ROUTES
+from tacit.server.office import Office
+
+SECRET = "Could not convert string 'HIV positive' to INT32"
+TOLD = re.compile(r"it could not be done; the operator's log has the reason under [0-9a-f]{12}")
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (EngineError(SECRET), "engine"),
+        (RuntimeError(SECRET), "internal"),
+        (MemoryError(SECRET), "internal"),
+        (KeyError(SECRET), "internal"),
+        (RecursionError(SECRET), "internal"),
+        (UnicodeDecodeError("utf-8", SECRET.encode(), 0, 1, SECRET), "internal"),
+    ],
+)
+def test_a_question_whose_engine_fails(
+    served: Served, caplog: pytest.LogCaptureFixture, problem: Exception, code: str
+) -> None:
+    served.engine.fail = problem
+    with caplog.at_level(logging.ERROR, "tacit.operator"):
+        response = served.ask(epsilon=0.5)
+    told = error(response.content)
+    assert (response.status_code, told["code"]) == (500, code)
+    assert TOLD.fullmatch(told["message"])
+    assert told["id"] in told["message"]
+    assert "HIV" not in response.text + str(response.headers)
+    assert told["id"] in caplog.text
+    assert "HIV" in caplog.text
+    # What was reserved stays spent, and the next run is under the same charge.
+    assert served.spent() == Fraction(1, 2)
+    served.engine.fail = None
+    again = served.ask(epsilon=0.5)
+    assert again.status_code == 200
+    assert served.spent() == Fraction(1, 2)
+
+
+def handlers() -> list[Any]:
+    return [pytest.param(route, id=f"{route.method} {route.path}") for route in ROUTES if route.path != "/v1/me"]
+
+
+@pytest.mark.parametrize("route", handlers())
+def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever breaks behind it, of whatever type."""
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError(SECRET)
+
+    for name in ("quote", "ask", "budget", "tables", "history", "receipt"):
+        monkeypatch.setattr(Office, name, broken)
+    for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw", "job"):
+        monkeypatch.setattr(served.people, name, broken, raising=True)
+    monkeypatch.setattr(type(served.curator.ledger), "head", property(broken))
+    monkeypatch.setattr(type(served.curator), "public_key", property(broken))
+    bodies = {
+        "/v1/people": {"name": "x", "role": "analyst"},
+        "/v1/tokens": {"name": "x", "days": 1},
+        "/v1/quotas": {"name": "x", "population": "patients", "caps": {}},
+    }
+    body = bodies.get(route.path, {"sql": COUNT, "epsilon": 1}) if route.takes else None
+    path = re.sub(r"\{.*\}", "1", route.path)
+    response = served.call(route.method, path, "olga", json=body)
+    told = error(response.content)
+    assert (response.status_code, told["code"]) == (500, "internal"), path
+    assert "HIV" not in response.text
+    assert TOLD.fullmatch(told["message"])
+
+
+def test_a_failure_while_a_token_is_looked_at(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: str) -> Any:
+        raise LedgerError(f"cannot read /srv/ledger: {SECRET}")
+
+    monkeypatch.setattr(served.people, "authenticate", broken)
+    response = served.get("/v1/me")
+    assert (response.status_code, error(response.content)["code"]) == (503, "internal.ledger")
+    assert "srv" not in response.text
+
+
+def test_a_failure_in_the_loop_itself(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError(SECRET)
+
+    monkeypatch.setattr("tacit.server.http.app.query_of", broken)
+    response = served.get("/v1/me")
+    assert (response.status_code, error(response.content)["code"]) == (500, "internal")
+
+
+def test_a_console_that_fails(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: Any) -> None:
+        raise ZeroDivisionError(SECRET)
+
+    monkeypatch.setattr(served.app, "_console", broken)
+    response = served.get("/console/x", "")
+    assert response.status_code == 500
+    assert response.headers["content-type"].startswith("text/html")
+    assert "HIV" not in response.text
+    assert TOLD.search(response.text.replace("&#x27;", "'"))
+
+
+def test_a_ledger_that_stopped(served: Served) -> None:
+    served.ask(epsilon=0.5)
+    served.curator.ledger._stopped = "the disk is full at /srv/ledger"
+    for response in (
+        served.ask(epsilon=0.5),
+        served.ask(epsilon=0.25),
+        served.get("/v1/budget"),
+        served.get("/v1/health", ""),
+    ):
+        assert response.status_code == 503
+        assert error(response.content)["code"] == "internal.ledger"
+        assert "srv" not in response.text
+
+
+def test_every_code_has_a_status() -> None:
+    assert all(400 <= status < 600 for status in STATUS.values())
+    assert describe(Busy()).headers == ((b"retry-after", b"1"),)
+    assert describe(KeyboardInterrupt()).code == "internal"
+
+
+def test_words_that_are_too_long_are_cut() -> None:
+    served = serve()
+    response = served.ask(epsilon=0.5, weights={"x" * 30_000: 1})
+    assert response.status_code == 400
+    assert len(response.content) < 5_000
+    served.close()

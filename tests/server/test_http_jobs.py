@@ -1,0 +1,194 @@
+"""Questions that are polled for: nothing is lost, nothing is charged twice, and nobody else sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from support.served import COUNT, Served, error, serve
+from tacit.core.errors import EngineError
+from tacit.server.http.asking import ask_text
+from tacit.server.office import Ask
+from tacit.server.people import Job
+from tacit.server.slots import Slots
+
+ASYNC = {"prefer": "respond-async"}
+
+
+async def finished(client: Any, place: str) -> Any:
+    """The last state of a job."""
+    for _ in range(5_000):
+        body = (await client.get(place)).json()
+        if body["state"] in ("done", "failed"):
+            return body
+        assert set(body) == {"id", "state", "seconds"}
+        await asyncio.sleep(0.002)
+    raise AssertionError("the job is not finished")
+
+
+def put(served: Served, name: str = "alice", headers: Any = None, **words: Any) -> tuple[Any, Any]:
+    """A job that was put down, and what became of it."""
+
+    async def story() -> tuple[Any, Any]:
+        async with served.client(name) as client:
+            body = {"sql": COUNT, "epsilon": 0.5, **words}
+            response = await client.post("/v1/query", json=body, headers=ASYNC | (headers or {}))
+            if response.status_code != 202:
+                return response, None
+            return response, await finished(client, response.headers["location"])
+
+    return asyncio.run(story())
+
+
+def test_a_job(served: Served) -> None:
+    response, job = put(served)
+    assert response.json() == {"id": job["id"], "state": "waiting"}
+    assert response.headers["location"] == f"/v1/jobs/{job['id']}"
+    assert re.fullmatch("[0-9a-f]{32}", job["id"])
+    assert (job["state"], set(job)) == ("done", {"id", "state", "seconds", "answer"})
+    assert job["answer"] == served.ask(epsilon=0.5).json()
+    assert served.spent() == Fraction(1, 2)
+
+
+def test_what_must_cost_nothing_is_no_job(served: Served) -> None:
+    """A job would be charged; a repeat is there at once."""
+    free = {"Tacit-Repeat": "only"}
+    response, job = put(served, headers=free)
+    assert (response.status_code, job, served.spent()) == (409, None, 0)
+    served.ask(epsilon=0.5)
+    response, _ = put(served, headers=free)
+    assert (response.status_code, response.headers["tacit-repeat"]) == (200, "true")
+    assert served.spent() == Fraction(1, 2)
+
+
+def test_a_job_sent_again_is_one_job(served: Served) -> None:
+    key = {"idempotency-key": "k"}
+    first, job = put(served, headers=key)
+    again, same = put(served, headers=key)
+    assert first.content == again.content
+    assert job == same
+    other, _ = put(served, headers=key, epsilon=0.25)
+    assert (other.status_code, error(other.content)["code"]) == (409, "input.conflict")
+    # The key stands for the question, whichever way it is sent.
+    assert served.ask(epsilon=0.5, headers={"Idempotency-Key": "k"}).json() == job["answer"]
+    theirs, _ = put(served, "bob", headers=key)
+    assert theirs.json()["id"] != job["id"]
+    assert served.spent() == Fraction(1, 2)
+
+
+def test_what_would_be_refused_is_refused_at_once(served: Served) -> None:
+    response, _ = put(served, sql="SELECT * FROM visits")
+    assert response.status_code == 422
+    response, _ = put(served, epsilon=-1)
+    assert response.status_code == 400
+    response, _ = put(served, "audrey")
+    assert response.status_code == 403
+    assert served.people.unfinished_jobs() == ()
+
+
+def test_a_job_that_fails(served: Served) -> None:
+    served.engine.fail = EngineError("Could not convert 'HIV'")
+    _, job = put(served)
+    assert (job["state"], job["error"]["code"]) == ("failed", "engine")
+    assert "HIV" not in str(job)
+    served.curator.ledger.set_quota("patients", {"epsilon": "0"}, analyst="bob", operator="test")
+    _, job = put(served, "bob", epsilon=1)
+    assert (job["state"], job["error"]["code"]) == ("failed", "budget")
+
+
+def test_whoever_was_revoked_meanwhile_gets_no_answer(served: Served) -> None:
+    words = ask_text(Ask(sql=COUNT, epsilon="1"), "")
+    job = Job(served.people.new_id(), "alice", words, datetime.now(UTC))
+    served.people.put_job(job)
+    served.people.revoke("alice", operator="test")
+    asyncio.run(_life(served, job.id))
+    found = served.people.job(job.id, "alice")
+    assert found is not None
+    assert (found.state, json.loads(found.outcome)["code"]) == ("failed", "auth")
+    assert served.spent() == 0
+
+
+def test_a_job_whose_worker_died_is_taken_up_under_the_same_charge(served: Served) -> None:
+    """Before it was begun, and after its charge."""
+    people = served.people
+    words = ask_text(Ask(sql=COUNT, epsilon="0.5"), "")
+    job = Job(people.new_id(), "alice", words, datetime.now(UTC) - timedelta(minutes=1))
+    people.put_job(job)
+    assert people.claim_job(job.id, "dead", datetime.now(UTC) - timedelta(seconds=30))
+    served.engine.fail = EngineError("died here")
+    with pytest.raises(EngineError):
+        served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
+    served.engine.fail = None
+    assert served.spent() == Fraction(1, 2)
+    asyncio.run(_life(served, job.id))
+    found = people.job(job.id, "alice")
+    assert found is not None
+    assert (found.state, json.loads(found.outcome)["charge"]["amounts"]) == ("done", {"epsilon": "0.5"})
+    assert served.spent() == Fraction(1, 2)
+
+
+async def _life(served: Served, job: str) -> None:
+    """Start the application, wait until a job is finished, and stop it."""
+
+    def done() -> bool:
+        found = served.people.job(job, "alice")
+        return found is not None and found.state in ("done", "failed")
+
+    life: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def send(_: Any) -> None:
+        pass
+
+    running = asyncio.ensure_future(served.app({"type": "lifespan"}, life.get, send))
+    life.put_nowait({"type": "lifespan.startup"})
+    for _ in range(10_000):
+        if done():
+            break
+        await asyncio.sleep(0.002)
+    life.put_nowait({"type": "lifespan.shutdown"})
+    await running
+    assert done()
+
+
+def test_one_person_puts_down_only_so_many() -> None:
+    served = serve(asks_per_minute=1000)
+    for _ in range(20):
+        served.people.put_job(Job(served.people.new_id(), "alice", "[]", datetime.now(UTC)))
+    response, _ = put(served)
+    assert (response.status_code, error(response.content)["code"]) == (429, "rate")
+    assert put(served, "bob")[0].status_code == 202
+    served.close()
+
+
+def test_progress_is_in_whole_slots() -> None:
+    """Of the clock, and of nothing that the data decides."""
+    served = serve(slot=0.25)
+    job = Job(served.people.new_id(), "alice", "[]", datetime.now(UTC) - timedelta(seconds=100.6))
+    served.people.put_job(job)
+    body = served.get(f"/v1/jobs/{job.id}").json()
+    assert body["state"] == "waiting"
+    assert body["seconds"] >= 100.5
+    assert (body["seconds"] / 0.25).is_integer()
+    served.close()
+
+
+def test_a_job_is_finished_in_a_slot(served: Served) -> None:
+    """Until its time it runs, for whoever looks."""
+    seen = []
+
+    class Noted(Slots):
+        async def hold(self, arrived: float) -> None:
+            (job,) = served.app._jobs._running
+            found = served.people.job(job, "alice")
+            seen.append(found.state if found else "")
+
+    served.app.state.floor.slots = Noted(0.25)
+    _, job = put(served)
+    assert job["state"] == "done"
+    assert seen == ["running"]

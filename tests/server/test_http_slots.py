@@ -1,0 +1,409 @@
+"""When things leave, how many run at once, and how a server stops. No test reads a clock that runs by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from support.served import COUNT, Served, error, raw, rows, serve
+from support.toy_engine import ToyEngine
+from tacit.core.errors import EngineError, InputError
+from tacit.ledger import ConflictError
+from tacit.server.errors import Busy, TooMany
+from tacit.server.http.floor import Lane
+from tacit.server.rates import Rate, network_of
+from tacit.server.settings import Settings
+from tacit.server.slots import Slots
+
+
+def test_slots_double() -> None:
+    slots = Slots(0.25)
+    taken = [0.0, 0.001, 0.249, 0.25, 0.2501, 0.5, 0.51, 1.0, 1.1, 3.0, 9.0]
+    left = [0.25, 0.25, 0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0, 16.0]
+    assert [slots.due(100.0, 100.0 + t) - 100.0 for t in taken] == left
+    assert Slots(0.0).due(1.0, 1.5) == 1.5
+    assert [slots.count(100.0, 100.0 + t) for t in (0.0, 0.2, 0.3, 1.0)] == [0, 0, 1, 4]
+
+
+def test_nothing_leaves_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when timers ring early, as they may."""
+    now = [7.0]
+    slots = Slots(0.25, clock=lambda: now[0])
+
+    async def early(seconds: float) -> None:
+        now[0] += seconds * 0.9 + 1e-6
+
+    monkeypatch.setattr(asyncio, "sleep", early)
+    asyncio.run(slots.hold(7.0))
+    assert 7.25 <= now[0] < 7.26
+
+
+class Held(Slots):
+    """Notes what is held, and lets it go."""
+
+    def __init__(self) -> None:
+        super().__init__(0.25)
+        self.held = 0
+
+    async def hold(self, arrived: float) -> None:
+        self.held += 1
+        assert arrived <= self.now()
+
+
+def test_answers_refusals_and_failures_are_held_alike() -> None:
+    served = serve()
+    slots = served.app.state.floor.slots = Held()
+    served.curator.ledger.set_quota("patients", {"epsilon": "1"}, analyst="bob", operator="test")
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"epsilon": 0.5}, 200),
+        ({"epsilon": 0.5}, 200),
+        ({"epsilon": 0.75, "name": "bob"}, 200),
+        ({"epsilon": 0.8, "name": "bob"}, 402),
+        ({"sql": "SELECT * FROM visits", "epsilon": 1}, 422),
+        ({"epsilon": 1, "name": "audrey"}, 403),
+        ({"epsilon": 0.5, "headers": {"Tacit-Repeat": "only"}}, 200),
+    ]
+    for i, (words, status) in enumerate(cases, 1):
+        assert served.ask(**words).status_code == status
+        assert slots.held == i
+    served.engine.fail = EngineError("x")
+    assert served.ask(epsilon=0.9).status_code == 500
+    assert slots.held == len(cases) + 1
+    # What is refused before it is a question, and what reads no data, is not held.
+    served.raw("POST", "/v1/query", headers=[(b"content-type", b"application/json")], body=b"{")
+    served.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 1})
+    served.get("/v1/budget")
+    assert slots.held == len(cases) + 1
+    served.close()
+
+
+def test_the_floor_asks_as_the_endpoint_does() -> None:
+    """What the console uses: a slot for answers and for failures."""
+    from tacit.server.office import Ask
+
+    served = serve()
+    floor = served.app.state.floor
+    slots = floor.slots = Held()
+
+    async def ask(name: str, **words: Any) -> Any:
+        return await floor.ask(served.access(name), Ask(sql=COUNT, **words), key="k")
+
+    answer = asyncio.run(ask("alice", epsilon="0.5"))
+    assert answer.receipt.position
+    with pytest.raises(InputError):
+        asyncio.run(ask("alice"))
+    assert slots.held == 2
+    quote = asyncio.run(floor.quote(served.access(), Ask(sql=COUNT, epsilon="0.5")))
+    assert quote.plan.final.population == "patients"
+    served.close()
+
+
+class Gate(ToyEngine):
+    """An engine that waits to be let on."""
+
+    def __init__(self) -> None:
+        super().__init__(rows())
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Event()
+
+    def measure(self, work: Any) -> Any:
+        self.begun.release()
+        assert self.go.wait(30)
+        return super().measure(work)
+
+
+class Closed(Slots):
+    """A slot that ends when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(0.25)
+        self.begun = asyncio.Event()
+        self.end = asyncio.Event()
+
+    async def hold(self, arrived: float) -> None:
+        self.begun.set()
+        await self.end.wait()
+
+
+@pytest.mark.parametrize("prefer", [b"", b"respond-async"])
+def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> None:
+    """Whoever polls the history, a receipt or a repeat would else see when the engine was done, to the millisecond."""
+    served = serve(threads=2, queue=0)
+
+    async def seen(position: int) -> tuple[Any, ...]:
+        async with served.client() as client:
+            (entry,) = (await client.get("/v1/history")).json()["entries"]
+            receipt = await client.get(f"/v1/receipts/{position}")
+            repeat = await served.app.state.floor.run(_repeat, served)
+        return entry["answered"], receipt.status_code, repeat, served.curator.ledger.head.seq
+
+    async def story() -> None:
+        slots = served.app.state.floor.slots = Closed()
+        asked = asyncio.ensure_future(_query(served, "0.5", prefer=prefer))
+        await slots.begun.wait()
+        assert served.engine.measured == 1, "the engine is done"
+        position = served.curator.ledger.head.seq
+        assert await seen(position) == (False, 404, False, position)
+        assert served.app.state.floor.asking.taken == 1, "and its thread is not free for others yet"
+        slots.end.set()
+        assert (await asked)[0] == (202 if prefer else 200)
+        while served.app.state.floor.asking.taken:
+            await asyncio.sleep(0)
+        assert await seen(position) == (True, 200, True, position + 1)
+        # A repeat has nothing to wait for before it leaves.
+        assert (await _query(served, "0.5"))[0] == 200
+
+    asyncio.run(story())
+    served.close()
+
+
+def _repeat(served: Served) -> bool:
+    from tacit.server.office import Ask
+
+    try:
+        return served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"), free=True).charge.repeated
+    except ConflictError:
+        return False
+
+
+def test_a_failure_keeps_its_thread_as_an_answer_does() -> None:
+    served = serve(threads=1, queue=0)
+    served.engine.fail = EngineError("x")
+
+    async def story() -> None:
+        slots = served.app.state.floor.slots = Closed()
+        asked = asyncio.ensure_future(_query(served, "0.5"))
+        await slots.begun.wait()
+        assert served.app.state.floor.asking.taken == 1
+        assert (await _query(served, "0.4"))[0] == 503
+        slots.end.set()
+        assert (await asked)[0] == 500
+
+    asyncio.run(story())
+    served.close()
+
+
+def test_what_was_begun_is_written_down_even_if_nobody_waits_any_more() -> None:
+    """The loop has ended while a thread waits for a slot."""
+    served = serve()
+
+    async def story() -> None:
+        slots = served.app.state.floor.slots = Closed()
+        asked = asyncio.ensure_future(_query(served, "0.5"))
+        await slots.begun.wait()
+        assert not asked.done()
+
+    asyncio.run(story())
+    served.app.state.floor.slots = Slots(0.0)
+    reply = served.ask(epsilon=0.5)
+    assert (reply.status_code, reply.headers["tacit-repeat"], served.engine.measured) == (200, "true", 1)
+    served.close()
+
+
+async def _query(
+    served: Served, epsilon: str, name: str = "alice", path: str = "/v1/query", prefer: bytes = b""
+) -> Any:
+    headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {served.tokens[name]}".encode())]
+    headers += [(b"prefer", prefer)] if prefer else []
+    body = f'{{"sql": "{COUNT}", "epsilon": {epsilon}}}'.encode()
+    return await raw(served.app, "POST", path, headers=headers, body=body)
+
+
+def test_what_does_not_fit_is_refused_at_once_and_quotes_go_on() -> None:
+    engine = Gate()
+    served = serve(engine=engine, threads=2, queue=1)
+
+    async def story() -> None:
+        tasks = [asyncio.ensure_future(_query(served, f"0.{i}")) for i in (1, 2, 3)]
+        while served.app.state.floor.asking.taken < 3:
+            await asyncio.sleep(0)
+        status, headers, told = await _query(served, "0.4")
+        assert (status, error(told)["code"], headers[b"retry-after"]) == (503, "busy", b"1")
+        assert (await _query(served, "0.4", path="/v1/explain"))[0] == 200
+        engine.go.set()
+        assert [found[0] for found in await asyncio.gather(*tasks)] == [200, 200, 200]
+        assert (await _query(served, "0.4"))[0] == 200
+
+    asyncio.run(story())
+    assert served.spent() * 10 == 1 + 2 + 3 + 4
+    served.close()
+
+
+def test_a_server_that_stops_finishes_what_was_begun() -> None:
+    engine = Gate()
+    served = serve(engine=engine, drain_seconds=30)
+    life: asyncio.Queue[Any] = asyncio.Queue()
+    said: list[str] = []
+
+    async def send(message: Any) -> None:
+        said.append(message["type"])
+
+    async def story() -> None:
+        running = asyncio.ensure_future(served.app({"type": "lifespan"}, life.get, send))
+        life.put_nowait({"type": "lifespan.startup"})
+        task = asyncio.ensure_future(_query(served, "0.5"))
+        while served.app.state.floor.asking.taken < 1:
+            await asyncio.sleep(0)
+        life.put_nowait({"type": "lifespan.shutdown"})
+        while not served.app.state.draining:
+            await asyncio.sleep(0)
+        status, _, told = await _query(served, "0.4")
+        assert (status, error(told)["code"]) == (503, "busy")
+        assert (await raw(served.app, "GET", "/v1/health"))[0] == 503
+        assert said == ["lifespan.startup.complete"]
+        engine.go.set()
+        assert (await task)[0] == 200
+        await running
+        assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+    asyncio.run(story())
+    assert served.spent() * 2 == 1
+    served.close()
+
+
+def test_a_server_does_not_wait_for_ever() -> None:
+    engine = Gate()
+    served = serve(engine=engine)
+
+    async def story() -> None:
+        task = asyncio.ensure_future(_query(served, "0.5"))
+        while served.app.state.floor.asking.taken < 1:
+            await asyncio.sleep(0)
+        assert await served.app.drain(0.01) is False
+        engine.go.set()
+        await task
+        assert await served.app.drain(30) is True
+
+    asyncio.run(story())
+    served.close()
+
+
+def test_a_lane_hands_back_what_happened() -> None:
+    lane = Lane("test", 2, 4)
+
+    def fails() -> None:
+        raise KeyError("x")
+
+    async def story() -> None:
+        found = await asyncio.gather(*(lane.run(divmod, i, 2) for i in range(6)))
+        assert found == [divmod(i, 2) for i in range(6)]
+        with pytest.raises(KeyError):
+            await lane.run(fails)
+        gate = threading.Event()
+        tasks = [asyncio.ensure_future(lane.run(gate.wait, 30)) for _ in range(6)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy):
+            await lane.run(int)
+        tasks[0].cancel()
+        await asyncio.sleep(0)
+        # The thread is still taken.
+        assert lane.taken == 6
+        gate.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        while lane.taken:
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+    asyncio.run(story())
+    lane.close()
+    with pytest.raises(Busy):
+        asyncio.run(lane.run(int))
+
+
+def test_a_rate() -> None:
+    now = [0.0]
+    rate = Rate(6, clock=lambda: now[0])
+    for _ in range(6):
+        rate.take("a")
+    with pytest.raises(TooMany) as problem:
+        rate.take("a")
+    assert problem.value.seconds == pytest.approx(10.0)
+    assert rate.wait_for("a") == pytest.approx(10.0)
+    rate.take("b")
+    now[0] += 9.0
+    assert rate.wait_for("a") > 0
+    now[0] += 1.001
+    rate.take("a")
+    with pytest.raises(TooMany):
+        rate.take("a")
+    now[0] += 10**6
+    for _ in range(6):
+        rate.take("a")
+    with pytest.raises(TooMany):
+        rate.take("a")
+    assert Rate(6).wait_for("nobody") == 0.0
+
+
+def test_addresses_that_one_caller_can_choose_from_are_one() -> None:
+    same = ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:DB8:1:2::", "2001:db8:1:2::1%eth0")
+    assert {network_of(address) for address in same} == {"2001:db8:1:2::/64"}
+    assert network_of("2001:db8:1:3::1") != network_of(same[0])
+    assert {network_of("192.0.2.7"), network_of("::ffff:192.0.2.7"), network_of("::ffff:c000:207")} == {"192.0.2.7"}
+    assert network_of("192.0.2.8") != network_of("192.0.2.7")
+    assert network_of("") == ""
+    assert network_of("unix:") == "unix:"
+
+
+def test_failures_are_counted_by_network() -> None:
+    served = serve(failures_per_minute=3)
+    floor = served.app.state.floor
+    assert [floor.failed(f"2001:db8::{host:x}") > 0 for host in range(5)] == [False, False, False, True, True]
+    assert floor.wait_for("2001:db8::abcd") > 0
+    assert floor.wait_for("2001:db8:0:1::1") == 0
+    served.close()
+
+
+def test_guesses_made_side_by_side_are_counted_and_take_no_thread_of_others() -> None:
+    served = serve(failures_per_minute=3, quick_threads=1, quick_queue=0)
+    floor = served.app.state.floor
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def guess(right: bool) -> str | None:
+        begun.release()
+        assert gate.wait(30)
+        return "in" if right else None
+
+    async def story() -> None:
+        guesses = [asyncio.ensure_future(floor.enter("192.0.2.1", guess, right)) for right in (False, False, True)]
+        await asyncio.sleep(0)
+        # The fourth is refused before anything is computed for it; elsewhere it would not be.
+        assert await floor.enter("192.0.2.1", guess, True) is None
+        # Whoever only wants a quote need not wait for them.
+        assert (await _query(served, "0.5", path="/v1/explain"))[0] == 200
+        assert floor.under_way == 3
+        gate.set()
+        assert await asyncio.gather(*guesses) == [None, None, "in"]
+        assert begun.acquire(timeout=0), "they ran"
+        # What was right is forgiven, what was wrong is not.
+        assert await floor.enter("192.0.2.1", guess, False) is None
+        assert floor.wait_for("192.0.2.1") > 0
+        assert await floor.enter("192.0.2.2", guess, True) == "in"
+
+    asyncio.run(story())
+    served.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"slot": -1.0},
+        {"slot": float("nan")},
+        {"threads": 0},
+        {"max_body": 0},
+        {"body_seconds": float("inf")},
+        {"tls_cert": "x"},
+    ],
+)
+def test_settings_that_make_no_sense(words: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Settings(**words)
+
+
+def test_settings() -> None:
+    assert Settings(slot=0, queue=0).slot == 0
+    assert not Settings().secure
+    assert Settings(behind_proxy=True).secure
+    assert Settings(tls_cert="a", tls_key="b").secure

@@ -1,0 +1,133 @@
+"""Questions that are answered later: nobody else's, taken by one worker, lost by no restart."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from support.crowds import Crowd
+from tacit.core.errors import InputError
+from tacit.server.people import Job
+
+
+def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -> Job:
+    job = Job(crowd.people.new_id(), analyst, request, crowd.watch())
+    crowd.people.put_job(job)
+    crowd.watch.wait(seconds=1)
+    return job
+
+
+def test_the_way_of_a_question(crowd: Crowd) -> None:
+    job = put(crowd)
+    worker = crowd.again()
+    assert worker.unfinished_jobs() == (job,)
+    assert crowd.people.job(job.id, "ALICE") == job
+    until = crowd.watch() + timedelta(seconds=30)
+    assert worker.claim_job(job.id, "worker 1", until)
+    assert crowd.people.job(job.id, "alice") == replace(job, state="running", worker="worker 1", lease=until)
+    assert crowd.people.unfinished_jobs() == ()
+    assert crowd.people.open_jobs("alice") == 1
+    assert worker.finish_job(job.id, '{"rows": []}')
+    done = crowd.people.job(job.id, "alice")
+    assert done == replace(job, state="done", outcome='{"rows": []}', worker="worker 1", finished=crowd.watch())
+    assert crowd.people.open_jobs("alice") == 0
+    assert not crowd.people.finish_job(job.id, "another", failed=True)
+    assert not crowd.people.claim_job(job.id, "worker 2", until)
+    assert crowd.people.job(job.id, "alice") == done
+
+
+def test_those_of_others_are_not_there(crowd: Crowd) -> None:
+    job = put(crowd)
+    for other in ("bob", "owner", "alic"):
+        assert crowd.people.job(job.id, other) is None
+    strange: list[Any] = ["", "\0", "\ud800", "x" * 10**6, None, 7, job.id.encode(), job.id + "\0", "'; DROP TABLE x"]
+    for text in strange:
+        assert crowd.people.job(text, "alice") is None
+    assert crowd.people.open_jobs("bob") == 0
+
+
+def test_a_worker_that_died_is_replaced(crowd: Crowd) -> None:
+    first, second = put(crowd), put(crowd)
+    until = crowd.watch() + timedelta(seconds=30)
+    assert crowd.people.claim_job(first.id, "worker 1", until)
+    assert not crowd.people.claim_job(first.id, "worker 2", until)
+    assert crowd.people.claim_job(first.id, "worker 1", until + timedelta(seconds=30))
+    crowd.watch.wait(seconds=45)
+    assert [job.id for job in crowd.people.unfinished_jobs()] == [second.id]
+    crowd.watch.wait(seconds=16)
+    assert [job.id for job in crowd.people.unfinished_jobs()] == [first.id, second.id]
+    assert crowd.again().claim_job(first.id, "worker 2", crowd.watch() + timedelta(seconds=30))
+    assert crowd.people.finish_job(first.id, "id 7", failed=True)
+    found = crowd.people.job(first.id, "alice")
+    assert found is not None
+    assert (found.state, found.worker) == ("failed", "worker 2")
+
+
+def test_a_question_is_taken_once(crowd: Crowd) -> None:
+    jobs = [put(crowd) for _ in range(5)]
+    views = [crowd.people, *(crowd.again() for _ in range(3))]
+    start = threading.Barrier(len(views))
+    until = crowd.watch() + timedelta(seconds=30)
+
+    def take(number: int) -> list[bool]:
+        start.wait()
+        return [views[number].claim_job(job.id, f"worker {number}", until) for job in jobs]
+
+    with ThreadPoolExecutor(len(views)) as pool:
+        taken = list(pool.map(take, range(len(views))))
+    assert [sum(column) for column in zip(*taken, strict=True)] == [1] * 5
+
+
+def test_a_restart_loses_nothing(lasting: Crowd) -> None:
+    job = put(lasting, request="é\n😀" * 1000)
+    lasting.restart()
+    assert lasting.people.unfinished_jobs() == (job,)
+
+
+def test_old_ones_are_forgotten(crowd: Crowd) -> None:
+    old, waiting = put(crowd), put(crowd)
+    crowd.people.finish_job(old.id, "")
+    crowd.watch.wait(days=1)
+    new = put(crowd)
+    crowd.people.finish_job(new.id, "")
+    assert crowd.people.forget_jobs(crowd.watch() - timedelta(hours=1)) == 1
+    assert [crowd.people.job(job.id, "alice") is None for job in (old, waiting, new)] == [True, False, False]
+
+
+def test_what_cannot_be_kept(crowd: Crowd) -> None:
+    job = put(crowd)
+    with pytest.raises(InputError, match="another job"):
+        crowd.people.put_job(replace(job, analyst="bob"))
+    fresh = replace(job, id=crowd.people.new_id())
+    for wrong in (
+        {"request": "\0"}, {"request": "\ud800"}, {"id": "a\nb"}, {"analyst": ""}, {"created": datetime(2026, 1, 1)},
+        {"id": "x" * 65},
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            crowd.people.put_job(replace(fresh, **wrong))
+    with pytest.raises(InputError):
+        crowd.people.finish_job(job.id, "\0")
+    assert crowd.people.unfinished_jobs() == (job,)
+
+
+def test_the_outcome_is_not_in_the_repr(crowd: Crowd) -> None:
+    assert "17.5" not in repr(replace(put(crowd), outcome="17.5"))
+
+
+def test_only_so_many_outcomes_are_kept_for_one_person(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeats cost nothing, so the number of answers that somebody can have kept must end somewhere."""
+    monkeypatch.setattr("tacit.server.people.jobs._MOST_FINISHED", 3)
+    waiting, others = put(crowd), put(crowd, "bob")
+    assert crowd.people.finish_job(others.id, "bob's")
+    mine = [put(crowd) for _ in range(6)]
+    for job in mine:
+        assert crowd.people.finish_job(job.id, "x" * 1000)
+        crowd.watch.wait(seconds=1)
+    assert [crowd.people.job(job.id, "alice") is not None for job in mine] == [False] * 3 + [True] * 3
+    assert crowd.people.job(waiting.id, "alice") == waiting
+    assert crowd.people.job(others.id, "bob") is not None

@@ -1,0 +1,190 @@
+"""Old copies: whatever part of the database is put back, nothing that was taken away comes to life again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.crowds import GOOD, Crowd, add, put_back, rows_of, token
+from support.ledgers import bring_back, copy_files, sqlite_place
+from tacit.ledger import LedgerError, RollbackError
+from tacit.server.people import People
+from tacit.server.people.migrations import MIGRATIONS, SQLITE, bring_up_to_date
+from tacit.server.people.sqlite import SqliteTables
+
+NEW = "another long password"
+
+
+def opens(people: People, text: str) -> bool:
+    return people.authenticate(text) is not None
+
+
+def test_tables_that_were_put_back_are_told_what_they_forgot(lasting: Crowd) -> None:
+    people = lasting.people
+    add(people, "alice", "bob", "carol", "dora")
+    kept, gone, bobs = (
+        token(people, "alice"),
+        people.issue("alice", expires=None, operator="olga"),
+        token(people, "bob"),
+    )
+    for name in ("bob", "carol"):
+        people.set_password(name, GOOD, operator="olga")
+    session = people.sign_in("carol", GOOD)
+    assert session is not None
+    link = people.invite("dora", operator="olga")
+    old = rows_of(people)
+
+    people.withdraw(gone.id, operator="olga")
+    people.revoke("bob", operator="olga")
+    add(people, "bob")
+    bobs_new = token(people, "bob")
+    people.set_password("carol", NEW, operator="carol")
+    assert people.accept(link, GOOD) is not None
+    new = rows_of(people)
+
+    put_back(people, {**old, "tokens": [*old["tokens"], *new["tokens"][-1:]]})
+    assert opens(people, gone.text), "the test puts back what it should"
+    lasting.restart()
+    people = lasting.people
+    assert opens(people, kept)
+    assert not opens(people, gone.text)
+    assert not opens(people, bobs)
+    assert opens(people, bobs_new)
+    assert people.sign_in("bob", GOOD) is None
+    assert people.session(session.text) is None
+    assert people.sign_in("carol", GOOD) is None
+    assert people.invited(link) is None
+    assert not people.signs_in("dora")
+
+
+def test_opening_again_changes_nothing(lasting: Crowd) -> None:
+    add(lasting.people, "alice", "bob")
+    text = token(lasting.people, "alice")
+    lasting.people.set_password("alice", GOOD, operator="olga")
+    lasting.people.set_password("alice", NEW, operator="olga")
+    opened = lasting.people.sign_in("alice", NEW)
+    assert opened is not None
+    link = lasting.people.invite("bob", operator="olga")
+    before = {name: rows for name, rows in rows_of(lasting.people).items() if name != "seen"}
+    for _ in range(2):
+        lasting.restart()
+        assert {name: rows for name, rows in rows_of(lasting.people).items() if name != "seen"} == before
+    assert opens(lasting.people, text)
+    assert lasting.people.session(opened.text) is not None
+    assert lasting.people.invited(link) is not None
+
+
+def test_words_in_the_details_do_not_hide_a_revocation(lasting: Crowd) -> None:
+    add(lasting.people, "alice")
+    lasting.ledger.add_analyst("alice", {"kind": "reserve", "note": {"kind": "commit"}})
+    text = token(lasting.people, "alice")
+    old = rows_of(lasting.people)
+    lasting.people.revoke("alice", operator="olga", reason='"kind":"reserve"')
+    add(lasting.people, "alice")
+    put_back(lasting.people, old)
+    lasting.restart()
+    assert not opens(lasting.people, text)
+
+
+def test_notes_that_others_wrote_break_nothing(lasting: Crowd) -> None:
+    for kind in ("token withdrawn", "password set", "token issued"):
+        for fields in ({}, {"token": None}, {"token": ["x"]}, {"analyst": "\ud800"}, {"analyst": {"a": 1}}):
+            lasting.ledger.note(kind, fields)
+    lasting.restart()
+    assert lasting.people.everyone() == ()
+
+
+def test_a_whole_copy_is_refused_and_when_adopted_everybody_is_let_in_anew(quick_folder: Path) -> None:
+    place = sqlite_place(quick_folder)
+    crowd = Crowd(place)
+    add(crowd.people, "alice", "bob")
+    text, gone = token(crowd.people, "alice"), crowd.people.issue("bob", expires=None, operator="olga")
+    crowd.people.set_password("alice", GOOD, operator="olga")
+    opened = crowd.people.sign_in("alice", GOOD)
+    assert opened is not None
+    link = crowd.people.invite("bob", operator="olga")
+    crowd.close()
+    copy_files(place, quick_folder / "backup")
+    ledger = place.open()
+    with ledger, crowd.open_people(ledger) as people:
+        people.withdraw(gone.id, operator="olga")
+        people.revoke("alice", operator="olga")
+    bring_back(place, quick_folder / "backup")
+    with pytest.raises(RollbackError):
+        place.open()
+    place.adopt().close()
+    crowd.restart()
+    people = crowd.people
+    assert people.person("alice") is not None
+    assert not opens(people, text)
+    assert not opens(people, gone.text)
+    assert people.session(opened.text) is None
+    assert people.sign_in("alice", GOOD) is None
+    assert people.invited(link) is None
+    secret = people.set_up_secret()
+    assert secret is not None
+    assert people.set_up(secret, "olga", GOOD) is not None
+    assert opens(people, token(people, "alice"))
+    crowd.close()
+
+
+def test_tables_of_another_history_are_emptied(lasting: Crowd) -> None:
+    add(lasting.people, "alice")
+    text = token(lasting.people, "alice")
+    lasting.people.set_password("alice", GOOD, operator="olga")
+    for seen in ("seq = 1000000", f"seq = 1, hash = '{'0' * 64}'"):
+        with lasting.people._room.tables.write() as run:
+            run(f"UPDATE people_seen SET {seen}", ())
+        lasting.restart()
+        assert not opens(lasting.people, text)
+        assert not lasting.people.signs_in("alice")
+        text = token(lasting.people, "alice")
+        assert opens(lasting.people, text)
+
+
+def test_more_news_than_are_carried_out_at_once(lasting: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.server.people.chain._AT_ONCE", 3)
+    add(lasting.people, "alice")
+    issued = [lasting.people.issue("alice", expires=None, operator="olga") for _ in range(7)]
+    old = rows_of(lasting.people)
+    for one in issued[:-1]:
+        lasting.people.withdraw(one.id, operator="olga")
+    put_back(lasting.people, old)
+    lasting.restart()
+    assert [opens(lasting.people, one.text) for one in issued] == [False] * 6 + [True]
+
+
+def test_tables_that_are_newer_than_this_program(lasting: Crowd) -> None:
+    with lasting.people._room.tables.write() as run:
+        run("UPDATE people_version SET version = 99", ())
+    with pytest.raises(LedgerError, match="use a newer one"):
+        lasting.again()
+
+
+def test_a_migration_is_carried_out_once_and_whole(quick_folder: Path) -> None:
+    place = sqlite_place(quick_folder)
+    crowd = Crowd(place)
+    add(crowd.people, "alice")
+    text = token(crowd.people, "alice")
+    steps = (*MIGRATIONS, ("ALTER TABLE people_tokens ADD COLUMN more {integer}", "SELECT nonsense"))
+    tables = SqliteTables.open(place.where)
+    with pytest.raises(LedgerError), tables.write() as run:
+        bring_up_to_date(run, SQLITE, steps)
+    assert tables.read("SELECT version FROM people_version") == [(1,)]
+    for _ in range(2):
+        with tables.write() as run:
+            bring_up_to_date(run, SQLITE, (*MIGRATIONS, steps[1][:1]))
+        assert tables.read("SELECT version FROM people_version") == [(2,)]
+    assert tables.read("SELECT more FROM people_tokens") == [(None,)]
+    tables.close()
+    assert opens(crowd.people, text)
+    crowd.close()
+
+
+def test_the_ledger_is_whole_with_people_in_its_file(lasting: Crowd) -> None:
+    add(lasting.people, "alice")
+    token(lasting.people, "alice")
+    assert lasting.ledger.verify().ok
+    lasting.restart()
+    assert lasting.ledger.verify().ok

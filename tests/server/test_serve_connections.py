@@ -1,0 +1,312 @@
+"""Below HTTP: places for connections, heads that are slow or long, clients that do not read, bytes that are no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+from tacit.server.running.connections import Connections
+from tacit.server.running.protocol import GuardedProtocol, guarded
+from tacit.server.settings import Settings
+
+
+class Caller:
+    """A connection that remembers whether it was hung up on."""
+
+    def __init__(self) -> None:
+        self.gone = False
+
+    def hang_up(self) -> None:
+        self.gone = True
+
+
+def test_an_address_with_its_share_loses_its_own_oldest_idle_connection() -> None:
+    places = Connections(10, 2)
+    first, second, third, other = (Caller() for _ in range(4))
+    assert places.admit("a", first)
+    assert places.admit("a", second)
+    assert places.admit("b", other)
+    assert places.admit("a", third)
+    assert (first.gone, second.gone, third.gone, other.gone) == (True, False, False, False)
+    assert places.of("a") == 2
+    assert len(places) == 3
+
+
+def test_busy_connections_are_never_closed_for_others() -> None:
+    places = Connections(10, 2)
+    first, second = Caller(), Caller()
+    for caller in (first, second):
+        places.admit("a", caller)
+        places.begin("a", caller)
+    assert not places.admit("a", Caller())
+    places.end("a", first)
+    assert places.admit("a", Caller())
+    assert first.gone
+    assert not second.gone
+
+
+def test_when_all_places_are_taken_the_greediest_address_pays() -> None:
+    places = Connections(6, 5)
+    greedy, modest = [Caller() for _ in range(5)], Caller()
+    for caller in greedy:
+        places.admit("greedy", caller)
+    places.admit("modest", modest)
+    assert places.admit("new", Caller())
+    assert greedy[0].gone
+    assert not modest.gone
+    assert len(places) == 6
+
+
+@given(st.lists(st.tuples(st.sampled_from(["admit", "begin", "end", "leave"]), st.integers(0, 30)), max_size=80))
+def test_there_are_never_more_than_allowed_and_every_place_is_given_back(steps: list[tuple[str, int]]) -> None:
+    places = Connections(8, 4)
+    callers = [Caller() for _ in range(31)]
+    inside: set[int] = set()
+    busy: set[int] = set()
+    for what, number in steps:
+        caller, address = callers[number], "abc"[number % 3]
+        if what == "admit" and number not in inside and not caller.gone:
+            if places.admit(address, caller):
+                inside.add(number)
+        elif what in ("begin", "end"):
+            getattr(places, what)(address, caller)
+            if number in inside:
+                (busy.add if what == "begin" else busy.discard)(number)
+        elif what == "leave":
+            places.leave(address, caller)
+            inside.discard(number)
+            busy.discard(number)
+        assert not any(callers[each].gone for each in busy), "busy ones stay"
+        inside -= {each for each in inside if callers[each].gone}
+        assert len(places) == len(inside) <= 8
+        assert all(places.of(name) <= 4 for name in "abc")
+    for number in list(inside):
+        places.leave("abc"[number % 3], callers[number])
+    assert len(places) == 0
+
+
+# The protocol, on a real loop.
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Say how long the body was."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        size += len(message["body"])
+        more = message["more_body"]
+    body = json.dumps({"path": scope["path"], "size": size}).encode()
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-length", str(len(body)).encode())],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def listening(
+    application: Application = echo, connections: Connections | None = None, **limits: Any
+) -> AsyncIterator[tuple[int, Connections]]:
+    places = Connections(100, 50) if connections is None else connections
+    made = guarded(Settings(max_header_bytes=2000, max_path=100, max_body=1000), places)
+    protocol = type("Quick", (made,), {"head_seconds": 0.3, "write_seconds": 0.3, **limits})
+    config = uvicorn.Config(application, http=protocol, ws="none", log_config=None, lifespan="off")  # type: ignore[arg-type]
+    config.load()
+    state = ServerState()
+    loop = asyncio.get_running_loop()
+
+    def make() -> GuardedProtocol:
+        found: GuardedProtocol = protocol(config=config, server_state=state, app_state={})
+        return found
+
+    server = await loop.create_server(make, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1], places
+    finally:
+        server.close()
+        for task in state.tasks:
+            task.cancel()
+
+
+async def spoken(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
+    """What comes back for some bytes, until the other side ends it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(pause)
+        return await asyncio.wait_for(reader.read(), 20)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+GET = b"GET /x HTTP/1.1\r\nhost: a\r\n"
+
+
+def failure(raw: bytes) -> tuple[int, str]:
+    head, _, body = raw.partition(b"\r\n\r\n")
+    lowered = head.lower()
+    assert b"\r\nserver:" not in lowered
+    assert b"\r\ndate:" not in lowered
+    assert b"connection: close" in lowered
+    assert b"content-type: application/json" in lowered
+    return int(head.split(b" ")[1]), json.loads(body)["error"]["code"]
+
+
+def test_an_ordinary_request_passes_and_frees_its_place() -> None:
+    async def run() -> None:
+        async with listening() as (port, places):
+            raw = await spoken(port, GET + b"connection: close\r\n\r\n")
+            assert raw.endswith(b'{"path": "/x", "size": 0}')
+            assert b"server:" not in raw.lower()
+            while len(places):
+                await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+
+
+def test_a_head_that_does_not_end_is_cut_off() -> None:
+    async def run() -> None:
+        async with listening() as (port, _):
+            for part in (b"x-a: " + b"y" * 5000, b"x-a: y\r\n" * 500, b"x" * 5000):
+                assert failure(await spoken(port, GET + part))[0] in (400, 431)
+            assert failure(await spoken(port, GET + b"x-a: " + b"y" * 5000)) == (431, "request.headers")
+            assert failure(await spoken(port, b"GET /" + b"a" * 9000))[0] == 431
+
+    asyncio.run(run())
+
+
+def test_a_slow_head_is_cut_off_and_an_idle_connection_closed() -> None:
+    async def run() -> None:
+        async with listening() as (port, places):
+            assert failure(await spoken(port, GET)) == (408, "request.time")
+            assert await spoken(port) == b"", "who says nothing is told nothing"
+            drip = (GET, *(b"x-%d: y\r\n" % i for i in range(40)))
+            # Whoever goes on writing may lose the last words of the other side.
+            assert (await spoken(port, *drip, pause=0.02))[:12] in (b"", b"HTTP/1.1 408")
+            first = b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nab"
+            raw = await spoken(port, first, GET, pause=0.05)
+            assert raw.count(b"HTTP/1.1 200") == 1
+            assert b"HTTP/1.1 408" in raw, "the second head was slow"
+            while len(places):
+                await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+
+
+def test_a_slow_body_is_not_taken_for_a_slow_head() -> None:
+    async def run() -> None:
+        async with listening() as (port, _):
+            head = b"POST /x HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 4\r\n\r\n"
+            raw = await spoken(port, head, b"a", b"b", b"c", b"d", pause=0.15)
+            assert b'"size": 4' in raw
+
+    asyncio.run(run())
+
+
+def test_what_follows_a_head_is_bounded_in_every_encoding() -> None:
+    async def run() -> None:
+        async with listening() as (port, _):
+            head = b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+            trailers = b"1\r\na\r\n0\r\nx-t: " + b"y" * 20_000
+            assert await spoken(port, head + trailers) == b"", "a request is under way, so no word can be said"
+            chunks = b"1;" + b"e" * 20_000
+            assert (await spoken(port, head + chunks))[:12] in (b"", b"HTTP/1.1 400")
+
+    asyncio.run(run())
+
+
+def test_many_small_requests_on_one_connection_are_not_one_long_one() -> None:
+    async def run() -> None:
+        async with listening() as (port, _):
+            one = b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 500\r\n\r\n" + b"z" * 500
+            raw = await spoken(port, one * 40 + GET + b"connection: close\r\n\r\n")
+            assert raw.count(b"HTTP/1.1 200") == 41
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET /x HTTP/1.1\r\nbad header\r\n\r\n",
+        b"HELLO\r\n\r\n",
+        b"GET /x HTTP/9.9\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+        b"GET /x\x00y HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_gets_the_one_error_shape(raw: bytes) -> None:
+    async def run() -> None:
+        async with listening() as (port, _):
+            assert failure(await spoken(port, raw)) == (400, "request.headers")
+
+    asyncio.run(run())
+
+
+def test_whoever_does_not_read_is_hung_up_on() -> None:
+    ended = asyncio.Event()
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            for _ in range(10_000):
+                await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+                if (await asyncio.wait_for(receive_or_nothing(receive), 5)) == "http.disconnect":
+                    return
+        finally:
+            ended.set()
+
+    async def receive_or_nothing(receive: Any) -> str:
+        done, pending = await asyncio.wait([asyncio.ensure_future(receive())], timeout=0)
+        for task in pending:
+            task.cancel()
+        return next((task.result()["type"] for task in done), "")
+
+    async def run() -> None:
+        async with listening(endless) as (port, places):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(GET + b"\r\n")
+            while not ended.is_set() or len(places):
+                await asyncio.sleep(0.02)
+            writer.transport.abort()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_idle_connections_of_one_address_do_not_keep_others_out() -> None:
+    async def run() -> None:
+        async with listening(connections=Connections(40, 10), head_seconds=30.0) as (port, places):
+            idle = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.9", 0)) for _ in range(60)]
+            while places.of("127.0.0.9") > 10:
+                await asyncio.sleep(0.01)
+            raw = await spoken(port, GET + b"connection: close\r\n\r\n")
+            assert raw.startswith(b"HTTP/1.1 200")
+            assert len(places) <= 11
+            for _, writer in idle:
+                writer.transport.abort()
+
+    asyncio.run(run())

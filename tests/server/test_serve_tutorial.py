@@ -1,0 +1,78 @@
+"""The page by which two colleagues share a project: its commands and programs do what it says, on a real server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.console_page import Command, File, read_page, shape
+from support.serving import Server
+from tacit.cli.app import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "share-with-colleagues.md"
+
+
+def run(folder: Path, *words: str, **more: str) -> str:
+    """What a program prints, in the folder of the page."""
+    env = {**os.environ, **more}
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=folder, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def tacit(*words: str) -> str:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def alike(text: str) -> str:
+    """As :func:`shape`; tokens are forgotten whole."""
+    return shape(re.sub(r"\btacit_\w+", "TOKEN", text))
+
+
+def test_two_colleagues_follow_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TACIT_STATE", str(tmp_path / "state"))
+    steps = read_page(PAGE.read_text())
+    key, tokens = "", {}
+    printed: dict[str, str] = {}
+    server: Server | None = None
+    try:
+        for step in steps:
+            if isinstance(step, Command):
+                program, *words = step.words
+                assert program == "tacit"
+                said = tacit(*words)
+                assert alike(said) == alike(step.output), step.line
+                if words[1:2] == ["token"]:
+                    tokens["bella"] = re.findall(r"tacit_\w+", said)[0]
+                if words == ["receipt", "key"]:
+                    key = said.strip()
+            elif step.name in ("bella.py", "boris.py"):
+                if server is None:
+                    tokens["boris"] = re.findall(r"tacit_\w+", tacit("analysts", "token", "boris"))[0]
+                    server = Server(tmp_path / "tacit.toml", "--workers", "2", "--slot", "0.05")
+                    assert "set_up" in server.told
+                name = step.name.removesuffix(".py")
+                text = step.content.replace("https://tacit.example.org", server.address)
+                (tmp_path / step.name).write_text(text.replace("ed25519:…", key))
+                printed[name] = run(tmp_path, step.name, TACIT_TOKEN=tokens[name])
+            elif isinstance(step, File):
+                (tmp_path / step.name).write_text(step.content)
+                if step.name.endswith(".py"):
+                    run(tmp_path, step.name)
+    finally:
+        if server is not None:
+            server.kill()
+    assert printed["bella"].startswith("epsilon 0.5\n")
+    assert "emergency" in printed["bella"]
+    assert "2 more such questions fit" in printed["bella"], "of her own share"
+    assert printed["boris"] == "A repeated question: charged nothing\n"
+    assert "The receipt holds." in tacit("receipt", "verify", "receipt.json", "--key", key)

@@ -1,0 +1,163 @@
+"""Logs and metrics: the same on neighbouring databases, and nothing in them that was released or asked in words."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import io
+import json
+import os
+import select
+from typing import Any
+
+import httpx
+import pytest
+
+from support.served import COUNT, rows, serve
+from support.toy_engine import ToyEngine
+from tacit.core.errors import EngineError
+from tacit.server.running import metrics
+from tacit.server.running.metrics import Counters, exposition, read_added
+from tacit.server.running.pipes import Link
+from tacit.server.running.watching import Lines, Watch
+
+QUESTIONS: list[dict[str, Any]] = [
+    {"sql": COUNT, "epsilon": 0.5},
+    {"sql": COUNT, "epsilon": 0.5},
+    {"sql": "SELECT SUM(cost) AS s FROM visits WHERE ward = 'a'", "epsilon": 0.25},
+    {"sql": "SELECT street, COUNT(*) AS n FROM visits GROUP BY street", "epsilon": 1, "delta": 1e-8},
+    {"sql": "SELECT cost FROM visits", "epsilon": 1},
+    {"sql": COUNT, "epsilon": 99},
+    {"sql": "SELECT nonsense", "epsilon": 1},
+    {"sql": COUNT},
+]
+
+
+class Failing(ToyEngine):
+    """Fails at one question, in words that quote somebody."""
+
+    def measure(self, work: Any) -> Any:
+        if "units" in work.final.text:
+            raise EngineError(f"could not convert {self.tables['visits'][0]['cost']} to INT")
+        return super().measure(work)
+
+
+def watched(tables: dict[str, list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], bytes, str]:
+    """The lines, the page of metrics, and all of the text, after the same requests to any database."""
+    served = serve(engine=Failing(tables))
+    stream, counters = io.StringIO(), Counters()
+    watch = Watch(served.app, Lines(stream, lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC)), counters)
+
+    async def ask() -> None:
+        shown = {"authorization": f"Bearer {served.tokens['alice']}"}
+        transport = httpx.ASGITransport(watch)
+        async with httpx.AsyncClient(transport=transport, base_url="http://tacit", headers=shown) as client:
+            for question in QUESTIONS:
+                await client.post("/v1/explain", json=question)
+                await client.post("/v1/query", json=question)
+            await client.post("/v1/query", json={"sql": "SELECT SUM(units) AS u FROM visits", "epsilon": 0.5})
+            for path in ("/v1/budget", "/v1/tables", "/v1/history", "/v1/receipts/9", "/v1/x", "/nowhere?secret=1"):
+                await client.get(path)
+            await client.get("/v1/tables", headers={"authorization": "Bearer tacit_wrong"})
+
+    asyncio.run(ask())
+    text = stream.getvalue()
+    lines = [json.loads(line) for line in text.splitlines()]
+    served.close()
+    return lines, exposition(counters, {"tacit_workers": ("Workers that run.", 1)}), text
+
+
+def plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines without what is drawn by chance: the name of a token, and that of a failure."""
+    return [{name: value for name, value in line.items() if name not in ("token", "id")} for line in lines]
+
+
+def test_neighbours_leave_the_same_lines_and_counts() -> None:
+    everybody = rows()
+    heavy = rows()
+    heavy["visits"] = [row for row in heavy["visits"] if row["patient"] != 17] + [
+        dict(heavy["visits"][0], patient=17, street="nobody else's") for _ in range(500)
+    ]
+    without = rows()
+    without["visits"] = [row for row in without["visits"] if row["patient"] != 17]
+    found = [watched(tables) for tables in (everybody, heavy, without)]
+    assert plain(found[0][0]) == plain(found[1][0]) == plain(found[2][0])
+    assert found[0][1] == found[1][1] == found[2][1]
+    assert len(found[0][0]) == 2 * len(QUESTIONS) + 8
+    failed = next(line for line in found[0][0] if line.get("code") == "engine")
+    assert len(failed["id"]) == 12
+
+
+def test_lines_hold_no_question_and_nothing_that_was_released() -> None:
+    lines, page, text = watched(rows())
+    for word in ("SELECT", "FROM", "ward", "street", "secret", "convert", "value", "rows"):
+        assert word not in text, word
+        assert word.encode() not in page.replace(b"tacit_workers", b"").replace(b"Workers", b""), word
+    kinds = {name for line in lines for name in line}
+    assert kinds <= {
+        "time", "event", "route", "status", "analyst", "token", "sql", "population", "charge", "position", "repeat",
+        "code", "id", "job",
+    }  # fmt: skip
+    assert not [name for name in kinds if "second" in name or "duration" in name]
+    fresh, repeated = [line for line in lines if line["route"] == "/v1/query"][:2]
+    assert fresh["charge"] == {"epsilon": "0.5"}
+    assert "repeat" not in fresh
+    assert repeated["repeat"] is True
+    assert "charge" not in repeated
+    assert fresh["sql"] == repeated["sql"]
+    assert len(fresh["sql"]) == 16
+
+
+def test_a_reader_that_went_away_stops_nobody() -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    lines = Lines(Gone())
+    lines.write("request")
+    lines.write("request")
+
+
+def test_counts_are_told_once_and_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, whole = Counters(), Counters()
+    worker.add("tacit_requests", "/v1/query", "200")
+    whole.take(read_added(json.loads(json.dumps(worker.news()))))
+    worker.add("tacit_requests", "/v1/query", "200")
+    worker.add("tacit_repeats")
+    whole.take(read_added(json.loads(json.dumps(worker.news()))))
+    assert worker.news() == []
+    assert dict(whole.items()) == {("tacit_requests", ("/v1/query", "200")): 2, ("tacit_repeats", ()): 1}
+    with pytest.raises(ValueError, match="labels"):
+        worker.add("tacit_requests", "alone")
+    monkeypatch.setattr(metrics, "_MOST_LINES", 2)
+    for number in range(10):
+        whole.add("tacit_refusals", f"code{number}")
+    assert dict(whole.items())["tacit_refusals", ("other",)] == 10
+    text = exposition(whole, {}).decode()
+    assert 'tacit_requests_total{route="/v1/query",status="200"} 2.0' in text
+    assert read_added("nothing") == []
+
+
+def test_a_link_carries_reports_whole_and_ends_with_its_worker() -> None:
+    reports, life = os.pipe(), os.pipe()
+    # Two processes have ends of their own.
+    worker = Link((os.dup(reports[0]), os.dup(reports[1])), (os.dup(life[0]), os.dup(life[1])))
+    supervisor = Link(reports, life)
+    worker.as_worker()
+    supervisor.as_supervisor()
+    for number in range(100):
+        worker.tell(number=number, text="x" * 100)
+    assert [each["number"] for each in supervisor.told()] == list(range(100))
+    assert supervisor.open
+    assert supervisor.told() == []
+    for number in range(10_000):
+        worker.tell(number=number)
+    assert 0 < len(supervisor.told()) < 10_000, "a full pipe is not waited for"
+    assert not select.select([worker.life], [], [], 0)[0]
+    os.close(worker._reports[1])
+    supervisor.told()
+    assert not supervisor.open
+    supervisor.close()
+    supervisor.close()
+    assert select.select([worker.life], [], [], 0)[0], "the supervisor is gone"
+    os.close(worker.life)

@@ -1,0 +1,141 @@
+"""Telling neighbouring databases apart by how long answers take: what slots hide, and what they do not.
+
+Time is made up here: the clock stands still but for the engine, which takes longer the more rows there are, and for
+timers. So the outcome is exact, and does not depend on the machine. ``benchmarks/server_timing.py`` measures what
+remains on a real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.latency import auc, spearman, trained_auc
+from support.served import COUNT, rows, serve
+from support.toy_engine import ToyEngine
+from tacit.core.errors import EngineError
+from tacit.engines.protocol import Measurements, Work
+from tacit.server import slots as slots_module
+from tacit.server.slots import Slots
+
+SLOT = 0.25
+QUESTIONS = 40
+ROWS = 150
+#: One person has so many more rows.
+HEAVY = 100
+
+
+class Clock:
+    """Moves only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class TimedEngine(ToyEngine):
+    """Takes a time that grows with the rows, and varies by chance; may fail where somebody has very many rows."""
+
+    def __init__(self, tables: Any, clock: Clock, each: float, *, fails: bool = False) -> None:
+        super().__init__(tables)
+        self.clock, self.each, self.fails = clock, each, fails
+        self.dice = random.Random(7)
+
+    def measure(self, work: Work) -> Measurements:
+        count = len(self.tables["visits"])
+        self.clock.now += 0.01 + self.each * count + 0.01 * self.dice.random()
+        if self.fails and count > ROWS:
+            raise EngineError("out of memory at row 17")
+        return super().measure(work)
+
+
+def latencies(
+    monkeypatch: pytest.MonkeyPatch, *, heavy: bool, slot: float, each: float = 8e-4, fails: bool = False
+) -> tuple[list[float], list[float]]:
+    """How long fresh questions take on one of two neighbours, by the clock, and how large the noise was."""
+    clock = Clock()
+    tables = rows()
+    mine = [dict(row, patient=17) for row in tables["visits"][:1] * HEAVY] if heavy else []
+    tables["visits"] = [row for row in tables["visits"] if row["patient"] != 17][:ROWS] + mine
+    truth = len([row for row in tables["visits"] if row["patient"] != 17]) / 3
+    engine = TimedEngine(tables, clock, each, fails=fails)
+    served = serve(engine=engine, slot=slot, asks_per_minute=10**6)
+    served.app.state.floor.slots = Slots(slot, clock)
+    monkeypatch.setattr(slots_module, "asyncio", SimpleNamespace(sleep=clock.sleep))
+    taken, noises = [], []
+
+    async def ask() -> None:
+        async with served.client() as client:
+            for number in range(QUESTIONS):
+                sql = COUNT.replace("GROUP", f"WHERE units <> {number + 10**6} GROUP")
+                begin = clock.now
+                reply = await client.post("/v1/query", json={"sql": sql, "epsilon": 0.01})
+                taken.append(clock.now - begin)
+                if reply.status_code == 200:
+                    noises.append(abs(reply.json()["rows"][0][1]["value"] - truth))
+
+    asyncio.run(ask())
+    return taken, noises
+
+
+def test_without_slots_the_heavy_person_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The power of the test: the same questions, the same classifier, no slots."""
+    there, _ = latencies(monkeypatch, heavy=True, slot=0)
+    gone, _ = latencies(monkeypatch, heavy=False, slot=0)
+    assert auc(there, gone) > 0.95
+    assert trained_auc(there, gone) > 0.95
+
+
+def test_with_slots_latency_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, noises = latencies(monkeypatch, heavy=True, slot=SLOT)
+    gone, _ = latencies(monkeypatch, heavy=False, slot=SLOT)
+    assert {round(each, 9) for each in there} == {round(each, 9) for each in gone} == {SLOT}
+    assert abs(auc(there, gone) - 0.5) <= 0.02
+    assert abs(trained_auc(there, gone) - 0.5) <= 0.02
+    assert len(noises) == QUESTIONS
+    assert abs(spearman(there, noises)) <= 0.02
+
+
+def test_a_failure_leaves_when_an_answer_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, answers = latencies(monkeypatch, heavy=True, slot=SLOT, fails=True)
+    gone, _ = latencies(monkeypatch, heavy=False, slot=SLOT)
+    assert not answers, "every question failed"
+    assert abs(auc(there, gone) - 0.5) <= 0.02
+
+
+def test_what_takes_longer_than_a_slot_shows_only_by_how_many_doublings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The channel that remains, as docs/server.md says: which of a few times an answer left at."""
+    there, _ = latencies(monkeypatch, heavy=True, slot=SLOT, each=1.2e-3)
+    gone, _ = latencies(monkeypatch, heavy=False, slot=SLOT, each=1.2e-3)
+    assert {round(each, 6) for each in gone} == {SLOT}
+    assert {round(each, 6) for each in there} == {2 * SLOT}
+    assert auc(there, gone) == 1
+
+
+def test_the_classifier_is_honest() -> None:
+    """Equal samples give one half, with ties or without; different ones do not."""
+    dice = random.Random(1)
+    same = [dice.gauss(0, 1) for _ in range(4000)]
+    other = [dice.gauss(0, 1) for _ in range(4000)]
+    shifted = [value + 0.2 for value in other]
+    wider = [2 * value for value in other]
+    assert abs(auc(same, other) - 0.5) < 0.025, "four standard deviations"
+    assert auc(shifted, same) > 0.53
+    assert abs(auc(wider, same) - 0.5) < 0.025, "an order alone does not see a difference of widths"
+    assert trained_auc(wider, same) > 0.55
+    assert auc([1.0] * 50, [1.0] * 70) == 0.5
+    assert auc([2.0, 3.0], [0.0, 1.0]) == 1
+    assert spearman([1, 2, 3], [10, 20, 25]) == pytest.approx(1)
+    assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert spearman([1, 1, 1], [3, 2, 1]) == 0
+    assert Fraction(1, 2) == Fraction(auc([0.0], [0.0]))
