@@ -24,6 +24,10 @@ Run = Callable[..., Result]
 
 
 def test_every_error_has_its_exit_code() -> None:
+    # Loaded here so that their classes are known whatever ran before.
+    import tacit.curator.remote.errors
+    import tacit.server.errors  # noqa: F401
+
     kinds = [*errors.TacitError.__subclasses__(), LedgerError, RollbackError, BusyError]
     assert {kind.code for kind in kinds} == set(EXIT_CODES)
     assert len(set(EXIT_CODES.values())) == len(EXIT_CODES)

@@ -1,11 +1,13 @@
-"""``tacit analysts``: who may ask, and how much of a budget each of them may spend. Nobody is ever deleted."""
+"""``tacit analysts``: who may ask, as what, and how much of a budget each may spend. Nobody is ever deleted."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tacit.cli import tokens
 from tacit.cli.errors import reported
 from tacit.cli.operators import OperatorOption, operator_name
 from tacit.cli.printing import JsonFlag, console, print_json
@@ -15,10 +17,22 @@ from tacit.core.errors import InputError
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.ledger import Ledger
+    from tacit.server.people import People, Person
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Who may ask, and how much of a budget each of them may spend.")
+app = typer.Typer(no_args_is_help=True, help="Who may ask, as what, and how much of a budget each of them may spend.")
+for command in (tokens.token, tokens.tokens, tokens.withdraw, tokens.invite, tokens.password):
+    app.command()(command)
+
+
+class _Role(StrEnum):
+    """The words of ``--role``; those of the server, without loading it."""
+
+    OWNER = "owner"
+    ANALYST = "analyst"
+    AUDITOR = "auditor"
+
 
 _Name = Annotated[str, typer.Argument(help="Of the analyst.", show_default=False)]
 _Population = Annotated[str | None, typer.Option(help="Whose budget; may be left out where there is one.")]
@@ -32,29 +46,52 @@ _Cap = Annotated[list[str] | None, typer.Option(help="The most of any currency o
 def add(
     name: _Name,
     project: ProjectOption = DEFAULT_PROJECT,
-    population: _Population = None,
+    role: Annotated[
+        _Role | None, typer.Option(help="analyst: asks; owner: also decides about people; auditor: looks, never asks.")
+    ] = None,
+    population: Annotated[
+        list[str] | None,
+        typer.Option(help="Whose data exists for them, and whose budget is shared; may be given several times."),
+    ] = None,
+    all_populations: Annotated[bool, typer.Option("--all-populations", help="Every population again.")] = False,
     epsilon: _Epsilon = None,
     delta: _Delta = None,
     rho: _Rho = None,
     cap: _Cap = None,
+    token: Annotated[bool, typer.Option("--token", help="Make a token for their programs as well.")] = False,
+    expires: tokens.ExpiresOption = "90d",
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Let somebody ask, within a share of the budget if one is stated.
 
-    The whole budget still limits everybody together.
+    The whole budget still limits everybody together. Whoever is registered already keeps their role and populations
+    where none are stated.
 
     tacit analysts add alice --epsilon 1
     """
     with reported("name", as_json=as_json), opened(project) as curator:
         caps = _caps(epsilon, delta, rho, cap)
         who = operator_name(operator)
-        whose = _population(curator, population) if caps or population else None
-        curator.ledger.add_analyst(name, operator=who)
-        name = _known(curator.ledger, name)
-        if whose is not None and caps:
-            curator.ledger.set_quota(whose, caps, analyst=name, operator=who)
-        _tell(curator, name, as_json)
+        until = tokens.moment_of(expires)
+        if population and all_populations:
+            raise InputError("population", "name some, or say --all-populations")
+        named = [_population(curator, one) for one in population or []]
+        if caps and len(named) > 1:
+            raise InputError("population", "state the share of each with `tacit analysts grant`")
+        whose = _population(curator, named[0] if named else None) if caps else None
+        with tokens.people_of(curator.ledger, project) as people:
+            person = _register(people, name, role, named, who, widen=all_populations)
+            if whose is not None:
+                curator.ledger.set_quota(whose, caps, analyst=person.name, operator=who)
+            issued = people.issue(person.name, expires=until, operator=who) if token else None
+        if as_json:
+            more = {} if issued is None else {"token": tokens.issued_json(issued)}
+            print_json({**_about(curator, person.name), **more})
+            return
+        _show(curator, [person.name])
+        if issued is not None:
+            tokens.show_issued(issued)
 
 
 @app.command()
@@ -92,10 +129,14 @@ def revoke(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Refuse an analyst from now on. What they spent stays spent; `add` admits them again."""
+    """Refuse an analyst from now on: their tokens, sessions and password end. What they spent stays spent.
+
+    `add` admits them again, and then they need new ones.
+    """
     with reported("name", as_json=as_json), opened(project) as curator:
         name = _known(curator.ledger, name)
-        curator.ledger.revoke_analyst(name, operator=operator_name(operator), reason=reason)
+        with tokens.people_of(curator.ledger, project) as people:
+            people.revoke(name, operator=operator_name(operator), reason=reason)
         _tell(curator, name, as_json)
 
 
@@ -103,13 +144,23 @@ def revoke(
 def list_(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
     """List everyone who was ever registered, what they spent and what they may spend."""
     with reported(as_json=as_json), opened(project) as curator:
-        told = [_about(curator, analyst.name) for analyst in curator.ledger.analysts()]
+        told = [_about(curator, analyst.name, whole=True) for analyst in curator.ledger.analysts()]
         if as_json:
             print_json({"analysts": told})
         elif told:
             _show(curator, [one["name"] for one in told])
         else:
             console().print("Nobody is registered. tacit analysts add NAME --epsilon 1", markup=False)
+
+
+def _register(people: People, name: str, role: _Role | None, named: list[str], operator: str, *, widen: bool) -> Person:
+    """Somebody with what was said about them, and otherwise what they had."""
+    from tacit.server.people import Role
+
+    known = people.person(name)
+    before = Role.ANALYST if known is None else known.role
+    populations = named or (None if known is None or widen else known.populations)
+    return people.add(name, before if role is None else Role(role), populations=populations, operator=operator)
 
 
 def _caps(epsilon: str | None, delta: str | None, rho: str | None, cap: list[str] | None) -> dict[str, str]:
@@ -144,15 +195,23 @@ def _known(ledger: Ledger, name: str) -> str:
     return spelled
 
 
-def _about(curator: Curator, name: str) -> dict[str, Any]:
-    from tacit.cli.answers import lines_json
+def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
+    """Somebody, their share of each budget, and what they are: always where ``whole``, else where it is not usual."""
+    from tacit.curator.wire import lines_json
+    from tacit.server.people.chain import person_of
 
     analyst = next(one for one in curator.ledger.analysts() if one.name == name)
+    person = person_of(analyst)
     shares = []
     for population in curator.ledger.accounts():
         share = curator.ledger.budget(population, analyst=name).balances[1]
         shares.append({"population": population, "limited": share.limited, "currencies": lines_json(share.lines)})
-    return {"name": analyst.name, "active": analyst.active, "shares": shares}
+    told: dict[str, Any] = {"name": analyst.name, "active": analyst.active, "shares": shares}
+    if whole or person.role.value != _Role.ANALYST.value:
+        told["role"] = person.role.value
+    if whole or person.populations is not None:
+        told["populations"] = None if person.populations is None else sorted(person.populations)
+    return told
 
 
 def _tell(curator: Curator, name: str, as_json: bool) -> None:
@@ -166,14 +225,21 @@ def _show(curator: Curator, names: list[str]) -> None:
     from rich.text import Text
 
     from tacit.cli.budget import budget_table
+    from tacit.server.people.chain import person_of
 
     screen = console()
     for analyst in curator.ledger.analysts():
         if analyst.name not in names:
             continue
-        state = ("may ask", "green") if analyst.active else ("revoked", "red")
+        state = (_may(person_of(analyst)), "green") if analyst.active else ("revoked", "red")
         screen.print(Text.assemble((analyst.name, "bold"), ": ", state))
         for population in curator.ledger.accounts():
             share = curator.ledger.budget(population, analyst=analyst.name).balances[1]
             words = population if share.limited else f"{population} (no share of their own)"
             screen.print(budget_table([(words, share.lines)]))
+
+
+def _may(person: Person) -> str:
+    words = {"owner": "owner, may ask and decide about people", "auditor": "auditor, may look and not ask"}
+    some = "" if person.populations is None else f" about {', '.join(sorted(person.populations)) or 'nobody'}"
+    return words.get(person.role, "may ask") + some

@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,27 +16,19 @@ from tacit.core.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tacit.accounting.filters import Line
-    from tacit.curator.accounts import Budget, Entry
     from tacit.curator.curator import Curator
     from tacit.curator.result import Answer
 
 __all__ = [
     "FORMATS",
-    "answer_json",
-    "budget_json",
-    "charge_json",
     "check_output",
     "check_writable",
-    "exact_text",
-    "lines_json",
     "print_answer",
     "show_answer",
 ]
 
 FORMATS = ("table", "csv", "json", "parquet")
 _BY_ENDING = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet", ".txt": "table"}
-_MOST_DECIMALS = 40
 
 
 def check_output(form: str | None, output: Path | None, as_json: bool) -> str:
@@ -72,6 +62,8 @@ def print_answer(curator: Curator, answer: Answer, form: str, output: Path | Non
         show_answer(console(), curator, answer)
         return
     if form == "json" and output is None:
+        from tacit.curator.wire import answer_json
+
         print_json(answer_json(curator, answer))
         return
     try:
@@ -89,88 +81,6 @@ def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
     screen.print(table)
     for line in _lines(curator, answer):
         screen.print(line, style="dim", markup=False, soft_wrap=True)
-
-
-def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
-    """The answer as one object; a number that carries noise has its interval with it."""
-    columns, finished = answer.columns, answer.finished
-    known = finished.has_interval
-    rows = [
-        {column.name: _cell(values[i], ends[i] if known[i] else None, column.type) for i, column in enumerate(columns)}
-        for values, ends in zip(finished.values, finished.intervals(), strict=True)
-    ]
-    return {
-        "columns": [{"name": c.name, "type": str(c.type), "interval": known[i]} for i, c in enumerate(columns)],
-        "rows": rows,
-        "confidence": exact_text(finished.confidence),
-        "charge": charge_json(answer.charge),
-        "budget": budget_json(curator.budget(answer)),
-        "receipt": json.loads(answer.receipt.to_json()),
-    }
-
-
-def charge_json(charge: Entry) -> dict[str, Any]:
-    """What was charged, exactly."""
-    return {
-        "population": charge.population,
-        "amounts": {amount.currency: exact_text(amount.amount) for amount in charge.amounts},
-        "repeat": charge.repeated,
-        "position": charge.number,
-        "text": charge.text,
-    }
-
-
-def budget_json(budget: Budget) -> dict[str, Any]:
-    """An account, exactly."""
-    return {
-        "population": budget.population,
-        "guarantee": str(budget.guarantee),
-        "currencies": lines_json(budget.lines),
-        "shares": [
-            {"owner": share.owner, "limited": share.limited, "currencies": lines_json(share.lines)}
-            for share in budget.balances[1:]
-        ],
-        "questions_left": budget.questions,
-        "durable": budget.durable,
-    }
-
-
-def lines_json(lines: Iterable[Line]) -> list[dict[str, str]]:
-    """Cap and consumption of each currency, exactly."""
-    return [
-        {
-            "currency": line.currency,
-            "cap": exact_text(line.cap),
-            "spent": exact_text(Fraction(line.spent)),
-            "left": exact_text(line.left),
-        }
-        for line in lines
-    ]
-
-
-def exact_text(value: Fraction) -> str:
-    """A rational without loss: as a decimal where it is one of reasonable length, else as a fraction."""
-    value = Fraction(value)
-    for digits in range(_MOST_DECIMALS + 1):
-        scaled = value * 10**digits
-        if scaled.denominator == 1:
-            text = f"{abs(scaled.numerator):0{digits + 1}d}"
-            sign = "-" if value < 0 else ""
-            return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else f"{sign}{text}"
-    return str(value)
-
-
-def _cell(value: Any, ends: tuple[Any, Any] | None, kind: Any) -> Any:
-    if ends is None:
-        return _plain(value, kind)
-    return {"value": _plain(value, kind), "low": _plain(ends[0], kind), "high": _plain(ends[1], kind)}
-
-
-def _plain(value: Any, kind: Any) -> Any:
-    from tacit.curator.tables import plain
-
-    shown = plain(value, kind)
-    return shown if shown is None or isinstance(shown, (bool, int, float, str)) else str(shown)
 
 
 def _lines(curator: Curator, answer: Answer) -> list[str]:
@@ -202,6 +112,8 @@ def _csv(_: Curator, answer: Answer) -> str:
 
 
 def _json(curator: Curator, answer: Answer) -> str:
+    from tacit.curator.wire import answer_json
+
     return json.dumps(answer_json(curator, answer), ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -27,7 +27,10 @@ __all__ = ["audit"]
 def audit(
     target: Annotated[
         str | None,
-        typer.Argument(help="module:callable, a mechanism of Tacit such as laplace, or a piece of the museum."),
+        typer.Argument(
+            help="module:callable, a mechanism such as laplace, a project file, the address of a server, "
+            "or a piece of the museum."
+        ),
     ] = None,
     own: Annotated[bool, typer.Option("--self", help="The standing self-audit of Tacit and of these tools.")] = False,
     museum: Annotated[bool, typer.Option("--museum", help="List the museum of real bugs.")] = False,
@@ -35,18 +38,35 @@ def audit(
         list[str] | None, typer.Option("--with", help="A parameter, as name=value; once for each.")
     ] = None,
     first: Annotated[str | None, typer.Option(help="A database, as JSON: '[1, 2, 3]'.")] = None,
-    second: Annotated[str | None, typer.Option(help="Its neighbour, as JSON; left out, neighbours are tried.")] = None,
+    second: Annotated[
+        str | None, typer.Option(help="Its neighbour, as JSON, or token@address of a second server.")
+    ] = None,
     relation: Annotated[str, typer.Option(help="add_remove or replace_one, for neighbours that are tried.")] = (
         "add_remove"
     ),
     claimed: Annotated[str | None, typer.Option(help="The epsilon under test; a mechanism's own unless said.")] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
-    samples: Annotated[int | None, typer.Option(help="Runs on each neighbour: 20000, 8000 for --self.")] = None,
+    sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a question to audit as well.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="For a server: what that question may cost each time.")] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="TACIT_TOKEN", help="For a server: an analyst's.", show_default=False)
+    ] = None,
+    ca_file: Annotated[Path | None, typer.Option(help="For a server: certificates to trust.")] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Runs on each neighbour: 20000; 8000 for --self, 1000 for a project, 400 for servers."),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="That the bound is true.")] = 0.99,
     html: Annotated[Path | None, typer.Option(help="Write a page with charts to this file.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Audit a mechanism: run it on two neighbours and bound its privacy loss from below.
+    """Audit a mechanism: run it on two neighbours and bound its privacy loss from below. Or a whole project.
+
+    A project is audited on made-up people: its tables, its budgets and every question that it was ever asked. Its data
+    is not read and its budget not touched.
+
+    A server is audited from where an analyst sits: what it refuses, what it lets on, and, with a question and its
+    price, what it charges. With `--second`, another server whose data lacks one person, answers of both are compared.
 
     Ends with exit code 1 when a claim is refuted, or when the self-audit fails.
 
@@ -54,9 +74,13 @@ def audit(
 
     tacit audit mymodule:release --first "[1, 0, 1]" --claimed 1
 
+    tacit audit tacit.toml --sql "SELECT AVG(cost) FROM visits"
+
+    tacit audit https://tacit.example.org --token … --sql "SELECT COUNT(*) FROM visits" --epsilon 0.01
+
     tacit audit --self --html audit.html
     """
-    with reported("target", as_json=as_json):
+    with reported("target", as_json=as_json), ExitStack() as connected:
         if museum:
             _show_museum(as_json)
             return
@@ -64,6 +88,11 @@ def audit(
             raise InputError("target", "say what to audit, or --self; and not both")
         if own:
             checks, title = _own_checks(samples or 8_000), "Tacit's standing self-audit"
+        elif str(target).endswith(".toml"):
+            checks, title = _project_checks(Path(str(target)), sql or [], samples or 1_000), f"Audit of {target}"
+        elif "://" in str(target):
+            chosen = _Asking(str(target), token or "", sql or [], epsilon, second, ca_file, samples or 400)
+            checks, title = connected.enter_context(_server_checks(chosen)), f"Audit of {target}"
         else:
             runs = samples or 20_000
             checks = [_check(str(target), words or [], first, second, relation, claimed, delta, runs, confidence)]
@@ -83,6 +112,45 @@ def _own_checks(samples: int) -> list[Check]:
     from tacit.curator.audited import sql_checks
 
     return [*standing_checks(samples), *sql_checks()]
+
+
+def _project_checks(project: Path, questions: list[str], samples: int) -> list[Check]:
+    from tacit.cli.audit_project import checks_of_project
+
+    checks, strange = checks_of_project(project, questions, samples)
+    if strange:
+        typer.echo(
+            f"Left out: {strange} entries of the history are no questions to the project as it is now.", err=True
+        )
+    return checks
+
+
+class _Asking(NamedTuple):
+    """What is said about the audit of a server."""
+
+    url: str
+    token: str
+    sql: list[str]
+    epsilon: str | None
+    second: str | None
+    ca_file: Path | None
+    samples: int
+
+
+def _server_checks(said: _Asking) -> AbstractContextManager[list[Check]]:
+    from tacit.curator.audited_server import Question, server_checks
+
+    if len(said.sql) > 1 or bool(said.sql) != (said.epsilon is not None):
+        raise InputError("sql", "for a server state one question and with --epsilon what it may cost, or neither")
+    if said.second is not None and not said.sql:
+        raise InputError("second", "two servers are compared by a question: state --sql and --epsilon")
+    question = None if said.epsilon is None else Question(said.sql[0], said.epsilon)
+    second = None
+    if said.second is not None:
+        # A token of the other server may stand before its address; else both know the same one.
+        other, _, url = said.second.rpartition("@")
+        second = (url, other or said.token)
+    return server_checks(said.url, said.token, question, second=second, ca_file=said.ca_file, samples=said.samples)
 
 
 def _check(
@@ -236,7 +304,8 @@ def _show_table(outcomes: list[Outcome]) -> None:
     screen.print(table)
     failed = sum(not each.passed for each in outcomes)
     caught = sum(each.check.catch and each.passed for each in outcomes)
-    screen.print(f"\n{len(outcomes)} checks, {failed} failed; {caught} real bugs of the museum caught.")
+    museum = f"; {caught} real bugs of the museum caught" if caught else ""
+    screen.print(f"\n{len(outcomes)} checks, {failed} failed{museum}.")
 
 
 def _show_museum(as_json: bool) -> None:

@@ -53,7 +53,7 @@ def budget(
             else:
                 accounts = [curator.budget(population=name) for name in _populations(curator, population)]
     if as_json:
-        from tacit.cli.answers import budget_json
+        from tacit.curator.wire import budget_json
 
         print_json({"budgets": [budget_json(account) for account in accounts]})
         return

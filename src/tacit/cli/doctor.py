@@ -71,8 +71,10 @@ def examine(project: Path) -> Iterator[Finding]:
         yield Finding("project", False, str(problem), f"edit {project} at that place")
         return
     yield from _guarded(project, "project file")
-    for name in loaded.sources:
-        yield _source(loaded, name)
+    for name, source in loaded.sources.items():
+        if source.kind != "table":
+            yield _source(loaded, name)
+    yield from _database(loaded)
     yield from _ledger(project, loaded)
     yield Finding("clock", True, "not needed: no decision reads it")
 
@@ -150,6 +152,22 @@ def _source(loaded: Project, name: str) -> Finding:
     size = sum(file.stat().st_size for file in files)
     many = f" in {len(files)} files" if len(files) > 1 else ""
     return Finding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}")
+
+
+def _database(loaded: Project) -> Iterator[Finding]:
+    """What a database server says of the role, the rights and the tables."""
+    from tacit.engines.registry import engine_kind
+
+    if engine_kind(loaded.engine) != "postgres":
+        return
+    from tacit.engines.postgres.checks import look_at
+
+    names = {name: source.path or "" for name, source in loaded.sources.items()}
+    try:
+        for check in look_at(loaded.engine, loaded.catalog, names):
+            yield Finding(check.name, check.ok, check.words, check.remedy)
+    except InputError as problem:
+        yield Finding("database", False, str(problem), "correct project.engine or the table it names")
 
 
 def _ledger(project: Path, loaded: Project) -> Iterator[Finding]:

@@ -27,6 +27,11 @@ EXIT_CODES: Final = {
     "internal.ledger": 9,
     "internal.rollback": 10,
     "internal.busy": 11,
+    "remote": 12,
+    "auth": 13,
+    "rate": 14,
+    "busy": 15,
+    "request": 16,
 }
 
 

@@ -20,13 +20,14 @@ from tacit.cli.operators import (
     opened_ledger,
     operator_name,
     reading,
+    receipt_check,
 )
 from tacit.cli.printing import JsonFlag, console, print_json, visible
 from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, read_project
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.ledger import Outcome, Record, Report
+    from tacit.ledger import Record, Report
 
 __all__ = ["app"]
 
@@ -46,7 +47,7 @@ def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) 
         check_exists(place)
         with _progress(quiet=as_json) as advance:
             report = Ledger.examine(
-                place.ledger, anchor=place.anchor, progress=advance, check_outcome=_receipt_check(place)
+                place.ledger, anchor=place.anchor, progress=advance, check_outcome=receipt_check(place)
             )
     if as_json:
         print_json(_report_json(report))
@@ -138,17 +139,6 @@ def _change_caps(population: str, project: ProjectOption, reason: str, operator:
     return {"population": population, "before": str(before), "now": str(now), "reason": reason}
 
 
-def _receipt_check(place: Place) -> Callable[[Outcome], str | None]:
-    """What compares the receipts in a ledger with its own first entry."""
-    from tacit.curator.receipt_checks import outcome_problem
-    from tacit.ledger.opening import read_body
-
-    with reading(place) as (reader, _):
-        first = read_body(reader, 1)
-    ledger, key = str(first["ledger"]), str(first["public_key"])
-    return lambda outcome: outcome_problem(outcome, ledger=ledger, public_key=key) if outcome.receipt else None
-
-
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, nothing elsewhere."""
@@ -188,7 +178,7 @@ def _show_report(report: Report) -> None:
 
 
 def _record_json(record: Record) -> dict[str, Any]:
-    from tacit.cli.answers import exact_text
+    from tacit.curator.wire import exact_text
 
     return {
         "position": record.seq,

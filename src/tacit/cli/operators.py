@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from tacit.cli.project import read_project
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.ledger import Ledger
+    from tacit.ledger import Ledger, Outcome
     from tacit.ledger.protocol import Reader
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "opened_ledger",
     "operator_name",
     "reading",
+    "receipt_check",
 ]
 
 OperatorOption = Annotated[
@@ -57,11 +58,11 @@ class Place:
 
 def find_ledger(project: Path) -> Place:
     """The ledger of a project file, whether or not it is there yet."""
-    from tacit.curator.config import load
+    from tacit.curator.config import load_places
     from tacit.ledger.memory import MEMORY
 
     read_project(project)
-    found = load(project)
+    found = load_places(project)
     if found.ledger is None or found.ledger == MEMORY:
         raise InputError("project.ledger", 'names none that lasts; write ledger = "tacit.ledger"')
     return Place(found.ledger, found.anchor, found.key or f"{found.ledger}.key")
@@ -99,6 +100,17 @@ def reading(place: Place, *, still: bool = True) -> Iterator[tuple[Reader, str]]
         yield found
 
 
+def receipt_check(place: Place) -> Callable[[Outcome], str | None]:
+    """What compares the receipts in a ledger with its own first entry."""
+    from tacit.curator.receipt_checks import outcome_problem
+    from tacit.ledger.opening import read_body
+
+    with reading(place) as (reader, _):
+        first = read_body(reader, 1)
+    ledger, key = str(first["ledger"]), str(first["public_key"])
+    return lambda outcome: outcome_problem(outcome, ledger=ledger, public_key=key) if outcome.receipt else None
+
+
 def adopted_ledger(place: Place, *, reason: str, operator: str) -> Ledger:
     """A ledger taken although its anchor does not agree.
 
@@ -107,12 +119,14 @@ def adopted_ledger(place: Place, *, reason: str, operator: str) -> Ledger:
     from tacit.curator.keys import open_keys
     from tacit.ledger import Ledger
 
+    keys = open_keys(place.key, make=not place.exists)
     return Ledger.adopt(
         place.ledger,
         reason=reason,
         operator=operator,
         anchor=place.anchor,
-        public_key=open_keys(place.key, make=not place.exists).public_key,
+        public_key=keys.public_key,
+        key_check=keys.groups_check,
     )
 
 

@@ -116,7 +116,7 @@ def explain(
             quote = curator.explain(text, **price.words)
             budget = curator.budget(quote)
     if as_json:
-        from tacit.cli.answers import budget_json
+        from tacit.curator.wire import budget_json
 
         content = json.loads(quote.to_json())
         print_json({**content, "engine_sql": content["engine_sql"] if engine else None, "budget": budget_json(budget)})

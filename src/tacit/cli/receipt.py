@@ -180,7 +180,7 @@ def _show(receipt: Receipt) -> None:
 
 
 def _amounts(named: Mapping[str, str]) -> str:
-    from tacit.cli.answers import exact_text
+    from tacit.curator.wire import exact_text
 
     return ", ".join(f"{name} {exact_text(Fraction(amount))}" for name, amount in named.items())
 

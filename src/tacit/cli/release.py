@@ -85,7 +85,7 @@ def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
 
 
 def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
-    from tacit.cli.answers import budget_json, charge_json
+    from tacit.curator.wire import budget_json, charge_json
 
     population = done.charge.population
     return {

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.cli.answers import answer_json, budget_json
 from tacit.cli.demo import attack
 from tacit.cli.demo.hospital import PROJECT, Hospital, make_hospital
 from tacit.cli.demo.stage import Bar, Stage, number
+from tacit.curator.wire import answer_json, budget_json
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator

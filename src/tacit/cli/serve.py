@@ -1,0 +1,195 @@
+"""``tacit serve``: one process that colleagues can ask, over HTTP and in a browser."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli.errors import reported
+from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, listening, read_project
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tacit.server.office import Office
+    from tacit.server.running import Started
+
+__all__ = ["serve"]
+
+_DEMO_ANALYST = "alice"
+_DEMO_OWNER = "olga"
+
+
+def serve(
+    project: ProjectOption = DEFAULT_PROJECT,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for any that is free.")] = 8470,
+    workers: Annotated[int, typer.Option(help="Processes that answer.")] = 2,
+    tls_cert: Annotated[Path | None, typer.Option(help="The certificate, with its chain (PEM).")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM), without a passphrase.")] = None,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="Something in front ends TLS and says where requests come from.")
+    ] = False,
+    proxy: Annotated[
+        list[str] | None, typer.Option(help="An address that is believed about that; this machine unless said.")
+    ] = None,
+    slot: Annotated[float, typer.Option(help="Seconds; answers leave after 1, 2, 4 … of them. 0: at once.")] = 0.25,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Show metrics for Prometheus on this port of this machine.")
+    ] = None,
+    log: Annotated[str | None, typer.Option(help="A file for a line per request; - for standard error.")] = None,
+    limits: Annotated[
+        list[str] | None, typer.Option("--set", help="Another limit: asks_per_minute=120, threads=4, …")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a made-up hospital, to look around.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let colleagues ask: an API and a console in the browser, on one account of everybody's privacy.
+
+    The first start prints a link with which the owner sets a password. Stop it with Ctrl-C: what is under way is
+    finished first.
+
+    tacit serve --demo
+    """
+    with reported(as_json=as_json), ExitStack() as stack:
+        if demo:
+            project = _hospital(stack)
+        read_project(project)
+        words = {
+            "host": host,
+            "port": port,
+            "workers": workers,
+            "tls_cert": None if tls_cert is None else str(tls_cert),
+            "tls_key": None if tls_key is None else str(tls_key),
+            "behind_proxy": behind_proxy,
+            "slot": slot,
+        }
+        Serving, supervise, settings = _machinery(words, _limits(limits or []))
+        stack.enter_context(listening())
+        serving = Serving(
+            project.absolute(),
+            settings,
+            log=log if log is not None else None if demo or as_json else "-",
+            welcome=_demo_people if demo else _set_up,
+            **({"proxies": tuple(proxy)} if proxy else {}),
+        )
+        tell: Callable[[Started], None] = _tell_json if as_json else _tell_demo if demo else _tell
+        status = supervise(serving, started=tell, metrics_port=metrics_port)
+    raise typer.Exit(status)
+
+
+def _limits(said: list[str]) -> dict[str, float]:
+    """Numbers by the names of the settings; that there are such is checked with them."""
+    found: dict[str, float] = {}
+    for text in said:
+        name, equals, number = text.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise InputError("set", f"must be name=number, got {text!r}")
+        found[name.strip()] = int(value) if value == int(value) else value
+    return found
+
+
+def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """What a server is made of; it is an extra, because most people ask and do not serve."""
+    try:
+        from tacit.server.running import Serving, supervise
+        from tacit.server.settings import Settings
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] == "tacit":
+            raise
+        raise InputError("project", f"serving needs {problem.name}: pip install 'tacit[server]'") from None
+    # Whether a limit is a whole number, and above 0, is said where it is set.
+    known = [each.name for each in fields(Settings) if each.name not in words]
+    unknown = next((name for name in limits if name not in known), None)
+    if unknown is not None:
+        raise InputError("set", f"there is no limit {unknown!r}; there are {', '.join(known)}")
+    return Serving, supervise, Settings(**words, **limits)
+
+
+def _hospital(stack: ExitStack) -> Path:
+    """The made-up hospital, in a folder that is gone afterwards."""
+    from tacit.cli.demo.hospital import make_hospital
+
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-demo-"))
+    return make_hospital().write(Path(folder))
+
+
+def _set_up(office: Office) -> dict[str, Any]:
+    """The secret of the set-up link, while there is no owner who could sign in."""
+    secret = office.people.set_up_secret()
+    return {} if secret is None else {"set_up": secret}
+
+
+def _demo_people(office: Office) -> dict[str, Any]:
+    """An owner and an analyst of the demo: a link for each, and a token to ask with from Python."""
+    from tacit.server.people import Role
+
+    people = office.people
+    people.add(_DEMO_OWNER, Role.OWNER, operator="demo")
+    people.add(_DEMO_ANALYST, Role.ANALYST, operator="demo")
+    office.curator.ledger.set_quota("patients", {"epsilon": "2"}, analyst=_DEMO_ANALYST, operator="demo")
+    token = people.issue(_DEMO_ANALYST, label="demo", expires=None, operator="demo")
+    return {
+        "owner": people.invite(_DEMO_OWNER, operator="demo"),
+        "analyst": people.invite(_DEMO_ANALYST, operator="demo"),
+        "token": token.text,
+    }
+
+
+def _links(started: Started) -> dict[str, str]:
+    """The links in a welcome, as they are typed into a browser."""
+    pages = {"set_up": "setup", "owner": "welcome", "analyst": "welcome"}
+    return {
+        name: f"{started.address}/console/{pages[name]}/{secret}" if name in pages else str(secret)
+        for name, secret in started.welcome.items()
+    }
+
+
+def _tell_json(started: Started) -> None:
+    print_json({"address": started.address, "metrics": started.metrics, **_links(started)})
+
+
+def _tell(started: Started) -> None:
+    screen = console()
+    _say(screen, f"Tacit serves at {started.address}/console/  (API: {started.address}/v1/openapi.json)")
+    if started.metrics:
+        _say(screen, f"Metrics at {started.metrics}")
+    links = _links(started)
+    if "set_up" in links:
+        _say(screen, "Nobody can sign in yet. Open this link once, within a day, to become the owner:")
+        _say(screen, f"    {links['set_up']}")
+    _say(screen, "Stop with Ctrl-C.")
+
+
+def _tell_demo(started: Started) -> None:
+    screen, links = console(), _links(started)
+    _say(screen, "")
+    _say(screen, "A made-up hospital is open: 12,000 patients, and a budget of epsilon 3 for all of them.")
+    _say(screen, "")
+    _say(screen, f"  As its owner, {_DEMO_OWNER}:      {links['owner']}")
+    _say(screen, f"  As an analyst, {_DEMO_ANALYST}:    {links['analyst']}")
+    _say(screen, "")
+    _say(screen, "Each link works once: choose a password, and you are signed in. Or ask from Python:")
+    _say(screen, "")
+    _say(screen, f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
+    _say(screen, '  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))')
+    _say(screen, "")
+    _say(screen, "Everything is forgotten when you stop it with Ctrl-C.")
+
+
+def _say(screen: Console, line: str) -> None:
+    # On one line however narrow the terminal, so that links can be clicked.
+    screen.print(line, markup=False, soft_wrap=True)
+    screen.file.flush()

@@ -1,0 +1,240 @@
+"""Commands of ``tacit analysts`` about how people prove who they are: tokens, invitations, passwords."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli.errors import reported
+from tacit.cli.operators import OperatorOption, opened_ledger, operator_name
+from tacit.cli.printing import JsonFlag, console, is_interactive, print_json
+from tacit.cli.project import DEFAULT_PROJECT, ProjectOption
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.ledger import Ledger
+    from tacit.server.people import Issued, People, Scope, TokenInfo
+
+__all__ = [
+    "ExpiresOption",
+    "invite",
+    "issued_json",
+    "moment_of",
+    "password",
+    "people_of",
+    "show_issued",
+    "token",
+    "tokens",
+    "withdraw",
+]
+
+_Name = Annotated[str, typer.Argument(help="Whose.", show_default=False)]
+ExpiresOption = Annotated[
+    str, typer.Option("--expires", help="When it ends: 12h, 30d, a date such as 2030-01-31, or never.")
+]
+
+
+def token(
+    name: _Name,
+    project: ProjectOption = DEFAULT_PROJECT,
+    expires: ExpiresOption = "90d",
+    scope: Annotated[
+        list[str] | None, typer.Option(help="ask, audit or admin; all that the person may do unless said.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a token for somebody's programs. It is shown once.
+
+    tacit analysts token alice --expires 30d --label notebook
+    """
+    with reported("name", as_json=as_json), _people(project) as people:
+        until = moment_of(expires)
+        scopes = _scopes(scope)
+        issued = people.issue(name, label=label, scopes=scopes, expires=until, operator=operator_name(operator))
+        if as_json:
+            print_json(issued_json(issued))
+        else:
+            show_issued(issued)
+
+
+def tokens(
+    name: Annotated[str | None, typer.Argument(help="Whose; everybody's unless said.", show_default=False)] = None,
+    project: ProjectOption = DEFAULT_PROJECT,
+    as_json: JsonFlag = False,
+) -> None:
+    """List tokens: whose, what for, until when, and the day each was last used. The tokens themselves are not kept."""
+    with reported("name", as_json=as_json), _people(project) as people:
+        found = people.tokens(name)
+        if as_json:
+            print_json({"tokens": [_info_json(one) for one in found]})
+        elif found:
+            _show_tokens(found)
+        else:
+            console().print("There are no tokens. tacit analysts token NAME makes one.", markup=False)
+
+
+def withdraw(
+    token: Annotated[str, typer.Argument(help="Its id, as `tacit analysts tokens` shows it.", show_default=False)],
+    project: ProjectOption = DEFAULT_PROJECT,
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """End a token at once and for good."""
+    with reported("token", as_json=as_json), _people(project) as people:
+        people.withdraw(token, operator=operator_name(operator))
+        if as_json:
+            print_json({"id": token, "withdrawn": True})
+        else:
+            console().print(f"The token {token} opens nothing any more.", markup=False)
+
+
+def invite(
+    name: _Name,
+    project: ProjectOption = DEFAULT_PROJECT,
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a link with which somebody chooses their own password for the console, once, within three days."""
+    with reported("name", as_json=as_json), _people(project) as people:
+        path = f"/console/welcome/{people.invite(name, operator=operator_name(operator))}"
+        if as_json:
+            print_json({"name": name, "path": path, "days": 3})
+            return
+        screen = console()
+        screen.print("Put this behind the address of your server and give it to nobody else:", markup=False)
+        screen.print(f"\n  {path}\n", markup=False, soft_wrap=True)
+        screen.print("It works once, within three days. A new invitation ends it.", markup=False)
+
+
+def password(
+    name: _Name,
+    project: ProjectOption = DEFAULT_PROJECT,
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Set somebody's password for the console: typed twice here, or one line of stdin. Sessions of theirs end."""
+    with reported("name", as_json=as_json), _people(project) as people:
+        if is_interactive():
+            chosen = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        else:
+            chosen = sys.stdin.readline().rstrip("\r\n")
+        people.set_password(name, chosen, operator=operator_name(operator))
+        if as_json:
+            print_json({"name": name, "password": "set"})
+        else:
+            console().print("The password is set.", markup=False)
+
+
+def people_of(ledger: Ledger, project: Path) -> People:
+    """The people of a project whose ledger is open."""
+    from tacit.curator.config import load
+    from tacit.ledger.memory import MEMORY
+    from tacit.server.people import People
+
+    return People.open(ledger, load(project).ledger or MEMORY)
+
+
+def moment_of(text: str) -> datetime | None:
+    """When something ends, in the words of ``--expires``."""
+    said = text.strip().lower()
+    if said == "never":
+        return None
+    if found := re.fullmatch(r"([0-9]{1,5})([hd])", said):
+        return datetime.now(UTC) + timedelta(**{{"h": "hours", "d": "days"}[found[2]]: int(found[1])})
+    try:
+        moment = datetime.fromisoformat(said.upper())
+    except ValueError:
+        raise InputError("expires", f"must be like 12h, 30d, 2030-01-31 or never, got {text[:40]!r}") from None
+    return moment if moment.tzinfo is not None else moment.astimezone()
+
+
+def issued_json(issued: Issued) -> dict[str, Any]:
+    """A new token, with its text."""
+    return {
+        "token": issued.text,
+        "id": issued.id,
+        "name": issued.name,
+        "label": issued.label,
+        "scopes": sorted(issued.scopes),
+        "expires": _iso(issued.expires),
+    }
+
+
+def show_issued(issued: Issued) -> None:
+    """A new token, and what to do with it."""
+    screen = console()
+    screen.print(f"A token for {issued.name}. It is shown now and never again:", markup=False)
+    screen.print(f"\n  {issued.text}\n", markup=False, soft_wrap=True)
+    ends = "does not end by itself" if issued.expires is None else f"ends on {issued.expires:%Y-%m-%d %H:%M %Z}"
+    screen.print(f"It may {_words(issued.scopes)} and {ends}.", markup=False)
+    screen.print("Whoever holds it is this person to the server: hand it over where nobody else reads.", markup=False)
+    screen.print("In Python: tacit.connect(address, token). Over HTTP: Authorization: Bearer <token>.", markup=False)
+    screen.print(f"To end it: tacit analysts withdraw {issued.id}", markup=False)
+
+
+@contextmanager
+def _people(project: Path) -> Iterator[People]:
+    with opened_ledger(project) as ledger, people_of(ledger, project) as people:
+        yield people
+
+
+def _scopes(said: list[str] | None) -> list[Scope] | None:
+    from tacit.server.people import Scope
+
+    try:
+        return [Scope(word) for word in said] if said else None
+    except ValueError:
+        raise InputError("scope", f"must be one of {', '.join(Scope)}") from None
+
+
+def _info_json(one: TokenInfo) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "name": one.name,
+        "label": one.label,
+        "scopes": sorted(one.scopes),
+        "issued": _iso(one.issued),
+        "expires": _iso(one.expires),
+        "used": None if one.used is None else one.used.isoformat(),
+        "withdrawn": one.withdrawn,
+        "alive": one.alive,
+    }
+
+
+def _show_tokens(found: tuple[TokenInfo, ...]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("id", "whose", "for", "may", "state", "last used"):
+        table.add_column(column)
+    for one in found:
+        used = "never" if one.used is None else one.used.isoformat()
+        cells = (one.id, one.name, one.label, _words(one.scopes), _state(one), used)
+        table.add_row(*map(Text, cells))
+    console().print(table)
+
+
+def _state(one: TokenInfo) -> str:
+    if one.withdrawn:
+        return "withdrawn"
+    if one.expires is None:
+        return "does not end"
+    return f"{'until' if one.alive else 'ended'} {one.expires:%Y-%m-%d}"
+
+
+def _words(scopes: frozenset[Any]) -> str:
+    return ", ".join(sorted(scopes))
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")
