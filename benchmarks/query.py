@@ -1,6 +1,6 @@
 """A private GROUP BY beside the same query without privacy and beside OpenDP-Polars, in one run.
 
-    .venv/bin/python benchmarks/query.py [--rows 1000000 10000000] [--growth] [--quick]
+    .venv/bin/python benchmarks/query.py [--rows 1000000 10000000] [--growth] [--quick] [--small]
 
 The question: orders of 100,000 users, ``GROUP BY city, category`` (20 × 10 public groups), COUNT, SUM and AVG. Every
 contender runs in a process of its own, on two threads, and reports its peak memory; all take turns, several times, and
@@ -10,6 +10,10 @@ other work competes for the cores and the clock tells little.
 "Raw" is DuckDB without any protection. Row-level treats every order as a person; user-level keeps at most 10 groups of
 a user and 20 orders in each, which has to be found out first. A small table shows what is left when there is little to
 read. ``--growth`` adds row-level runs up to 100 million rows. Prints Markdown.
+
+Small questions are what a server gets many of: ten groups of 100,000 rows, a ledger in a file, and all that the curator
+does for a quote, for a repeat and for a new question. ``--small`` runs only these. Cold means a text never seen before,
+warm one that was quoted a moment ago.
 """
 
 from __future__ import annotations
@@ -101,6 +105,32 @@ def planner(path: str, unit: str) -> Callable[[], object]:
     return lambda: opened.explain(SQL, epsilon=f"0.5{next(asked):06d}")
 
 
+def small(path: str, unit: str, ask: str) -> Callable[[], object]:
+    """Questions about ten groups, charged in a file: each with a constant of its own, or always the same."""
+    import tacit
+
+    columns = {"city": list(CITIES), "category": list(CATEGORIES), "amount": (0.0, 100.0)}
+    limits = {"max_groups": GROUPS, "max_rows": ROWS, "ledger": Path(tempfile.mkdtemp()) / "small.ledger"}
+    opened = tacit.open(path, unit=unit, epsilon="1000000", columns=columns, table="orders", **limits)
+    asked = iter(range(1, 10**6))
+
+    def sql() -> str:
+        below = f"50.{next(asked):06d}"
+        return (
+            f"SELECT category, COUNT(*), SUM(amount), AVG(amount) FROM orders WHERE amount < {below} GROUP BY category"
+        )
+
+    same = sql()
+    opened.sql(same, epsilon="0.5")
+    return {
+        "cold": lambda: opened.explain(sql(), epsilon="0.5"),
+        "price": lambda: opened.explain(same, epsilon=f"0.5{next(asked):06d}"),
+        "warm": lambda: opened.explain(same, epsilon="0.5"),
+        "repeat": lambda: opened.sql(same, epsilon="0.5"),
+        "fresh": lambda: opened.sql(sql(), epsilon="0.5"),
+    }[ask]
+
+
 def opendp(path: str, unit: str) -> Callable[[], object]:
     """OpenDP's Polars queries with the same limits; integer sums, which it noises less than floating-point ones."""
     import opendp.prelude as dp
@@ -143,6 +173,16 @@ LITTLE: dict[str, Callable[[str], Callable[[], object]]] = {
     "planning and explaining": lambda path: planner(path, "user_id"),
     "Tacit, row-level, answer": lambda path: curator(path, "row"),
     "Tacit, user-level, answer": lambda path: curator(path, "user_id"),
+}
+
+#: What a server does all day.
+SMALL: dict[str, Callable[[str], Callable[[], object]]] = {
+    "quote, cold": lambda path: small(path, "user_id", "cold"),
+    "quote, known text at another price": lambda path: small(path, "user_id", "price"),
+    "quote, warm": lambda path: small(path, "user_id", "warm"),
+    "free repeat": lambda path: small(path, "user_id", "repeat"),
+    "fresh question, row-level": lambda path: small(path, "row", "fresh"),
+    "fresh question, user-level": lambda path: small(path, "user_id", "fresh"),
 }
 
 
@@ -214,12 +254,12 @@ def table(path: Path, rows: int, repeats: int, rounds: int) -> None:
         )
 
 
-def little(path: Path, rows: int, repeats: int, rounds: int) -> None:
+def little(title: str, names: Iterable[str], path: Path, repeats: int, rounds: int) -> None:
     """What a question costs when there is little to read."""
-    print(f"\n### A table of {rows:,} rows\n\n| | ms | processor ms |\n|---|---|---|")
-    for name, found in in_turns(LITTLE, path, 4 * repeats, rounds).items():
+    print(f"\n### {title}\n\n| | ms | processor ms |\n|---|---|---|")
+    for name, found in in_turns(names, path, repeats, rounds).items():
         shown = (
-            (found, "") if isinstance(found, str) else (f"{found.seconds * 1e3:.1f}", f"{found.processor * 1e3:.1f}")
+            (found, "") if isinstance(found, str) else (f"{found.seconds * 1e3:.2f}", f"{found.processor * 1e3:.2f}")
         )
         print(f"| {name} | {shown[0]} | {shown[1]} |", flush=True)
 
@@ -250,13 +290,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="*", default=[10**6, 10**7])
     parser.add_argument("--growth", action="store_true", help="row-level up to 100 million rows")
     parser.add_argument("--quick", action="store_true", help="one million rows, two repeats")
+    parser.add_argument("--small", action="store_true", help="only the small questions")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="how often the contenders take turns")
-    parser.add_argument("--one", choices=[*CONTENDERS, *LITTLE], help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=[*CONTENDERS, *LITTLE, *SMALL], help=argparse.SUPPRESS)
     parser.add_argument("--path", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
-        best = best_of({**LITTLE, **CONTENDERS}[chosen.one](chosen.path), chosen.repeats)
+        best = best_of({**LITTLE, **SMALL, **CONTENDERS}[chosen.one](chosen.path), chosen.repeats)
         print(json.dumps([*best, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]))
         return
     repeats, rounds = (2, 1) if chosen.quick else (chosen.repeats, chosen.rounds)
@@ -265,14 +306,16 @@ def main() -> None:
         f"{THREADS} threads."
     )
     with tempfile.TemporaryDirectory() as folder:
-        for rows in [10**6] if chosen.quick else chosen.rows:
+        for rows in [] if chosen.small else [10**6] if chosen.quick else chosen.rows:
             path = Path(folder) / f"orders_{rows}.parquet"
             generate(path, rows)
             table(path, rows, repeats, rounds)
             path.unlink()
         path = Path(folder) / "little.parquet"
         generate(path, 10**5)
-        little(path, 10**5, repeats, rounds)
+        if not chosen.small:
+            little("A table of 100,000 rows", LITTLE, path, 4 * repeats, rounds)
+        little("Small questions", SMALL, path, 20 * repeats, rounds)
         if chosen.growth:
             growth(Path(folder), repeats, rounds)
 

@@ -1,0 +1,176 @@
+"""What latency tells about the data, on a real server: two neighbouring databases, asked in turns.
+
+Run ``python benchmarks/server_timing.py`` (some minutes; ``--questions 10000`` for the figures of docs/server.md, which
+takes an hour). One database has a person with four times as many rows as all others together; the other does not have
+that person. Each is served by a worker of its own, and fresh questions go to either in turns, several at once. A
+classifier then tells the two apart by latency alone, once as it is and once learning any difference of the two
+distributions from half of the latencies; 0.5 is chance. The same is done without slots, to show that there is
+something to be found, and with two servers of the same data, to show how far two processes differ by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "tests")]
+
+from support.analysts import Line  # noqa: E402
+from support.latency import auc, spearman, spread, trained_auc  # noqa: E402
+from support.serving import Server, make_tokens  # noqa: E402
+
+ROWS = 40_000
+EPSILON = 1
+
+
+def make_project(folder: Path, *, heavy: bool) -> Path:
+    """A clinic, and in one of the two a person with very many visits."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    number = np.arange(ROWS * (5 if heavy else 1))
+    patient = np.where(number < ROWS, 1 + number // 4, 0)
+    wards = np.array(["cardiology", "oncology", "surgery"])
+    table = pa.table({"patient": patient, "ward": wards[number % 3], "cost": number * 37 % 1000, "day": number % 365})
+    pq.write_table(table, folder / "visits.parquet")
+    project = folder / "tacit.toml"
+    project.write_text(
+        """
+[project]
+name = "clinic"
+ledger = "tacit.ledger"
+anchor = "tacit.anchor"
+
+[populations.patients]
+epsilon = "10000000"
+
+[tables.visits]
+source = "visits.parquet"
+population = "patients"
+unit = "patient"
+max_groups = 3
+max_rows = 2
+
+[tables.visits.columns]
+ward = { categories = ["cardiology", "oncology", "surgery"] }
+cost = { bounds = [0, 1000] }
+day  = { bounds = [0, 365] }
+"""
+    )
+    return project
+
+
+class Asked:
+    """Latencies of the two databases, and the sizes of their noise."""
+
+    def __init__(self) -> None:
+        self.latencies: tuple[list[float], list[float]] = ([], [])
+        self.values: tuple[list[float], list[float]] = ([], [])
+
+
+async def ask(ports: list[int], tokens: list[str], questions: int, at_once: int, pause: float) -> Asked:
+    """So many fresh questions to each of the two, in an order that nothing else can depend on."""
+    found, dice = Asked(), random.Random(5)
+    order = [which for which in (0, 1) for _ in range(questions)]
+    dice.shuffle(order)
+    waiting = iter(enumerate(order))
+
+    async def analyst() -> None:
+        lines = [Line(port, token) for port, token in zip(ports, tokens, strict=True)]
+        for number, which in waiting:
+            sql = f"SELECT ward, COUNT(*) AS n FROM visits WHERE cost <> {2000 + number} GROUP BY ward"
+            body = json.dumps({"sql": sql, "epsilon": EPSILON}).encode()
+            await asyncio.sleep(pause * dice.random())
+            start = time.perf_counter()
+            status, _, content = await lines[which].send("/v1/query", body)
+            taken = time.perf_counter() - start
+            if status != 200:
+                raise RuntimeError(content)
+            if number >= 20:
+                found.latencies[which].append(taken)
+                found.values[which].append(json.loads(content)["rows"][0][1]["value"])
+
+    await asyncio.gather(*(analyst() for _ in range(at_once)))
+    return found
+
+
+def noises(values: list[float]) -> list[float]:
+    """The noise of answers to questions that all have the same true answer."""
+    middle = sorted(values)[len(values) // 2]
+    return [abs(value - middle) for value in values]
+
+
+def measured(projects: list[Path], tokens: list[str], slot: float, chosen: argparse.Namespace) -> Asked:
+    """Ask both, at one length of slots; in two rounds, so that neither of them is always the one started first."""
+    options = ("--workers", "1", "--slot", str(slot))
+    together = Asked()
+    for order in ((0, 1), (1, 0)):
+        with Server(projects[order[0]], *options) as one, Server(projects[order[1]], *options) as other:
+            ports = [one.port, other.port] if order == (0, 1) else [other.port, one.port]
+            found = asyncio.run(ask(ports, tokens, chosen.questions // 2, chosen.at_once, chosen.pause))
+        for which in (0, 1):
+            together.latencies[which].extend(found.latencies[which])
+            together.values[which].extend(found.values[which])
+    return together
+
+
+def line(name: str, what: str, found: Asked, slot: float) -> str:
+    """One line of the table."""
+    heavy, light = found.latencies
+    doublings: Counter[str] = Counter()
+    if slot:
+        for which, sample in (("with", heavy), ("without", light)):
+            for value in sample:
+                doublings[f"{which} {round(value / slot)}"] += 1
+    beyond = sum(count for name, count in doublings.items() if not name.endswith(" 1"))
+    ties = [spearman(sample, noises(values)) for sample, values in zip(found.latencies, found.values, strict=True)]
+    cells = [
+        name,
+        what,
+        f"{len(heavy):,} + {len(light):,}",
+        f"{1000 * sorted(heavy)[len(heavy) // 2]:.1f}",
+        f"{1000 * sorted(light)[len(light) // 2]:.1f}",
+        f"{auc(heavy, light):.3f}",
+        f"{trained_auc(heavy, light):.3f}",
+        f"{2 * spread(len(heavy), len(light)):.3f}",
+        f"{max(ties, key=abs):+.3f}",
+        str(beyond) if slot else "–",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Both tables, in Markdown."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--questions", type=int, default=1000, help="to each database")
+    parser.add_argument("--slot", type=float, default=0.25)
+    parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds between two questions, at most")
+    chosen = parser.parse_args()
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="tacit-bench-") as place:
+        os.environ["TACIT_STATE"] = str(Path(place) / "state")
+        names = ("with", "without", "twin")
+        projects = [make_project(Path(place) / name, heavy=name == "with") for name in names]
+        tokens = [make_tokens(project, ["alice"])["alice"] for project in projects]
+        heads = ("slots", "databases", "questions", "median ms", "median ms", "AUC", "AUC, trained", "± by chance",
+                 "Spearman of latency and noise", "later than one slot")  # fmt: skip
+        print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
+        for slot in (0.0, chosen.slot):
+            for what, pair in (("neighbours", (0, 1)), ("the same twice", (1, 2))):
+                found = measured([projects[i] for i in pair], [tokens[i] for i in pair], slot, chosen)
+                print(line(f"{slot:g} s" if slot else "off", what, found, slot), flush=True)
+
+
+if __name__ == "__main__":
+    main()
