@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from support.bits import SeededBits
 from tacit.noise import entropy
 
-#: What the bench extra brings.
-RIVALS = ("autodp", "diffprivlib", "dp_accounting", "opendp", "prv_accountant")
+
+class Part(NamedTuple):
+    """Tests under one marker, and what they need that a plain installation may lack."""
+
+    what: str
+    modules: tuple[str, ...]
+    programs: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> list[str]:
+        """What is not there."""
+        modules = [name for name in self.modules if importlib.util.find_spec(name) is None]
+        return modules + [name for name in self.programs if shutil.which(name) is None]
+
+
+PARTS = {
+    "bench": Part("other libraries", ("autodp", "diffprivlib", "dp_accounting", "opendp", "prv_accountant")),
+    "torch": Part("networks", ("torch",)),
+    "spark": Part("Spark", ("pyspark",), ("java",)),
+    "browser": Part("the console in a browser", ("playwright",), ("chromium",)),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -32,23 +53,23 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> SeededBits:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs an extra that is not installed, and say so; in CI that is an error."""
-    missing = [name for name in RIVALS if importlib.util.find_spec(name) is None]
-    left_out = [item for item in items if missing and item.get_closest_marker("bench")]
-    if not left_out:
-        return
-    if os.environ.get("TACIT_LEAVE_NOTHING_OUT"):
-        raise pytest.UsageError(f"the bench extra is needed: {', '.join(missing)} not installed")
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    """Leave out what needs something that is not installed; in CI that is an error."""
+    left_out = []
+    for marker, part in PARTS.items():
+        needy = [item for item in items if item.get_closest_marker(marker)] if part.missing else []
+        if needy and os.environ.get("TACIT_LEAVE_NOTHING_OUT"):
+            raise pytest.UsageError(f"tests of {part.what} need {', '.join(part.missing)}, which is not installed")
+        left_out += needy
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was left out, so that a green run does not claim more than it did."""
-    parts = {"bench": ("comparisons with other libraries", RIVALS), "torch": ("networks", ("torch",))}
-    for extra, (what, needed) in parts.items():
-        missing = [name for name in needed if importlib.util.find_spec(name) is None]
-        if missing:
+    for marker, part in PARTS.items():
+        if part.missing:
+            how = "" if part.programs else f"; make EXTRAS=dev,{marker} test runs them"
             terminalreporter.write_line(
-                f"left out: {what} (not installed: {', '.join(missing)}); make EXTRAS=dev,{extra} test runs them"
+                f"left out: tests of {part.what} (not installed: {', '.join(part.missing)}){how}"
             )

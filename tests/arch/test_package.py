@@ -33,6 +33,7 @@ AT_THE_TOP = {
     "query": {"sqlglot"},
     "engines": {"duckdb", "pyarrow"},
     "curator": {"pyarrow", "pydantic"},
+    "server": {"pydantic"},
 }
 MODULES = sorted(SOURCE.rglob("*.py"))
 
