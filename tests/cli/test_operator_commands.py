@@ -250,6 +250,42 @@ def test_a_receipt_from_asking_to_checking_it_elsewhere(clinic: Path, run: Run, 
     assert checks["ok"]
 
 
+def test_a_key_is_replaced_and_older_receipts_hold(clinic: Path, run: Run, run_json: Json) -> None:
+    run("query", ALL, "--epsilon", "0.5", "--receipt", "old.json")
+    old = run("receipt", "key").stdout.strip()
+    told = run_json("ledger", "rotate-key", "--reason", "once a year", "--operator", "olga")
+    assert (told["previous"], told["signed"], told["new_group_secret"]) == (old, True, False)
+    run("query", WARD, "--epsilon", "0.5", "--receipt", "new.json")
+    keys = run_json("receipt", "key")
+    assert (keys["public_key"], keys["former"]) == (
+        told["public_key"], [{"public_key": old, "replaced_at": told["position"]}]
+    )  # fmt: skip
+    for name, key, code in (("old", old, 0), ("new", told["public_key"], 0), ("old", told["public_key"], 1)):
+        assert run("receipt", "verify", f"{name}.json", "--key", key).exit_code == code
+    for name in ("old", "new"):
+        assert run("receipt", "verify", f"{name}.json").exit_code == 0
+    assert run_json("ledger", "verify")["ok"]
+    entry = run_json("ledger", "show", "--all")["entries"][told["position"] - 1]
+    assert (entry["kind"], entry["body"]["operator"], entry["body"]["reason"]) == ("key", "olga", "once a year")
+    assert run("doctor").exit_code == 0
+
+
+def test_a_lost_key_is_replaced_on_an_operators_word(clinic: Path, run: Run, run_json: Json) -> None:
+    run("query", ALL, "--epsilon", "0.5", "--receipt", "old.json")
+    assert "leave --lost out" in run("ledger", "rotate-key", "--lost", "--reason", "x").stderr
+    (clinic / "tacit.ledger.key").unlink()
+    result = run("ledger", "rotate-key", "--reason", "x")
+    assert result.exit_code == 2
+    assert "no key file" in result.stderr
+    shown = run("ledger", "rotate-key", "--lost", "--reason", "the disk is gone").stdout
+    for words in ("Receipts are signed with ed25519:", "Nobody can follow", "group secret was lost", "Back up"):
+        assert words in shown
+    assert "(the old one was lost): the disk is gone" in " ".join(run("ledger", "show", "--all").stdout.split())
+    assert run("receipt", "verify", "old.json").exit_code == 0
+    assert run("query", WARD, "--epsilon", "0.5").exit_code == 0
+    assert run_json("ledger", "verify")["ok"]
+
+
 def test_here_it_is_compared_with_the_ledger_too(clinic: Path, run: Run) -> None:
     run("query", ALL, "--epsilon", "0.5", "--receipt", "r.json")
     shown = run("receipt", "verify", "r.json").stdout

@@ -57,7 +57,8 @@ def agrees(text: str) -> bool:
     body = json.loads(text)
     assert canonical(body) == text
     if isinstance(seen, Commit):
-        assert body.keys() == {"kind", "of", "papers", "time"}
+        assert body.keys() - {"key"} == {"kind", "of", "papers", "time"}
+        assert body.get("key", "") == seen.key
         assert body["kind"] == "commit"
         assert (str(body["of"]), body["papers"]) == (seen.of, {"receipt": seen.receipt, "result": seen.result})
         return True
@@ -96,8 +97,11 @@ def test_ordinary_charges_and_outcomes_are_seen_at_a_glance() -> None:
     made = ledger.reserve(asking("0.1", analyst="ana", sql='SELECT "a\\b"\n\tFROM t', quote={"rows": [1, {"b": "2"}]}))
     assert isinstance(made, Reservation)
     ledger.commit(made, b"7")
+    signed = ledger.reserve(asking("0.1"))
+    assert isinstance(signed, Reservation)
+    ledger.commit(signed, b"8", receipt=b"r", key="ed25519:" + "ab" * 32)
     kinds = [type(believed(entry.body)) for entry in store.entries()]
-    assert kinds == [type(None), type(None), Charge, Commit]
+    assert kinds == [type(None), type(None), Charge, Commit, Charge, Commit]
     assert all(agrees(entry.body) for entry in store.entries(after=2))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from tacit.core.errors import TacitError
 from tacit.curator.curator import Curator
-from tacit.curator.wire import answer_wire, budget_json, entry_json, quote_json, table_json
+from tacit.curator.wire import answer_wire, budget_json, entry_json, key_json, quote_json, table_json
 
 #: Gets a request, and says what to send; None to hang up.
 Behaviour = Callable[["Request"], "bytes | None"]
@@ -106,7 +106,7 @@ class TinyServer:
     def _usual(self, request: Request) -> bytes:
         path, _, query = request.path.partition("?")
         if path == "/v1/key":
-            return response(200, {"public_key": self.curator.public_key, "ledger": self.curator.ledger.id})
+            return response(200, key_json(self.curator.ledger))
         if path == "/v1/query":
             answer = self.curator.sql(**request.content, idempotency_key=request.headers["idempotency-key"])
             content = json.loads(json.dumps(answer_wire(answer)))

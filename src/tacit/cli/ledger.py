@@ -124,6 +124,43 @@ def caps(
         console().print(f"{told['population']}: {told['before']} before, {told['now']} now.", markup=False)
 
 
+@app.command("rotate-key")
+def rotate_key(
+    reason: ReasonOption,
+    lost: Annotated[
+        bool, typer.Option("--lost", help="The key is lost for good and cannot sign that another one follows it.")
+    ] = False,
+    project: ProjectOption = DEFAULT_PROJECT,
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replace the key that signs receipts. Which groups of a person count stays as it is.
+
+    The ledger gets an entry, signed by the old key, that names the new one: older receipts hold as before, and programs
+    that know the old key follow. Servers and programs that run go on with the new key. Back the key file up afterwards.
+
+    With --lost nobody can sign for the old key, so nobody follows by themselves: tell the new one to all who check
+    receipts. A key that others may have seen is not lost: replace it without --lost.
+    """
+    from tacit.curator.rotation import rotate_key as rotate
+
+    with reported(as_json=as_json):
+        place = find_ledger(project)
+        with opened_ledger(project) as ledger:
+            done = rotate(ledger, place.key, reason=reason, operator=operator_name(operator), lost=lost)
+    told = {"public_key": done.public_key, "previous": done.previous, "position": done.seq, "signed": not lost}
+    if as_json:
+        print_json({**told, "new_group_secret": bool(done.key_check), "key_file": place.key})
+        return
+    screen = console()
+    screen.print(f"Receipts are signed with {done.public_key} from entry {done.seq} on.", markup=False, soft_wrap=True)
+    if lost:
+        screen.print("Nobody can follow from the old key: tell this one to all who check receipts.", markup=False)
+    if done.key_check:
+        screen.print("The group secret was lost as well; there is a fresh one.", markup=False)
+    screen.print(f"Back up {place.key}.", markup=False, soft_wrap=True)
+
+
 def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
     from tacit.curator.accounts import filter_of
     from tacit.curator.config import ProjectModel, validate
@@ -254,6 +291,9 @@ def _about(kind: str, body: dict[str, Any]) -> str:
             return f"{owner}: {caps or 'no limit of their own'} of {body.get('population')}"
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
+        case "key":
+            lost = "" if body.get("signature") else " (the old one was lost)"
+            return f"{body.get('public_key')}{lost}{_colon(body.get('reason'))}"
         case "note":
             return f"{body.get('note')}{_colon(json.dumps(body.get('fields'), ensure_ascii=False))}"
         case _:

@@ -101,14 +101,17 @@ def reading(place: Place, *, still: bool = True) -> Iterator[tuple[Reader, str]]
 
 
 def receipt_check(place: Place) -> Callable[[Outcome], str | None]:
-    """What compares the receipts in a ledger with its own first entry."""
+    """What checks the receipts in a ledger, each with the key that was in force at its place."""
     from tacit.curator.receipt_checks import outcome_problem
     from tacit.ledger.opening import read_body
 
     with reading(place) as (reader, _):
-        first = read_body(reader, 1)
-    ledger, key = str(first["ledger"]), str(first["public_key"])
-    return lambda outcome: outcome_problem(outcome, ledger=ledger, public_key=key) if outcome.receipt else None
+        ledger = str(read_body(reader, 1)["ledger"])
+
+    def problem(outcome: Outcome) -> str | None:
+        return outcome_problem(outcome, ledger=ledger, public_key=outcome.key) if outcome.receipt else None
+
+    return problem
 
 
 def adopted_ledger(place: Place, *, reason: str, operator: str) -> Ledger:

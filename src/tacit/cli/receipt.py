@@ -39,8 +39,8 @@ def verify(
 ) -> None:
     """Check a receipt: signature, noise of every mechanism, guarantee, and that the charge follows from them.
 
-    With --key it needs nothing else, and no network. Without, the key is that of the project here, and the receipt is
-    compared with its ledger as well. Exit code 1 if it does not hold.
+    With --key it needs nothing else, and no network. Without, the key is that of the project here, as it was at the
+    receipt's place in the ledger, and the receipt is compared with that as well. Exit code 1 if it does not hold.
     """
     from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
 
@@ -52,7 +52,7 @@ def verify(
             if not project.exists():
                 raise InputError("key", "is needed to check a receipt: the public key, from the data owner")
             with opened_ledger(project) as ledger:
-                report = verify_receipt(text, ledger.public_key)
+                report = verify_receipt(text, _key_here(text, ledger))
                 if report.ok:
                     report = ReceiptReport((*report.checks, _against_ledger(text, ledger)))
     if as_json:
@@ -85,9 +85,13 @@ def show(
 
 @app.command()
 def key(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
-    """Print the public key, with which anybody can check the receipts of this project."""
+    """Print the public key, with which anybody can check the receipts that this project signs now.
+
+    With --json also the keys before it, each with the ledger's entry that replaced it.
+    """
     with reported(as_json=as_json), opened_ledger(project) as ledger:
-        told = {"public_key": ledger.public_key, "ledger": ledger.id}
+        former = [{"public_key": each.previous, "replaced_at": each.seq} for each in ledger.successions()]
+        told = {"public_key": ledger.public_key, "ledger": ledger.id, "former": former}
     if as_json:
         print_json(told)
     else:
@@ -105,6 +109,17 @@ def _stored(number: int, project: Path) -> Receipt:
             "receipt", f"entry {number} of the ledger released nothing; tacit ledger show lists those that did"
         )
     return Receipt.from_json(outcome.receipt)
+
+
+def _key_here(text: bytes, ledger: Any) -> str:
+    """The key that was in force when the receipt was made; of what is no receipt, the one that is now."""
+    from tacit.curator.keyring import key_of
+    from tacit.curator.receipt import Receipt
+
+    try:
+        return key_of(ledger, Receipt.from_json(text))
+    except InputError:
+        return str(ledger.public_key)
 
 
 def _against_ledger(text: bytes, ledger: Any) -> Check:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tacit.core.errors import EngineError, InternalError, TacitError
 from tacit.curator.accounts import Entry, entry_of
+from tacit.curator.keyring import Keyring, commit_signed
 from tacit.curator.keys import Keys
 from tacit.curator.plans import Planned, Plans, read_back
 from tacit.curator.receipt import Receipt, about_plan, issue
@@ -59,7 +60,7 @@ class Desk:
     catalog: Catalog
     engine: Engine
     ledger: Ledger
-    keys: Keys
+    keys: Keyring
     accounts: Mapping[str, Account]
     version: Callable[[Iterable[str]], str]
     turns: Turns = field(default_factory=Turns)
@@ -97,6 +98,7 @@ def answer(
         order = _order(desk, planned, sql, caller)
         public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
         with desk.turns.take(order.repeat_key):
+            desk.keys.check(desk.ledger)
             found = desk.ledger.reserve(order)
             paid = isinstance(found, Reservation) and not found.resumed
             if isinstance(found, Reservation):
@@ -143,18 +145,21 @@ def _commit(desk: Desk, sql: str, reservation: Reservation, released: Released, 
     plan, result = released.plan, released_to_text(released)
     # Where AUTO bounds were found, the plan that ran is another than the one that was reserved for.
     words, known = (planned.outline, planned.mechanisms) if plan is planned.plan else (outline(plan), None)
-    receipt = issue(
-        desk.keys,
-        desk.ledger.id,
-        reservation,
-        answers=[about_plan(words, plan, sql, released=digest_of(result), mechanisms=known)],
-        unit=words.unit,
-        account=plan.account,
-        guarantee=plan.guarantee,
-        project=desk.project,
-        catalog=plan.catalog,
-    )
-    return desk.ledger.commit(reservation, result.encode(), receipt=receipt.to_json().encode())
+
+    def receipt(keys: Keys) -> Receipt:
+        return issue(
+            keys,
+            desk.ledger.id,
+            reservation,
+            answers=[about_plan(words, plan, sql, released=digest_of(result), mechanisms=known)],
+            unit=words.unit,
+            account=plan.account,
+            guarantee=plan.guarantee,
+            project=desk.project,
+            catalog=plan.catalog,
+        )
+
+    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt)
 
 
 def release_key(desk: Desk, plan: Plan) -> str:

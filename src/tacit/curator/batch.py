@@ -25,6 +25,8 @@ from tacit.curator.batch_plan import BatchPlan, Statistic, load_batch
 from tacit.curator.batch_report import report_page
 from tacit.curator.batch_split import Split, split_total
 from tacit.curator.curator import Curator
+from tacit.curator.keyring import commit_signed
+from tacit.curator.keys import Keys
 from tacit.curator.receipt import Receipt, about_plan, issue, mechanisms_of, quoted
 from tacit.curator.result import Answer
 from tacit.curator.stored import canonical, digest_of, manifest, released_from_text, released_to_text
@@ -100,6 +102,7 @@ def release_batch(
     with opaque():
         key = _key(desk, batch, split)
         with desk.turns.take(key):
+            desk.keys.check(desk.ledger)
             found = desk.ledger.reserve(_order(desk, batch, split, key, curator.analyst))
             paid = isinstance(found, Reservation) and not found.resumed
             reservation = found if isinstance(found, Reservation) else found.reservation
@@ -113,7 +116,7 @@ def release_batch(
             statistic.name: _answer(desk, plan, part, entry, receipt)
             for statistic, plan, part in zip(batch.statistics, split.plans, parts, strict=True)
         }
-    files = _write(batch, split, answers, receipt, curator.public_key)
+    files = _write(batch, split, answers, receipt, found.key)
     return BatchRelease(batch, split, answers, entry, receipt, files)
 
 
@@ -191,19 +194,22 @@ def _part(desk: Desk, statistic: Statistic, plan: Plan, key: str, reservation: R
 
 def _commit(desk: Desk, batch: BatchPlan, split: Split, reservation: Reservation, parts: Sequence[Outcome]) -> Outcome:
     named = list(zip(batch.statistics, split.plans, parts, strict=True))
-    receipt = issue(
-        desk.keys,
-        desk.ledger.id,
-        reservation,
-        answers=[_about(plan, statistic, part) for statistic, plan, part in named],
-        unit="; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans)),
-        account=desk.accounts[split.plans[0].final.population].kind,
-        guarantee=split.guarantee,
-        project=desk.project,
-        catalog=desk.catalog.digest,
-    )
+
+    def receipt(keys: Keys) -> Receipt:
+        return issue(
+            keys,
+            desk.ledger.id,
+            reservation,
+            answers=[_about(plan, statistic, part) for statistic, plan, part in named],
+            unit="; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans)),
+            account=desk.accounts[split.plans[0].final.population].kind,
+            guarantee=split.guarantee,
+            project=desk.project,
+            catalog=desk.catalog.digest,
+        )
+
     result = manifest({statistic.name: part.digest for statistic, _, part in named})
-    return desk.ledger.commit(reservation, result.encode(), receipt=receipt.to_json().encode())
+    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt)
 
 
 def _about(plan: Plan, statistic: Statistic, part: Outcome) -> dict[str, Any]:

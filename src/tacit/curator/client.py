@@ -22,7 +22,8 @@ from tacit.curator.receipt_checks import ReceiptReport, charge_of, verify_receip
 from tacit.curator.remote.answers import RemoteAnswer, RemoteRows, read_amounts, read_rows, understood
 from tacit.curator.remote.channel import Channel, Reply
 from tacit.curator.remote.errors import RemoteError, TrustError
-from tacit.curator.remote.pins import Identity, identity_of, pin
+from tacit.curator.remote.identity import Identity, identity_of, own_keys
+from tacit.curator.remote.pins import pin
 from tacit.curator.remote.reading import RemoteQuote, read_budget, read_entry, read_quote, read_table
 from tacit.curator.remote.writing import decimal_text, request_text
 from tacit.noise import entropy
@@ -46,7 +47,8 @@ def connect(
         url: of the server, ``https://…``; plain ``http`` only for this machine.
         token: as it was shown when it was issued; that in the environment variable ``TACIT_TOKEN`` unless said.
         public_key: the key that receipts are signed with, as the owner of the data told you. Without it the key that
-            the server shows the first time is remembered, and another one later is an error.
+            the server shows the first time is remembered. Another one later is an error, unless the key that was
+            stated or remembered has signed that it follows.
         ca_file: certificates to trust instead of the system's, for a server with one of its own.
         timeout: seconds to wait for the server to say anything.
 
@@ -83,6 +85,7 @@ class RemoteCurator:
     def __init__(self, channel: Channel, identity: Identity) -> None:
         self._channel = channel
         self._identity = identity
+        self._keys = own_keys(identity)
 
     @property
     def url(self) -> str:
@@ -91,7 +94,7 @@ class RemoteCurator:
 
     @property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt of this curator."""
+        """What anybody needs to check a receipt that this curator signs now."""
         return self._identity.public_key
 
     def sql(
@@ -208,8 +211,12 @@ class RemoteCurator:
         return receipt
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
-        """Check a receipt with the pinned key, here."""
-        return verify_receipt(receipt, self.public_key)
+        """Check a receipt here: with the pinned key, or with the one before or after it that signed it."""
+        try:
+            read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
+        except InputError:
+            return verify_receipt(receipt, self.public_key)
+        return verify_receipt(read, self._key_of(read))
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
         """Not over HTTP: the value would have to leave whoever holds it."""
@@ -274,8 +281,19 @@ class RemoteCurator:
         )
         return receipt, entry
 
+    def _key_of(self, receipt: Receipt) -> str:
+        """The key that a receipt names, if it is the server's; looked up again where it was replaced since."""
+        named = str(receipt.statement.get("key"))
+        if named not in self._keys:
+            found = identity_of(self._channel.get("/v1/key").content)
+            if found != self._identity:
+                pin(self.url, found, self.public_key)
+                _agree("ledger", found.ledger, self._identity.ledger)
+                self._identity, self._keys = found, own_keys(found)
+        return self._keys.get(named, self.public_key)
+
     def _check(self, receipt: Receipt) -> None:
-        report = verify_receipt(receipt, self.public_key)
+        report = verify_receipt(receipt, self._key_of(receipt))
         if not report.ok:
             wrong = next(check.words for check in report.checks if not check.passed)
             raise TrustError(f"the receipt does not hold: {wrong}")

@@ -14,6 +14,7 @@ from tacit.curator.accounts import Budget, Entry, entry_of
 from tacit.curator.answer import Caller, Desk, answer, opaque, quote
 from tacit.curator.direct import DirectRelease, Releases, charge_directly, release_directly
 from tacit.curator.fitting import Fitted, fit_privately
+from tacit.curator.keyring import key_of
 from tacit.curator.progress import terminal_progress
 from tacit.curator.quote import Quote
 from tacit.curator.receipt import Receipt
@@ -87,7 +88,7 @@ class Curator:
 
     @property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt of this curator."""
+        """What anybody needs to check a receipt that this curator signs now."""
         return self._desk.keys.public_key
 
     def sql(
@@ -257,13 +258,13 @@ class Curator:
         return fit_privately(self._desk, estimator, sql, Caller(analyst or self.analyst))
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
-        """Check a receipt with this curator's key, and that its charge stands in this ledger.
+        """Check a receipt with the key that was in force at its place, and that its charge stands in this ledger.
 
         Raises:
             RollbackError: the receipt is newer than the ledger, or speaks of another history: this is an old copy.
         """
         read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
-        report = verify_receipt(read, self.public_key)
+        report = verify_receipt(read, key_of(self.ledger, read))
         if report.ok:
             place = read["ledger"]
             self.ledger.check_receipt(place["position"], place["hash"], ledger=place["id"])

@@ -18,6 +18,8 @@ from tacit.core.numbers import sqrt_bounds
 from tacit.core.relations import Relation
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.answer import Caller, Desk, opaque
+from tacit.curator.keyring import commit_signed
+from tacit.curator.keys import Keys
 from tacit.curator.receipt import Receipt, about_mechanism, issue, quoted
 from tacit.curator.stored import canonical, digest_of
 from tacit.ledger import Order, Outcome, Reservation
@@ -77,6 +79,7 @@ def _pay(
 ) -> DirectRelease:
     with opaque():
         order, guarantee, event = _order(desk, population, charge, label, caller, what)
+        desk.keys.check(desk.ledger)
         found = desk.ledger.reserve(order)
         paid = isinstance(found, Reservation) and not found.resumed
         released: Any = None
@@ -121,18 +124,20 @@ def _check_label(label: object) -> None:
 def _commit(
     desk: Desk, reservation: Reservation, guarantee: Guarantee, about: Mapping[str, Any], result: str
 ) -> Outcome:
-    receipt = issue(
-        desk.keys,
-        desk.ledger.id,
-        reservation,
-        answers=[about],
-        unit="as the program that used the mechanism counts persons",
-        account=KINDS[type(guarantee)],
-        guarantee=guarantee,
-        project=desk.project,
-        catalog=desk.catalog.digest,
-    )
-    return desk.ledger.commit(reservation, result.encode(), receipt=receipt.to_json().encode())
+    def receipt(keys: Keys) -> Receipt:
+        return issue(
+            keys,
+            desk.ledger.id,
+            reservation,
+            answers=[about],
+            unit="as the program that used the mechanism counts persons",
+            account=KINDS[type(guarantee)],
+            guarantee=guarantee,
+            project=desk.project,
+            catalog=desk.catalog.digest,
+        )
+
+    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt)
 
 
 KINDS: dict[type[Guarantee], str] = {PureDP: "pure", ApproxDP: "approx", ZCDP: "zcdp", GDP: "gdp"}

@@ -19,6 +19,7 @@ from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.answer import Caller, Desk, opaque
 from tacit.curator.direct import KINDS, event_for, in_currency, value_to_text
+from tacit.curator.keyring import commit_signed
 from tacit.curator.receipt import Receipt, about_mechanism, issue, quoted
 from tacit.curator.stored import canonical, digest_of
 from tacit.ledger import Order, Reservation
@@ -104,6 +105,7 @@ def fit_privately(desk: Desk, estimator: Any, sql: str, caller: Caller) -> Fitte
             quote={"mechanisms": quoted(about["mechanisms"])},
             request=digest_of(canonical([label, about["mechanisms"]])),
         )  # fmt: skip
+        desk.keys.check(desk.ledger)
         reservation = desk.ledger.reserve(order)
         if not isinstance(reservation, Reservation):
             raise InternalError("a fit is never a repeat")
@@ -111,13 +113,16 @@ def fit_privately(desk: Desk, estimator: Any, sql: str, caller: Caller) -> Fitte
         if declared.event_ != price.event:
             raise InternalError("a fit released other things than it was priced for")
         result = value_to_text(_learned(declared))
-        receipt = issue(
-            desk.keys, desk.ledger.id, reservation, answers=[about | {"released": digest_of(result)}],
-            unit=f"one of {population.name}, with one row each", account=KINDS[type(guarantee)], guarantee=guarantee,
-            project=desk.project, catalog=desk.catalog.digest,
-        )  # fmt: skip
-        found = desk.ledger.commit(reservation, result.encode(), receipt=receipt.to_json().encode())
-        return Fitted(declared, entry_of(found, sql=label, analyst=caller.analyst, paid=True), receipt)
+        said: dict[str, Any] = {
+            "answers": [about | {"released": digest_of(result)}], "account": KINDS[type(guarantee)],
+            "unit": f"one of {population.name}, with one row each", "guarantee": guarantee, "project": desk.project,
+            "catalog": desk.catalog.digest,
+        }  # fmt: skip
+        found = commit_signed(
+            desk.keys, desk.ledger, reservation, result, lambda keys: issue(keys, desk.ledger.id, reservation, **said)
+        )
+        entry = entry_of(found, sql=label, analyst=caller.analyst, paid=True)
+        return Fitted(declared, entry, Receipt.from_json(found.receipt))
 
 
 def _fit(declared: Any, raw_features: NDArray[np.float64], raw_labels: Any) -> None:

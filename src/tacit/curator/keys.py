@@ -1,35 +1,49 @@
 """The secrets of a ledger: the key that signs receipts, and the one that decides which groups of a unit are kept.
 
-Both are made once, when a ledger is first opened, and lie in one file beside it that only its owner may read. The
-public half of the signing key and a check value of the other one are written into the ledger, so that a ledger and a
-key file that do not belong together are noticed. For an account in memory they last as long as the process.
+Both are made when a ledger is first opened, and lie in one file beside it that only its owner may read. The public half
+of the signing key and a check value of the other one are written into the ledger, so that a ledger and a key file that
+do not belong together are noticed. For an account in memory they last as long as the process.
+
+The signing key can be replaced (:mod:`tacit.curator.rotation`). The next one then lies in a file of its own, named
+after it, until the ledger says that it is the one in force and it gets the place of the old one. The secret that
+decides about groups stays the same.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
+import re
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.core.errors import InputError
 from tacit.ledger.entries import plain_name
+from tacit.ledger.signatures import PREFIX, is_signed, key_id
 from tacit.noise import entropy
 
-__all__ = ["Keys", "is_signed", "key_id", "make_keys", "open_keys"]
+__all__ = [
+    "Keys",
+    "has_waiting",
+    "is_signed",
+    "key_id",
+    "make_keys",
+    "missing_keys",
+    "open_keys",
+    "put_in_place",
+    "waiting_place",
+    "write_waiting",
+]
 
 _FORMAT: Final = "tacit-keys"
 _VERSION: Final = 1
 _BYTES: Final = 32
-_PREFIX: Final = "ed25519:"
 
 
 @dataclass(frozen=True)
@@ -42,7 +56,7 @@ class Keys:
     @cached_property
     def public_key(self) -> str:
         """What anybody needs to check a receipt: ``ed25519:`` and 64 hexadecimal digits."""
-        return _PREFIX + self._private.public_key().public_bytes_raw().hex()
+        return PREFIX + self._private.public_key().public_bytes_raw().hex()
 
     def sign(self, message: bytes) -> str:
         """The signature of a message, in hexadecimal."""
@@ -62,6 +76,10 @@ class Keys:
         """Tells whether the secret that decides about groups is the same, and nothing about it."""
         return hmac.digest(self.groups, b"tacit check of the group secret\0", "sha256").hex()
 
+    def with_fresh_signing(self) -> Keys:
+        """Another key to sign with, and the same secret about groups."""
+        return replace(self, signing=_secret())
+
     @cached_property
     def _private(self) -> Ed25519PrivateKey:
         return Ed25519PrivateKey.from_private_bytes(self.signing)
@@ -69,7 +87,11 @@ class Keys:
 
 def make_keys() -> Keys:
     """Fresh secrets."""
-    return Keys(*(entropy.current().bits(8 * _BYTES).to_bytes(_BYTES, "big") for _ in range(2)))
+    return Keys(_secret(), _secret())
+
+
+def _secret() -> bytes:
+    return entropy.current().bits(8 * _BYTES).to_bytes(_BYTES, "big")
 
 
 def open_keys(path: str | Path, *, make: bool = True) -> Keys:
@@ -86,7 +108,7 @@ def open_keys(path: str | Path, *, make: bool = True) -> Keys:
             mode = os.fstat(stream.fileno()).st_mode
             content = stream.read()
     except FileNotFoundError:
-        raise InputError("key", f"there is no key file {place}; restore it from your backup of the ledger") from None
+        raise missing_keys(place) from None
     except OSError as problem:
         raise InputError("key", f"cannot use the key file {place}: {problem.strerror}") from None
     if stat.S_IMODE(mode) & 0o077:
@@ -94,28 +116,41 @@ def open_keys(path: str | Path, *, make: bool = True) -> Keys:
     return _read(content, place)
 
 
-def key_id(public_key: str) -> str:
-    """A short name for a public key."""
-    return hashlib.sha256(_public_bytes(public_key)).hexdigest()[:16]
+def missing_keys(place: str | Path) -> InputError:
+    """What is said where there is no key file and none may be made."""
+    return InputError("key", f"there is no key file {place}; restore it from your backup of the ledger")
 
 
-def is_signed(message: bytes, signature: str, public_key: str) -> bool:
-    """Whether the owner of a public key signed a message."""
+def waiting_place(place: Path, public_key: str) -> Path:
+    """Where a key lies until it gets the place of the one that it replaces: a place that belongs to it alone."""
+    return place.with_name(f"{place.name}.{key_id(public_key)}")
+
+
+def write_waiting(place: Path, keys: Keys) -> Path:
+    """Keep keys, durably, where they wait to become those of a ledger."""
+    waiting = waiting_place(place, keys.public_key)
     try:
-        Ed25519PublicKey.from_public_bytes(_public_bytes(public_key)).verify(bytes.fromhex(signature), message)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
+        _write(waiting, keys)
+    except OSError as problem:
+        raise InputError("key", f"cannot write the key file {waiting}: {problem.strerror}") from None
+    return waiting
 
 
-def _public_bytes(public_key: str) -> bytes:
+def has_waiting(place: Path) -> bool:
+    """Whether some key waits for this place."""
+    return any(re.fullmatch(r"\.[0-9a-f]{16}", found.suffix) for found in place.parent.glob(f"{place.name}.*"))
+
+
+def put_in_place(place: Path, public_key: str) -> None:
+    """Give a key that waits the place of the one that it has replaced.
+
+    Any number of processes may do this at once: the file is there until the first of them has moved it.
+    """
     try:
-        raw = bytes.fromhex(public_key.strip().removeprefix(_PREFIX))
-    except (ValueError, AttributeError):
-        raw = b""
-    if len(raw) != _BYTES:
-        raise InputError("public_key", "must be 'ed25519:' and 64 hexadecimal digits")
-    return raw
+        waiting_place(place, public_key).replace(place)
+    except FileNotFoundError:
+        return
+    _sync_folder(place.parent)
 
 
 def _write(place: Path, keys: Keys) -> None:
@@ -134,13 +169,17 @@ def _write(place: Path, keys: Keys) -> None:
             os.link(draft, place)
         except FileExistsError:
             return  # Another process was faster: its keys are the ledger's.
-        folder = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        _sync_folder(place.parent)
     finally:
         draft.unlink()
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _read(content: bytes, place: Path) -> Keys:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tacit.core.errors import InputError
 from tacit.curator.fingerprints import Digests
-from tacit.curator.keys import Keys, make_keys, open_keys
+from tacit.curator.keyring import Keyring, keys_in_force
+from tacit.curator.keys import Keys, has_waiting, make_keys, missing_keys, open_keys
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
 
@@ -19,7 +20,7 @@ class OpenedLedger:
     """An open ledger with its keys."""
 
     ledger: Ledger
-    keys: Keys
+    keys: Keyring
     digests: Digests
 
 
@@ -38,26 +39,38 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
     if place == MEMORY:
         keys = make_keys()
         ledger = Ledger.open(MEMORY, public_key=keys.public_key, key_check=keys.groups_check)
-        return OpenedLedger(ledger, keys, Digests())
+        return OpenedLedger(ledger, Keyring(keys), Digests())
     remote = "://" in place
     if not remote:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
     beside = key or ("tacit.key" if remote else f"{place}.key")
-    # A ledger without its keys is not given new ones: receipts would be signed by somebody else from then on.
-    keys = open_keys(beside, make=remote or not Path(place).exists())
-    ledger = Ledger.open(place, anchor=anchor, public_key=keys.public_key, key_check=keys.groups_check)
-    problem = _mismatch(ledger, keys)
-    if problem:
+    fresh = not Path(beside).exists()
+    made = _first_keys(beside, make=remote or not Path(place).exists())
+    public_key, key_check = ("", "") if made is None else (made.public_key, made.groups_check)
+    ledger = Ledger.open(place, anchor=anchor, create=made is not None, public_key=public_key, key_check=key_check)
+    try:
+        keys = keys_in_force(ledger, Path(beside))
+    except InputError:
         ledger.close()
-        raise InputError("key", f"{beside} holds {problem}; restore the file that belongs to {ledger.place}")
-    return OpenedLedger(ledger, keys, Digests(f"{beside}.digests" if remote else f"{place}.digests"))
+        if fresh and made is not None:
+            # The ledger was there before, and these keys, made a moment ago, are of no use to it.
+            Path(beside).unlink(missing_ok=True)
+            raise missing_keys(beside) from None
+        raise
+    return OpenedLedger(
+        ledger, Keyring(keys, Path(beside)), Digests(f"{beside}.digests" if remote else f"{place}.digests")
+    )
 
 
-def _mismatch(ledger: Ledger, keys: Keys) -> str:
-    """What in a key file is not the ledger's."""
-    if ledger.public_key != keys.public_key:
-        return "the keys of another ledger"
-    # With another group secret a unit would keep other groups than before: the same question, one more look at it.
-    if ledger.key_check and ledger.key_check != keys.groups_check:
-        return "the ledger's signing key, but another group secret than its answers were made with"
-    return ""
+def _first_keys(place: str, *, make: bool) -> Keys | None:
+    """The keys for the first entry of a new ledger, or those that are there.
+
+    A ledger without its keys is not given new ones: receipts would be signed by somebody else from then on. None where
+    only keys are left that wait for the place of lost ones; the ledger will say which it knows.
+    """
+    try:
+        return open_keys(place, make=make)
+    except InputError:
+        if Path(place).exists() or not has_waiting(Path(place)):
+            raise
+        return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator, TableInfo
     from tacit.curator.quote import Quote
     from tacit.curator.result import Answer
-    from tacit.ledger import Record
+    from tacit.ledger import Ledger, Record
     from tacit.query.catalog import Column
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "charged_json",
     "entry_json",
     "exact_text",
+    "key_json",
     "lines_json",
     "quote_json",
     "table_json",
@@ -118,6 +119,17 @@ def entry_json(record: Record) -> dict[str, Any]:
         "amounts": {amount.currency: exact_text(amount.amount) for amount in record.amounts if amount.amount},
         "answered": record.committed is not None,
         "plan": record.plan,
+    }
+
+
+def key_json(ledger: Ledger) -> dict[str, Any]:
+    """The key that signs receipts, and every one that was replaced: what both keys have signed, not who or why."""
+    followed = ledger.successions()
+    words = ("previous", "public_key", "signature", "accepted")
+    return {
+        "public_key": followed[-1].public_key if followed else ledger.first_key,
+        "ledger": ledger.id,
+        "successions": [{word: getattr(each, word) for word in words} for each in followed],
     }
 
 

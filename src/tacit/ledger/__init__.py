@@ -7,10 +7,21 @@ cap.
 
 from __future__ import annotations
 
-from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
+from tacit.ledger.errors import BusyError, ConflictError, LedgerError, ReplacedKeyError, RollbackError
 from tacit.ledger.ledger import Ledger
 from tacit.ledger.protocol import Head
-from tacit.ledger.records import Amount, Analyst, Balance, Budget, Order, Outcome, Record, Report, Reservation
+from tacit.ledger.records import (
+    Amount,
+    Analyst,
+    Balance,
+    Budget,
+    Order,
+    Outcome,
+    Record,
+    Report,
+    Reservation,
+    Succession,
+)
 
 __all__ = [
     "Amount",
@@ -25,7 +36,9 @@ __all__ = [
     "Order",
     "Outcome",
     "Record",
+    "ReplacedKeyError",
     "Report",
     "Reservation",
     "RollbackError",
+    "Succession",
 ]

@@ -18,7 +18,8 @@ from tacit.ledger.entries import step_of
 from tacit.ledger.errors import BusyError, LedgerError, RollbackError
 from tacit.ledger.opening import check_anchor, found, gone, look_over, read_entry
 from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Store, StoreBusy, Stored, Taken, Trail
-from tacit.ledger.records import Outcome, Record, Reservation
+from tacit.ledger.records import Outcome, Record, Reservation, Succession
+from tacit.ledger.succession import follow
 from tacit.ledger.terms import Priced, filter_from_terms
 from tacit.ledger.verify import amounts_of, verify
 
@@ -38,6 +39,7 @@ class Book:
         self._stopped = ""
         self._limits: dict[str, Filter] = {}
         self._prices: dict[tuple[str, Event | Guarantee], Priced] = {}
+        self._successions: tuple[Succession, ...] = ()
 
     @classmethod
     def on(
@@ -104,6 +106,30 @@ class Book:
             fields = {"from": store.migrated[0], "to": store.migrated[1]}
             book._write({"kind": "note", "note": "migration", "fields": fields})
         return book
+
+    @property
+    def first_key(self) -> str:
+        """The public key of the first receipts, as given when the ledger was made."""
+        return str(self._opened["public_key"])
+
+    @property
+    def public_key(self) -> str:
+        """The public key in force: of the receipts from here on."""
+        found = self.successions()
+        return found[-1].public_key if found else self.first_key
+
+    @property
+    def key_check(self) -> str:
+        """Recognises the other secrets, as given when the ledger was made, unless they were lost since."""
+        told = [str(self._opened.get("key_check", "")), *(each.key_check for each in self.successions())]
+        return next(filter(None, reversed(told)), "")
+
+    def successions(self) -> tuple[Succession, ...]:
+        """Every replacement of the key that signs receipts, in order."""
+        with self._working():
+            # They never change, so only what came since the last look is read.
+            self._successions = follow(self._store, self.first_key, self._successions)
+            return self._successions
 
     @property
     def _ledger(self) -> str:
@@ -205,7 +231,8 @@ class Book:
             raise StorageError(f"what is kept with entry {at} does not fit its digest")
         self._remember(commit.head)
         reservation = self._reservation(seq, resumed=False)
-        return Outcome(reservation, at, body["papers"]["result"], result, receipt, repeated=True)
+        key = body.get("key") or (self.first_key if receipt else "")
+        return Outcome(reservation, at, body["papers"]["result"], result, receipt, repeated=True, key=key)
 
 
 class translated:  # noqa: N801  (used like a function)

@@ -14,6 +14,7 @@ analyst    someone was registered, changed, revoked
 reserve    a charge
 repeat     an idempotency key that stands for an earlier charge, because the question was a repeat
 commit     the outcome of a charge
+key        another key signs receipts from here on
 adopted    an operator overrode what the anchor said
 note       anything else worth keeping
 =========  ========================================================================================================
@@ -51,6 +52,7 @@ __all__ = [
     "reserve_body",
     "source_name",
     "step_of",
+    "successor_name",
 ]
 
 _LONGEST_NAME = 200
@@ -195,6 +197,11 @@ def source_name(fingerprint: str) -> Name:
     return Name("source", _hashed(f"{len(fingerprint)}:{fingerprint}"))
 
 
+def successor_name(public_key: str) -> Name:
+    """What replaces a key, so that it is replaced once."""
+    return Name("successor", public_key)
+
+
 def _hashed(text: str) -> str:
     # Texts of several parts have their lengths first, so that no two lists of parts are the same text.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -308,7 +315,13 @@ def _not_revoked(body: Mapping[str, Any]) -> list[Name]:
 
 
 def _commit(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"claims": [Name("outcome", str(body["of"]))]}
+    claims = [Name("outcome", str(body["of"]))]
+    # Signed with a key that was replaced meanwhile, it is none.
+    return {"claims": claims, "bars": [successor_name(body["key"])]} if body.get("key") else {"claims": claims}
+
+
+def _key(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": [successor_name(body["previous"])]}
 
 
 def _nothing(_: Mapping[str, Any]) -> dict[str, Any]:
@@ -330,6 +343,7 @@ _EFFECTS = {
     "reserve": _reserve,
     "repeat": _repeat,
     "commit": _commit,
+    "key": _key,
     "adopted": _nothing,
     "note": _nothing,
 }

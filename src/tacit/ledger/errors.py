@@ -6,6 +6,7 @@
     ├── InputError
     │   └── ConflictError     input.conflict      an idempotency key was used before, for another request
     └── InternalError
+        ├── ReplacedKeyError  internal.key        the key that signed was replaced; nothing was changed
         └── LedgerError       internal.ledger     the ledger cannot be trusted or written; opaque to analysts
             ├── RollbackError internal.rollback   the ledger is older than something that is known about it
             └── BusyError     internal.busy       someone else held it for too long; nothing was changed, try again
@@ -15,13 +16,19 @@ from __future__ import annotations
 
 from tacit.core.errors import InputError, InternalError
 
-__all__ = ["BusyError", "ConflictError", "LedgerError", "RollbackError"]
+__all__ = ["BusyError", "ConflictError", "LedgerError", "ReplacedKeyError", "RollbackError"]
 
 
 class ConflictError(InputError):
     """An idempotency key was used before by the same analyst, for another request; nothing was charged."""
 
     code = "input.conflict"
+
+
+class ReplacedKeyError(InternalError):
+    """What was to be kept is signed with a key that another one has replaced. Nothing was changed; sign it anew."""
+
+    code = "internal.key"
 
 
 class LedgerError(InternalError):

@@ -29,7 +29,7 @@ _CHARGE = re.compile(
     rf'"request":"{_TEXT}","sql":"{_TEXT}","time":"{_TEXT}"\}}'
 )
 _COMMIT = re.compile(
-    r'\{"kind":"commit","of":([1-9][0-9]{0,17}),'
+    rf'\{{(?:"key":"({_PLAIN})",)?"kind":"commit","of":([1-9][0-9]{{0,17}}),'
     rf'"papers":\{{"receipt":"({_DIGEST})","result":"({_DIGEST})"\}},"time":"{_TEXT}"\}}'
 )
 
@@ -48,8 +48,9 @@ class Charge(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """An entry of kind ``commit``."""
+    """An entry of kind ``commit``; ``key`` is empty where none is named."""
 
+    key: str
     of: str
     receipt: str
     result: str
@@ -65,4 +66,4 @@ def glance(text: str) -> Charge | Commit | None:
         found = _CHARGE.fullmatch(text)
         return None if found is None else Charge(*found.groups())
     found = _COMMIT.fullmatch(text)
-    return None if found is None else Commit(*found.groups())
+    return None if found is None else Commit(*found.groups(""))

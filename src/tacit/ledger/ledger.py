@@ -22,7 +22,7 @@ from tacit.core.numbers import Number, exact_nonnegative
 from tacit.ledger.book import Book, Clock, translated
 from tacit.ledger.chain import digest
 from tacit.ledger.entries import check_text, owner_of, plain_name, reserve_body, source_name
-from tacit.ledger.errors import ConflictError, RollbackError
+from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError
 from tacit.ledger.grains import from_grains, grains_down
 from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import check_anchor, choose_anchor, open_reader, open_store, read_entry
@@ -121,16 +121,6 @@ class Ledger(Book):
     def id(self) -> str:
         """Random, fixed when the ledger was made."""
         return self._ledger
-
-    @property
-    def public_key(self) -> str:
-        """As given when the ledger was made."""
-        return str(self._opened["public_key"])
-
-    @property
-    def key_check(self) -> str:
-        """As given when the ledger was made; empty in one that was made without."""
-        return str(self._opened.get("key_check", ""))
 
     @property
     def place(self) -> str:
@@ -304,20 +294,32 @@ class Ledger(Book):
                 raise BudgetError(shortage(body, result.levels))
             return self._known(body, result)
 
-    def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"") -> Outcome:
+    def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"", key: str = "") -> Outcome:
         """Make an outcome durable and return what may leave the process.
 
         The first commit of a reservation wins. **Answer with the bytes of the outcome that is returned**, which are
         those of another run if that one was first (``repeated`` is then set).
+
+        Args:
+            reservation: what paid for it.
+            result: the released bytes.
+            receipt: bytes of the receipt.
+            key: the public key that the receipt is signed with.
+
+        Raises:
+            ReplacedKeyError: another key has replaced that one; sign the receipt with it and commit again.
         """
         with self._working():
             if read_entry(self._store, reservation.seq)[0].hash != reservation.hash:
                 raise InputError("reservation", "is not one of this ledger")
             papers = {"result": result, "receipt": receipt}
             digests = {name: digest(paper) for name, paper in papers.items()}
-            placed = self._write({"kind": "commit", "of": reservation.seq, "papers": digests}, papers)
+            signed = {"key": key} if key else {}
+            placed = self._write({"kind": "commit", "of": reservation.seq, "papers": digests, **signed}, papers)
             if isinstance(placed, Placed):
-                return Outcome(reservation, placed.head.seq, digests["result"], result, receipt)
+                return Outcome(reservation, placed.head.seq, digests["result"], result, receipt, key=key)
+            if isinstance(placed, Taken) and placed.name.space == "successor":
+                raise ReplacedKeyError(f"the key {key} was replaced at entry {placed.seq}")
             kept = self._kept(reservation.seq)
             if kept is None:
                 raise StorageError(f"the outcome of entry {reservation.seq} is gone")

@@ -13,7 +13,18 @@ from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import format_up
 from tacit.ledger.protocol import Head
 
-__all__ = ["Amount", "Analyst", "Balance", "Budget", "Order", "Outcome", "Record", "Report", "Reservation"]
+__all__ = [
+    "Amount",
+    "Analyst",
+    "Balance",
+    "Budget",
+    "Order",
+    "Outcome",
+    "Record",
+    "Report",
+    "Reservation",
+    "Succession",
+]
 
 
 class Amount(NamedTuple):
@@ -87,6 +98,7 @@ class Outcome:
         result: the released bytes.
         receipt: bytes of the receipt.
         repeated: whether this call charged nothing because the release existed before.
+        key: the public key in force at ``seq``, with which the receipt was signed; empty where nothing was.
     """
 
     reservation: Reservation
@@ -95,6 +107,7 @@ class Outcome:
     result: bytes
     receipt: bytes
     repeated: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,6 +172,33 @@ class Analyst:
     active: bool
     details: Mapping[str, Any]
     since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """One key that signs receipts replaced by another, for good.
+
+    Args:
+        seq: place of the entry; what is committed after it is signed with the new key.
+        time: for people.
+        previous: the public key that was replaced.
+        public_key: the new one.
+        signature: of both keys' names by the old key; empty where it was lost, which nobody who trusted it can follow.
+        accepted: the same by the new key.
+        operator: who did it.
+        reason: why.
+        key_check: recognises the other secrets from here on; empty where they stayed the same.
+    """
+
+    seq: int
+    time: str
+    previous: str
+    public_key: str
+    signature: str
+    accepted: str
+    operator: str
+    reason: str
+    key_check: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from tacit.ledger.entries import (
 from tacit.ledger.glance import Charge, Commit, glance
 from tacit.ledger.protocol import GENESIS, Head, Level, Move, Name, Pocket, Reader, StorageError, Stored
 from tacit.ledger.records import Amount, Outcome, Report, Reservation
+from tacit.ledger.signatures import is_signed, succession_text
 from tacit.ledger.terms import filter_from_terms, price
 from tacit.noise import entropy
 
@@ -122,6 +123,7 @@ class _Audit:
         self._check_outcome = check_outcome
         self._last: Head | Stored = GENESIS
         self._ledger = ""
+        self._keys: list[str] = [""]
         self._problems: list[str] = []
         self._missed = 0
         self._states = bytearray(1)
@@ -186,6 +188,7 @@ class _Audit:
         match body["kind"]:
             case "opened":
                 self._ledger = body["ledger"]
+                self._keys = [body["public_key"]]
                 if entry.seq != 1:
                     self.problem(f"entry {entry.seq} opens the ledger a second time")
             case "account" | "caps":
@@ -196,7 +199,9 @@ class _Audit:
                 if not self._state(body["of"]):
                     self.problem(f"entry {entry.seq} repeats entry {body['of']}, which charges nothing")
             case "commit":
-                self._commit(entry, body["of"], body["papers"])
+                self._commit(entry, body["of"], body["papers"], body.get("key", ""))
+            case "key":
+                self._succeed(entry.seq, body)
         if entry.seq == 1 and body["kind"] != "opened":
             self.problem("the first entry does not open the ledger")
         for name in effects.get("bars", ()):
@@ -228,7 +233,7 @@ class _Audit:
             return self._charge(entry.seq, seen)
         if isinstance(seen, Commit):
             self._taken += self._weight("outcome", seen.of, entry.seq)
-            self._commit(entry, int(seen.of), {"receipt": seen.receipt, "result": seen.result})
+            self._commit(entry, int(seen.of), {"receipt": seen.receipt, "result": seen.result}, seen.key)
             return True
         return False
 
@@ -295,8 +300,26 @@ class _Audit:
         costs = amounts_text(priced.amounts)
         return "" if body["amounts"] == costs else f"charges {body['amounts']}, and its event costs {costs}"
 
-    def _commit(self, entry: Stored, of: int, digests: Mapping[str, str]) -> None:
+    def _succeed(self, seq: int, body: Mapping[str, Any]) -> None:
+        """Another key from here on: both must have said so, but for an old one that was lost."""
+        previous, key = body["previous"], body["public_key"]
+        text = succession_text(self._ledger, previous, key)
+        if previous != self._keys[-1]:
+            self.problem(f"entry {seq} replaces the key {previous}, and the one in force is {self._keys[-1]}")
+        elif body["signature"] and not is_signed(text, body["signature"], previous):
+            self.problem(f"entry {seq} replaces the key, and the signature of the old one does not hold")
+        elif body["signature"] and "key_check" in body:
+            self.problem(f"entry {seq} changes the other secrets although the key was not lost")
+        if not is_signed(text, body["accepted"], key):
+            self.problem(f"entry {seq} replaces the key, and the signature of the new one does not hold")
+        if key in self._keys:
+            self.problem(f"entry {seq} brings back a key that was used before")
+        self._keys.append(key)
+
+    def _commit(self, entry: Stored, of: int, digests: Mapping[str, str], key: str) -> None:
         self._outcomes += 1
+        if key and key != self._keys[-1]:
+            self.problem(f"entry {entry.seq} was signed with the key {key}, and the one in force is {self._keys[-1]}")
         if self._state(of) != _RESERVED:
             self.problem(f"entry {entry.seq} commits entry {of}, which is not a charge that waits for an outcome")
             return
@@ -306,16 +329,17 @@ class _Audit:
         if wrong:
             self.problem(f"the {' and '.join(wrong)} kept with entry {entry.seq} does not fit its digest")
         elif self._check_outcome is not None:
-            self._ask(of, entry.seq, digests, papers)
+            # Before keys were named there was one.
+            self._ask(of, entry.seq, digests, papers, key or self._keys[0])
 
-    def _ask(self, of: int, seq: int, digests: Mapping[str, str], papers: Mapping[str, bytes | None]) -> None:
+    def _ask(self, of: int, seq: int, digests: Mapping[str, str], papers: Mapping[str, bytes | None], key: str) -> None:
         charge = self._reader.entry(of)
         if charge is None or self._check_outcome is None:
             return
         told = json.loads(charge.body)
         reservation = Reservation(of, charge.hash, charge.previous, told["population"], amounts_of(told))
         result, receipt = papers["result"] or b"", papers["receipt"] or b""
-        words = self._check_outcome(Outcome(reservation, seq, digests["result"], result, receipt))
+        words = self._check_outcome(Outcome(reservation, seq, digests["result"], result, receipt, key=key))
         if words is not None:
             self.problem(f"the receipt kept with entry {seq}: {words}")
 

@@ -291,11 +291,11 @@ class _Paced:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"") -> Outcome:
+    def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"", key: str = "") -> Outcome:
         """As :meth:`Ledger.commit`, in time."""
         if (wait := _wait.get()) is not None:
             wait()
-        return self._ledger.commit(reservation, result, receipt=receipt)
+        return self._ledger.commit(reservation, result, receipt=receipt, key=key)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)

@@ -1,8 +1,10 @@
 """Which key a server signs with: as said by its user, or as it was seen the first time.
 
 A pin is a small file in the user's state folder, one for an address and one for a ledger. The first connection writes
-both; each later one must find the same key and the same ledger. A pin is never replaced by the program: whoever knows
-that the key was changed for a good reason deletes the file that the error names, or states the new key.
+both; each later one must find the same ledger, and the same key or one that the pinned key has named as its successor
+(:mod:`tacit.curator.remote.identity`). Then the pin moves on, so that whoever steals the old key later has no use for
+it. A pin is replaced for no other reason: whoever knows that the key was changed in another way deletes the file that
+the error names, or states the new key.
 """
 
 from __future__ import annotations
@@ -10,35 +12,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tacit.curator.keys import key_id
-from tacit.curator.remote.errors import RemoteError, TrustError
+from tacit.curator.remote.errors import TrustError
+from tacit.curator.remote.identity import Identity, why_not_followed
 from tacit.ledger.anchor import state_folder
+from tacit.ledger.signatures import PREFIX, public_bytes
 from tacit.noise import entropy
 
-__all__ = ["Identity", "identity_of", "pin"]
+__all__ = ["pin"]
 
 _FOLDER: Final = "servers"
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who answers: the id of the ledger, and the public key that its receipts are signed with."""
-
-    ledger: str
-    public_key: str
-
-
-def identity_of(content: dict[str, Any]) -> Identity:
-    """What a server says about itself."""
-    ledger, key = content.get("ledger"), content.get("public_key")
-    if not isinstance(ledger, str) or not isinstance(key, str) or not ledger.isalnum() or len(ledger) > 128:
-        raise RemoteError("the server does not say which ledger it has and which key it signs with")
-    key_id(key)  # Raises if it is none.
-    return Identity(ledger, key)
 
 
 def pin(url: str, found: Identity, public_key: str | None) -> None:
@@ -48,19 +33,27 @@ def pin(url: str, found: Identity, public_key: str | None) -> None:
         TrustError: it is somebody else.
     """
     if public_key is not None:
-        if key_id(public_key) != key_id(found.public_key):
-            raise TrustError(f"{url} signs with the key {found.public_key}, not with the one stated")
+        problem = why_not_followed(PREFIX + public_bytes(public_key).hex(), found)
+        if problem:
+            raise TrustError(
+                f"{url} signs with the key {found.public_key}, not with the one stated: {problem}. Ask its owner, and "
+                f"state the new key if it was changed on purpose"
+            )
         return
     address = hashlib.sha256(url.encode()).hexdigest()[:32]
     for name in (f"address-{address}.json", f"ledger-{found.ledger}.json"):
         place = state_folder() / _FOLDER / name
-        known = _known(place) or _remember(place, url, found)
-        if known != found:
+        known = _known(place) or _remember(place, url, found, replace=False)
+        if known == found:
+            continue
+        problem = why_not_followed(known.public_key, found) if known.ledger == found.ledger else "it is another ledger"
+        if problem:
             raise TrustError(
                 f"{url} was known by ledger {known.ledger[:16]} and key {known.public_key}, and now answers as ledger "
-                f"{found.ledger[:16]} with key {found.public_key}. Ask its owner; if it was changed on purpose, delete "
-                f"{place} or state public_key"
+                f"{found.ledger[:16]} with key {found.public_key}: {problem}. Ask its owner; if it was changed on "
+                f"purpose, delete {place} or state public_key"
             )
+        _remember(place, url, found, replace=True)
 
 
 def _known(place: Path) -> Identity | None:
@@ -73,8 +66,8 @@ def _known(place: Path) -> Identity | None:
         raise TrustError(f"the pin {place} cannot be read ({problem}); delete it if you trust the server") from None
 
 
-def _remember(place: Path, url: str, found: Identity) -> Identity:
-    """Write a pin; where another process was faster, the one that it wrote counts."""
+def _remember(place: Path, url: str, found: Identity, *, replace: bool) -> Identity:
+    """Write a pin; where another process was faster and it is not to be replaced, the one that is there counts."""
     text = json.dumps({"url": url, "ledger": found.ledger, "public_key": found.public_key}) + "\n"
     draft = place.with_name(f".{entropy.current().bits(64):016x}")
     try:
@@ -83,11 +76,14 @@ def _remember(place: Path, url: str, found: Identity) -> Identity:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(text)
-            os.link(draft, place)
+            if replace:
+                draft.replace(place)
+            else:
+                os.link(draft, place)
         except FileExistsError:
             return _known(place) or found
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
     except OSError as problem:
         raise TrustError(
             f"the server's key cannot be remembered in {place} ({problem.strerror}); state public_key instead"

@@ -96,7 +96,7 @@ class Watch:
         def receipt(outcome: Any) -> str | None:
             if not outcome.receipt:
                 return None
-            return outcome_problem(outcome, ledger=ledger.id, public_key=ledger.public_key)
+            return outcome_problem(outcome, ledger=ledger.id, public_key=outcome.key)
 
         try:
             report = ledger.verify(progress=advance, check_outcome=receipt)

@@ -6,7 +6,16 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import InputError
-from tacit.curator.wire import answer_head, answer_wire, budget_json, charged_json, entry_json, quote_json, table_json
+from tacit.curator.wire import (
+    answer_head,
+    answer_wire,
+    budget_json,
+    charged_json,
+    entry_json,
+    key_json,
+    quote_json,
+    table_json,
+)
 from tacit.server.errors import Unknown
 from tacit.server.http import operating
 from tacit.server.http.asking import ask_of
@@ -86,9 +95,8 @@ def receipt(call: Call) -> Reply:
 
 
 def key(call: Call) -> Reply:
-    """What anybody needs to check receipts."""
-    curator = call.floor.office.curator
-    return told({"public_key": curator.public_key, "ledger": curator.ledger.id})
+    """What anybody needs to check receipts, and to follow from a key that was known before."""
+    return told(key_json(call.floor.office.curator.ledger))
 
 
 def whoami(call: Call) -> Reply:

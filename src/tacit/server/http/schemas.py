@@ -285,11 +285,21 @@ class History(_Shape):
     next: int | None = Field(description="the 'before' of the next page")
 
 
-class Key(_Shape):
-    """What anybody needs to check receipts."""
+class Handover(_Shape):
+    """One key that signed receipts replaced by another; both have signed that."""
 
+    previous: str
     public_key: str
+    signature: str = Field(description="by the previous key; empty where it was lost")
+    accepted: str = Field(description="by the new key")
+
+
+class Key(_Shape):
+    """What anybody needs to check receipts, and to follow from a key that was known before."""
+
+    public_key: str = Field(description="signs receipts now")
     ledger: str
+    successions: list[Handover] = Field(description="every key that was replaced, in order")
 
 
 class Me(_Shape):
