@@ -190,11 +190,17 @@ def test_what_is_no_receipt_is_called_none(text: str) -> None:
     assert [check.name for check in report.checks if not check.passed] == ["form"]
 
 
-def test_a_repeat_has_the_receipt_of_the_first_time() -> None:
+def test_a_repeat_has_the_receipt_of_the_first_time_in_the_words_of_whoever_asks() -> None:
     curator = make()
     first = curator.sql(SQL, epsilon="0.5")
-    again = curator.sql(SQL + " ORDER BY n DESC", epsilon="0.5", analyst="bob")
-    assert again.receipt == first.receipt
+    assert curator.sql(SQL, epsilon="0.5", analyst="bob").receipt == first.receipt
+    sql = SQL + " ORDER BY n DESC"
+    again = curator.sql(sql, epsilon="0.5", analyst="bob")
+    assert verify_receipt(again.receipt, curator.public_key).ok
+    (one,), (other,) = first.receipt["answers"], again.receipt["answers"]
+    assert {**one, "query": sql, "plan": other["plan"]} == other
+    assert {**first.receipt.statement, "answers": [other]} == again.receipt.statement
+    assert curator.check_receipt(again.receipt).ok
     assert curator.charge(PureDP("0.1"), label="x").receipt.position > first.receipt.position
 
 

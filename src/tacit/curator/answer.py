@@ -29,7 +29,7 @@ from tacit.query.noising import Released, release
 from tacit.query.plan import Plan, with_bounds
 from tacit.query.request import Account, Request
 
-__all__ = ["Caller", "Desk", "answer", "opaque", "present", "quote", "release_key", "run"]
+__all__ = ["Caller", "Desk", "answer", "opaque", "present", "quote", "release_key", "run", "told"]
 
 _OPERATOR = logging.getLogger("tacit.operator")
 
@@ -77,13 +77,27 @@ def quote(desk: Desk, sql: str, request: Request) -> Planned:
 
 
 def answer(
-    desk: Desk, sql: str, request: Request, caller: Caller, progress: Callable[[float], None] | None = None
+    desk: Desk,
+    sql: str,
+    request: Request,
+    caller: Caller,
+    progress: Callable[[float], None] | None = None,
+    *,
+    before_commit: Callable[[], None] | None = None,
 ) -> Answer:
     """The answer to a question, charged durably before data is read and never refunded.
 
     One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
-    in this process or another. If the first run died or failed, the next one runs under the same charge. ``progress``
-    is for the terminal of whoever holds the data; see :mod:`tacit.curator.progress`.
+    in this process or another. If the first run died or failed, the next one runs under the same charge.
+
+    Args:
+        desk: what answering needs.
+        sql: the question.
+        request: what it may cost, and what else is asked for.
+        caller: who asks.
+        progress: for the terminal of whoever holds the data; see :mod:`tacit.curator.progress`.
+        before_commit: called when a fresh answer was found and before it is written down, so before anybody can know
+            of it; returns when that may be.
 
     Raises:
         Refusal, InputError: as written it cannot be answered; nothing is charged. Only a join of released rows with
@@ -102,10 +116,8 @@ def answer(
             found = desk.ledger.reserve(order)
             paid = isinstance(found, Reservation) and not found.resumed
             if isinstance(found, Reservation):
-                found = _commit(desk, sql, found, run(desk, plan, progress), planned)
-        entry = entry_of(found, sql=sql, digest=plan.digest, analyst=caller.analyst, paid=paid)
-        presented = desk.plans.rows(sql, plan, found.result, public)
-        return Answer(presented.finished, presented.plan, entry, Receipt.from_json(found.receipt))
+                found = _commit(desk, sql, found, run(desk, plan, progress), planned, before_commit)
+        return told(desk, planned, sql, found, public, analyst=caller.analyst, paid=paid)
 
 
 def run(desk: Desk, plan: Plan, progress: Callable[[float], None] | None = None) -> Released:
@@ -125,6 +137,29 @@ def present(plan: Plan, result: bytes, entry: Entry, receipt: Receipt, public: S
     return Answer(presented.finished, presented.plan, entry, receipt)
 
 
+def told(
+    desk: Desk, planned: Planned, sql: str, found: Outcome, public: Sequence[PublicRows], *, analyst: str, paid: bool
+) -> Answer:
+    """What the ledger holds, as the answer to a question: its rows, and a receipt, in the words of whoever asks."""
+    entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid)
+    presented = desk.plans.rows(sql, planned.plan, found.result, public)
+    return Answer(presented.finished, presented.plan, entry, _own_receipt(desk, planned, presented.plan, sql, found))
+
+
+def _own_receipt(desk: Desk, planned: Planned, ran: Plan, sql: str, found: Outcome) -> Receipt:
+    """The receipt of a release, in the words of whoever asks for it.
+
+    The ledger holds the one of whoever ran it first. What they wrote, with its comments and names, is theirs and was
+    never released. So somebody who asks the same in other words gets a statement about the same release, the same
+    charge and the same place in the ledger, with a signature of its own.
+    """
+    kept = Receipt.from_json(found.receipt)
+    first = kept["answers"][0]
+    if (first["query"], first["plan"]) == (sql, ran.digest):
+        return kept
+    return _receipt(desk.keys.current(desk.ledger), desk, planned, ran, sql, found.reservation, found.digest)
+
+
 def _order(desk: Desk, planned: Planned, sql: str, caller: Caller) -> Order:
     plan = planned.plan
     return Order(
@@ -134,32 +169,53 @@ def _order(desk: Desk, planned: Planned, sql: str, caller: Caller) -> Order:
         project=desk.project,
         sql=sql,
         plan=plan.digest,
-        quote={"mechanisms": planned.mechanisms},
+        quote={"mechanisms": planned.mechanisms, "salt": _salt(desk, sql, caller)},
         repeat_key=release_key(desk, plan),
         idempotency_key=caller.idempotency_key,
         request=digest_of(canonical([sql, plan.digest])),
     )
 
 
-def _commit(desk: Desk, sql: str, reservation: Reservation, released: Released, planned: Planned) -> Outcome:
-    plan, result = released.plan, released_to_text(released)
-    # Where AUTO bounds were found, the plan that ran is another than the one that was reserved for.
-    words, known = (planned.outline, planned.mechanisms) if plan is planned.plan else (outline(plan), None)
+def _salt(desk: Desk, sql: str, caller: Caller) -> str:
+    """What makes the hash of a charge tell nothing about it: receipts show that hash, also to those who did not pay.
+
+    Without it, whoever guesses who asked, when and in which words could see that the guess was right.
+    """
+    return desk.keys.veil(canonical(["charge", caller.analyst, caller.idempotency_key, sql]))
+
+
+def _commit(
+    desk: Desk,
+    sql: str,
+    reservation: Reservation,
+    released: Released,
+    planned: Planned,
+    before_commit: Callable[[], None] | None,
+) -> Outcome:
+    result = released_to_text(released)
 
     def receipt(keys: Keys) -> Receipt:
-        return issue(
-            keys,
-            desk.ledger.id,
-            reservation,
-            answers=[about_plan(words, plan, sql, released=digest_of(result), mechanisms=known)],
-            unit=words.unit,
-            account=plan.account,
-            guarantee=plan.guarantee,
-            project=desk.project,
-            catalog=plan.catalog,
-        )
+        return _receipt(keys, desk, planned, released.plan, sql, reservation, digest_of(result))
 
-    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt)
+    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt, before=before_commit)
+
+
+def _receipt(
+    keys: Keys, desk: Desk, planned: Planned, ran: Plan, sql: str, reservation: Reservation, released: str
+) -> Receipt:
+    # Where AUTO bounds were found, the plan that ran is another than the one that was reserved for.
+    words, known = (planned.outline, planned.mechanisms) if ran is planned.plan else (outline(ran), None)
+    return issue(
+        keys,
+        desk.ledger.id,
+        reservation,
+        answers=[about_plan(words, ran, sql, released=released, mechanisms=known)],
+        unit=words.unit,
+        account=ran.account,
+        guarantee=ran.guarantee,
+        project=desk.project,
+        catalog=ran.catalog,
+    )
 
 
 def release_key(desk: Desk, plan: Plan) -> str:

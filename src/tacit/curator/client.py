@@ -272,9 +272,7 @@ class RemoteCurator:
         _agree("position", receipt.position, position)
         _agree("population", receipt["population"], charge["population"])
         _agree("charge", read_amounts(receipt["charge"]), amounts)
-        if not repeated:
-            # Of a repeat, the receipt names the first question that got this release, in whatever words.
-            _agree("query", answer["query"], sql)
+        _agree("query", answer["query"], sql)
         _agree_price(receipt["guarantee"], words)
         entry = Entry(
             position, charge["population"], () if repeated else amounts, sql, answer["plan"], True, repeated=repeated

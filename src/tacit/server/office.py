@@ -12,29 +12,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.core.numbers import Number
-from tacit.curator.accounts import Budget, Entry, entry_of
-from tacit.curator.answer import Desk, opaque, release_key
+from tacit.curator.accounts import Budget
+from tacit.curator.answer import Caller, Desk, answer, opaque, quote, release_key, told
 from tacit.curator.curator import Curator, TableInfo
 from tacit.curator.quote import Quote
-from tacit.curator.receipt import Receipt, mechanisms_of
+from tacit.curator.receipt import Receipt
 from tacit.curator.result import Answer
-from tacit.ledger import ConflictError, Ledger, Outcome, Record, Reservation
+from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
-from tacit.ledger.pages import Page, charge_at, how_many_fit, outcome_of, page
+from tacit.ledger.pages import Charged, Page, charge_at, how_many_fit, outcome_of, page
 from tacit.query.catalog import Catalog
+from tacit.query.limits import MAX_PUBLIC_ROWS
+from tacit.query.request import Request
 from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.settings import Settings
 
 if TYPE_CHECKING:
-    from tacit.query.plan import Plan
+    from tacit.curator.plans import Planned
     from tacit.server.people import Access, People
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "Ask", "Office"]
@@ -64,6 +64,11 @@ class Ask:
     def words(self) -> dict[str, Any]:
         """All but the question."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "sql"}
+
+    @property
+    def request(self) -> Request:
+        """The same, for a planner."""
+        return Request(**self.words)
 
 
 class Office:
@@ -110,16 +115,20 @@ class Office:
             ConflictError: the key stands for another request; or ``free``, and there is nothing to repeat.
         """
         self._need(access, ASK)
-        curator = self._for(access)
+        desk = self._for(access).desk
         try:
             if free:
-                return self._repeat(curator, access, ask)
-            with _waiting(wait):
-                return curator.sql(ask.sql, **ask.words, analyst=access.person.name, idempotency_key=key)
-        except AccessError:
+                return _repeat(desk, access, ask)
+            caller = Caller(access.person.name, key)
+            # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
+            # the question took, however long the answer itself is held.
+            return answer(desk, ask.sql, ask.request, caller, before_commit=wait)
+        except TacitError as problem:
+            # A failure is held like an answer, and so is the thread: that it is free would tell the same.
+            if problem.opaque and wait is not None:
+                wait()
             # The ledger refuses whoever was revoked between showing a token and asking.
-            found = self.people.person(access.person.name)
-            if found is None or not found.active:
+            if isinstance(problem, AccessError) and not self._is_active(access):
                 raise Unauthenticated from None
             raise
 
@@ -176,12 +185,19 @@ class Office:
             )
 
     def receipt(self, access: Access, position: int) -> Receipt:
-        """The receipt of a charge that the person may see.
+        """The receipt of a charge that the person may see, in the words in which it was paid for.
+
+        Where a run died, somebody else who asked the same may have finished it, in their words. Those are for whoever
+        may see everybody's.
 
         Raises:
             Unknown: there is none, or it is somebody else's.
         """
-        return Receipt.from_json(self._outcome(access, position).receipt)
+        found, outcome = self._charged(access, position)
+        receipt = Receipt.from_json(outcome.receipt)
+        if _audits(access) or _says(receipt, found.record.sql):
+            return receipt
+        return self.answer_again(access, position).receipt
 
     def answer_again(self, access: Access, position: int) -> Answer:
         """What was released at a place in the history, once more and for nothing.
@@ -192,47 +208,40 @@ class Office:
         Raises:
             Unknown: there is none, it is somebody else's, or it cannot be shown by its place.
         """
-        outcome = self._outcome(access, position)
+        found, outcome = self._charged(access, position)
         receipt = Receipt.from_json(outcome.receipt)
-        found = charge_at(self.curator.ledger, position)
-        curator = self._for(access)
-        desk = curator.desk
-        if found is None:
-            raise Unknown("receipt")
+        desk = self._for(access).desk
         record = found.record
         for words in _guesses(receipt):
             try:
-                plan = curator.explain(record.sql, **words).plan
-                if found.quote == {"mechanisms": mechanisms_of(plan.priced)} and receipt["catalog"] == plan.catalog:
-                    return _present(desk, plan, record.sql, outcome, record.analyst)
+                planned = quote(desk, record.sql, Request(**words))
+                if found.quote.get("mechanisms") == planned.mechanisms and receipt["catalog"] == planned.plan.catalog:
+                    return _told(desk, planned, record.sql, outcome, record.analyst)
             except TacitError:
                 continue
         raise Unknown("answer")
 
-    def _repeat(self, curator: Curator, access: Access, ask: Ask) -> Answer:
-        plan = curator.explain(ask.sql, **ask.words).plan
-        desk = curator.desk
-        with opaque():
-            found = outcome_of(desk.ledger, plan.final.population, release_key(desk, plan))
-            if found is None:
-                raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
-            return _present(desk, plan, ask.sql, found, access.person.name)
-
-    def _outcome(self, access: Access, position: int) -> Outcome:
+    def _charged(self, access: Access, position: int) -> tuple[Charged, Outcome]:
+        """A charge that the person may see, and what was released under it."""
         with opaque():
             found = charge_at(self.curator.ledger, position)
             if found is None or not self._may_see(access, found.record):
                 raise Unknown("receipt")
             outcome = self.curator.ledger.outcome(position)
-        if outcome is None:
+        # Parts of a planned release are paid by the whole of it, which has the receipt.
+        if outcome is None or not outcome.receipt:
             raise Unknown("receipt")
-        return outcome
+        return found, outcome
 
     def _may_see(self, access: Access, record: Record) -> bool:
         if record.analyst == plain_name(access.person.name, "name"):
             return True
         seen = access.person.populations
-        return bool({AUDIT, ADMIN} & set(access.scopes)) and (seen is None or record.population in seen)
+        return _audits(access) and (seen is None or record.population in seen)
+
+    def _is_active(self, access: Access) -> bool:
+        found = self.people.person(access.person.name)
+        return found is not None and found.active
 
     def _for(self, access: Access) -> Curator:
         """A curator that knows what the person may see; persons who see the same share one."""
@@ -242,8 +251,7 @@ class Office:
             if known is None:
                 desk = self.curator.desk
                 catalog = desk.catalog if key is None else _Seen.of(desk.catalog, key)
-                ledger = cast("Ledger", _Paced(desk.ledger))
-                known = Curator(replace(desk, catalog=catalog, ledger=ledger), self.curator.analyst)
+                known = Curator(replace(desk, catalog=catalog), self.curator.analyst)
                 self._seen[key] = known
             return known
 
@@ -281,54 +289,29 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
     return population is not None and plain_name(population, "population") in names
 
 
-class _Paced:
-    """The ledger, as questions meet it: what was found is written down at the time at which it may be known.
-
-    Were it written down at once, then its history, its receipt and its repeats would tell how long the question took,
-    however long the answer itself is held.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-
-    def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"", key: str = "") -> Outcome:
-        """As :meth:`Ledger.commit`, in time."""
-        if (wait := _wait.get()) is not None:
-            wait()
-        return self._ledger.commit(reservation, result, receipt=receipt, key=key)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ledger, name)
-
-
-#: What the question of this thread waits by.
-_wait: Final[ContextVar[Callable[[], None] | None]] = ContextVar("wait", default=None)
-
-
-@contextmanager
-def _waiting(wait: Callable[[], None] | None) -> Iterator[None]:
-    """Have the question in this block wait before it becomes known what was found, or that it failed."""
-    before = _wait.set(wait)
-    try:
-        yield
-    except TacitError as problem:
-        # The thread is kept as well: that it is free would tell the same.
-        if problem.opaque and wait is not None:
-            wait()
-        raise
-    finally:
-        _wait.reset(before)
-
-
-def _present(desk: Desk, plan: Plan, sql: str, outcome: Outcome, analyst: str) -> Answer:
-    """An answer from what the ledger holds; nothing is reserved, so nothing can be charged."""
-    from tacit.curator.answer import present
-    from tacit.query.limits import MAX_PUBLIC_ROWS
-
+def _repeat(desk: Desk, access: Access, ask: Ask) -> Answer:
+    """What was released for a question before; nothing is reserved, so nothing can be charged."""
+    planned = quote(desk, ask.sql, ask.request)
     with opaque():
-        public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
-        entry: Entry = entry_of(outcome, sql=sql, digest=plan.digest, analyst=analyst, paid=False)
-        return present(plan, outcome.result, entry, Receipt.from_json(outcome.receipt), public)
+        found = outcome_of(desk.ledger, planned.plan.final.population, release_key(desk, planned.plan))
+    if found is None:
+        raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
+    return _told(desk, planned, ask.sql, found, access.person.name)
+
+
+def _told(desk: Desk, planned: Planned, sql: str, outcome: Outcome, analyst: str) -> Answer:
+    with opaque():
+        public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in planned.plan.question.reads]
+        return told(desk, planned, sql, outcome, public, analyst=analyst, paid=False)
+
+
+def _audits(access: Access) -> bool:
+    return bool({AUDIT, ADMIN} & set(access.scopes))
+
+
+def _says(receipt: Receipt, sql: str) -> bool:
+    """Whether a receipt has these words; those of planned releases and of mechanisms have their owner's."""
+    return all(each["name"] or each["query"] == sql for each in receipt["answers"])
 
 
 def _guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
