@@ -415,7 +415,44 @@ def test_an_owner_adds_somebody_who_chooses_their_own_password(visit: Any, serve
     assert erin.post(link.group(1), password=PASSWORD, again=PASSWORD).status_code == 303
     assert erin.get("/console/ask").status_code == 200
     assert visit().get(link.group(1)).status_code == 404, "works once"
-    assert olga.post("/console/people", name="erin", role="owner").status_code == 400, "nobody is changed by adding"
+    again = olga.post("/console/people", name="erin", role="owner", sees="all")
+    assert (again.status_code, "erin is here already" in again.text) == (400, True), "nobody is changed by adding"
+
+
+def test_what_somebody_may_see_has_to_be_ticked(visit: Any, served: Served) -> None:
+    """Everything as well: a form that was sent too early gives nothing."""
+    olga = visit("olga")
+    nothing = olga.post("/console/people", name="erin", role="auditor")
+    assert nothing.status_code == 400
+    assert "nothing is ticked; tick all populations, or those that they may see" in nothing.text
+    assert 'value="erin"' in nothing.text, "what was typed is kept"
+    assert '<option value="auditor" selected>' in nothing.text
+    both = olga.post("/console/people", name="erin", role="auditor", sees="all", sees__patients="yes")
+    assert (both.status_code, "all and single ones are ticked" in both.text) == (400, True)
+    assert olga.post("/console/people", name="erin", role="auditor", sees="some").status_code == 400
+    assert olga.post("/console/people", name="erin", role="auditor", sees__martians="yes").status_code == 400
+    assert olga.post("/console/people", name="erin", sees="all").status_code == 400, "and a role"
+    owner = olga.post("/console/people", name="erin", role="owner", sees__patients="yes")
+    assert (owner.status_code, "an owner sees everything" in owner.text) == (400, True)
+    assert served.people.person("erin") is None
+    assert olga.post("/console/people", name="erin", role="auditor", sees="all").status_code == 200
+    person = served.people.person("erin")
+    assert person is not None
+    assert person.populations is None
+
+
+def test_what_somebody_sees_is_changed_where_their_role_is(visit: Any, served: Served) -> None:
+    olga = visit("olga")
+    page = olga.get("/console/people/one?name=carol").text
+    assert '<input type="checkbox" name="sees.patients" value="yes" checked>' in page
+    assert '<input type="checkbox" name="sees" value="all">' in page
+    assert olga.post("/console/people/role", name="carol", role="analyst").status_code == 400
+    assert olga.post("/console/people/role", name="carol", role="owner", sees__patients="yes").status_code == 400
+    changed = olga.post("/console/people/role", name="carol", role="auditor", sees__employees="yes")
+    assert "carol is auditor from now on, and sees employees." in changed.text
+    person = served.people.person("carol")
+    assert person is not None
+    assert (person.role, person.populations) == (Role.AUDITOR, frozenset({"employees"}))
 
 
 def test_the_first_owner_comes_in_by_the_set_up_link(visit: Any, served: Served) -> None:
@@ -461,13 +498,14 @@ def test_a_share_stops_somebody_and_is_an_alert(visit: Any, served: Served) -> N
 
 def test_roles_change_and_owners_cannot_lock_themselves_out(visit: Any, served: Served) -> None:
     olga = visit("olga")
-    olga.post("/console/people/role", name="alice", role="auditor")
+    olga.post("/console/people/role", name="alice", role="auditor", sees="all")
     person = served.people.person("alice")
     assert person is not None
     assert person.role is Role.AUDITOR
-    assert olga.post("/console/people/role", name="olga", role="analyst").status_code == 400
+    alone = olga.post("/console/people/role", name="olga", role="analyst", sees="all")
+    assert (alone.status_code, "cannot step down" in alone.text) == (400, True)
     assert olga.post("/console/people/revoke", name="olga").status_code == 400
-    assert olga.post("/console/people/role", name="alice", role="emperor").status_code == 400
+    assert olga.post("/console/people/role", name="alice", role="emperor", sees="all").status_code == 400
     assert olga.post("/console/people/revoke", name="nobody").status_code == 404
 
 
@@ -597,8 +635,89 @@ def test_whoever_comes_too_often_is_told_to_wait() -> None:
     found = [alice.get("/console/guarantee") for _ in range(12)][-1]
     assert found.status_code == 429
     assert "A little slower, please" in found.text
+    assert 1 <= int(found.headers["retry-after"]) <= 6
     alice.close()
     served.close()
+
+
+@pytest.mark.parametrize("partly", [{}, {"tacit-part": "1"}])
+def test_a_question_that_came_too_soon_or_found_no_room_says_when_to_come_back(partly: dict[str, str]) -> None:
+    served = serve(asks_per_minute=1, threads=1, queue=0)
+    served.people.set_password("alice", PASSWORD, operator="test")
+    alice = Visitor(served)
+    alice.sign_in("alice")
+    words = {"sql": COUNT, "pay": "epsilon", "amount": "0.5"}
+    served.app.state.floor.asking.taken = 1
+    busy = alice.post("/console/ask", headers=partly, **words)
+    assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
+    served.app.state.floor.asking.taken = 0
+    often = alice.post("/console/ask", headers=partly, **words)
+    assert often.status_code == 429
+    assert 1 <= int(often.headers["retry-after"]) <= 60
+    served.app.state.draining = True
+    gone = alice.get("/console/ask")
+    assert (gone.status_code, gone.headers["retry-after"]) == (503, "1")
+    alice.close()
+    served.close()
+
+
+def test_somebody_changes_their_password_and_is_signed_out_everywhere_else(visit: Any, served: Served) -> None:
+    here, there, fresh = visit("alice"), visit("alice"), "four deaf cats sing"
+    form = here.get("/console/password")
+    assert 'value="alice" readonly' in form.text
+    before = here.client.cookies["tacit_session"]
+    changed = here.post("/console/password", old=PASSWORD, password=fresh, again=fresh)
+    assert (changed.status_code, changed.headers["location"]) == (303, "/console/password?changed=1")
+    assert "It is changed." in here.get(changed.headers["location"]).text
+    assert here.client.cookies["tacit_session"] != before
+    assert served.people.session(before) is None
+    assert there.get("/console/ask").status_code == 303, "signed out"
+    assert visit().sign_in("alice").status_code == 401
+    assert visit().sign_in("alice", fresh).status_code == 303
+    assert served.people.authenticate(served.tokens["alice"]) is not None, "programs go on"
+    notes = [fields for _, fields in served.curator.ledger.notes() if fields.get("operator") == "alice"]
+    assert [note["analyst"] for note in notes] == ["alice"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again", "status", "words"),
+    [
+        ("three blind rats run", "four deaf cats sing", "four deaf cats sing", 401, "That is not your password"),
+        ("", "four deaf cats sing", "four deaf cats sing", 401, "That is not your password"),
+        (PASSWORD, "four deaf cats sing", "four deaf dogs sing", 400, "the two are not the same"),
+        (PASSWORD, "short", "short", 400, "at least 10 characters"),
+        (PASSWORD, PASSWORD, PASSWORD, 400, "is the one you have"),
+    ],
+)
+def test_a_password_is_changed_only_by_whoever_knows_it(
+    visit: Any, served: Served, old: str, new: str, again: str, status: int, words: str
+) -> None:
+    alice = visit("alice")
+    found = alice.post("/console/password", old=old, password=new, again=again)
+    assert (found.status_code, words in found.text) == (status, True)
+    assert alice.get("/console/ask").status_code == 200
+    assert visit("alice")
+
+
+def test_forms_for_a_password_are_believed_like_all_others(visit: Any) -> None:
+    alice, fresh = visit("alice"), "four deaf cats sing"
+    words = {"old": PASSWORD, "password": fresh, "again": fresh}
+    assert alice.post("/console/password", csrf="0" * 64, **words).status_code == 403
+    assert alice.post("/console/password", headers={"sec-fetch-site": "cross-site"}, **words).status_code == 403
+    stranger = visit()
+    stranger.get("/console/sign-in")
+    assert stranger.post("/console/password", **words).status_code == 401
+    assert stranger.get("/console/password").status_code == 303
+    assert visit("alice"), "nothing was changed"
+
+
+def test_a_stolen_session_cannot_guess_the_password(visit: Any, served: Served) -> None:
+    alice, fresh = visit("alice"), "four deaf cats sing"
+    for _ in range(6):
+        assert alice.post("/console/password", old="wrong wrong wrong", password=fresh, again=fresh).status_code == 401
+    late = alice.post("/console/password", old=PASSWORD, password=fresh, again=fresh)
+    assert late.status_code == 401, "the right one is not looked at while the lane waits"
+    assert served.people.session(alice.client.cookies["tacit_session"]) is not None
 
 
 @pytest.mark.parametrize(

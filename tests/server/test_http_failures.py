@@ -69,7 +69,7 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
     for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw", "job"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
     monkeypatch.setattr(type(served.curator.ledger), "head", property(broken))
-    monkeypatch.setattr(type(served.curator), "public_key", property(broken))
+    monkeypatch.setattr(type(served.curator.ledger), "successions", broken)
     bodies = {
         "/v1/people": {"name": "x", "role": "analyst"},
         "/v1/tokens": {"name": "x", "days": 1},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -131,6 +132,67 @@ def test_a_job_whose_worker_died_is_taken_up_under_the_same_charge(served: Serve
     assert found is not None
     assert (found.state, json.loads(found.outcome)["charge"]["amounts"]) == ("done", {"epsilon": "0.5"})
     assert served.spent() == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("died", [2, 3])
+def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplog: pytest.LogCaptureFixture) -> None:
+    """It has three tries; then what was charged stays charged, and only the operator hears of what."""
+    people = served.people
+    job = Job(people.new_id(), "alice", ask_text(Ask(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
+    people.put_job(job)
+    for number in range(died):
+        assert people.claim_job(job.id, f"dead {number}", datetime.now(UTC) - timedelta(seconds=30)) == number + 1
+    served.engine.fail = EngineError("died here")
+    with pytest.raises(EngineError):
+        served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
+    served.engine.fail = None
+    asyncio.run(_life(served, job.id))
+    found = people.job(job.id, "alice")
+    assert found is not None
+    assert served.spent() == Fraction(1, 2)
+    if died < 3:
+        assert found.state == "done"
+        return
+    told = json.loads(found.outcome)
+    assert (found.state, told["code"], set(told)) == ("failed", "internal", {"code", "message", "id"})
+    assert "worker" not in told["message"]
+    assert any(told["id"] in record.message for record in caplog.records)
+    assert len(served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"))) == 3
+    assert served.spent() == Fraction(1, 2), "asked again, it runs under the same charge"
+
+
+def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is a worker that died of it."""
+    people, floor = served.people, served.app.state.floor
+    job = Job(people.new_id(), "alice", ask_text(Ask(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
+    people.put_job(job)
+    (job,) = people.unfinished_jobs()
+    gate, measure = threading.Event(), served.engine.measure
+
+    def held(work: Any) -> Any:
+        assert gate.wait(60)
+        return measure(work)
+
+    monkeypatch.setattr(served.engine, "measure", held)
+
+    async def story() -> None:
+        floor.asking.taken += served.settings.threads + served.settings.queue
+        served.app._jobs.begin(job)
+        while served.app._jobs.under_way:
+            await asyncio.sleep(0.001)
+        floor.asking.taken = 0
+        assert people.unfinished_jobs() == (job,)
+        served.app._jobs.begin(job)
+        while served.spent() == 0:
+            await asyncio.sleep(0.001)
+        assert people.unfinished_jobs() == ()
+        await served.app._jobs.leave()
+        assert people.unfinished_jobs() == (job,)
+        gate.set()
+        while floor.asking.taken:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(story())
 
 
 async def _life(served: Served, job: str) -> None:

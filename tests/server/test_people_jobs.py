@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ import pytest
 from support.crowds import Crowd
 from tacit.core.errors import InputError
 from tacit.server.people import Job
+from tacit.server.people.migrations import MIGRATIONS, SQLITE, bring_up_to_date
+from tacit.server.people.sqlite import runner
 
 
 def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -> Job:
@@ -29,12 +33,13 @@ def test_the_way_of_a_question(crowd: Crowd) -> None:
     assert crowd.people.job(job.id, "ALICE") == job
     until = crowd.watch() + timedelta(seconds=30)
     assert worker.claim_job(job.id, "worker 1", until)
-    assert crowd.people.job(job.id, "alice") == replace(job, state="running", worker="worker 1", lease=until)
+    running = replace(job, state="running", worker="worker 1", lease=until, tries=1)
+    assert crowd.people.job(job.id, "alice") == running
     assert crowd.people.unfinished_jobs() == ()
     assert crowd.people.open_jobs("alice") == 1
     assert worker.finish_job(job.id, '{"rows": []}')
     done = crowd.people.job(job.id, "alice")
-    assert done == replace(job, state="done", outcome='{"rows": []}', worker="worker 1", finished=crowd.watch())
+    assert done == replace(running, state="done", outcome='{"rows": []}', lease=None, finished=crowd.watch())
     assert crowd.people.open_jobs("alice") == 0
     assert not crowd.people.finish_job(job.id, "another", failed=True)
     assert not crowd.people.claim_job(job.id, "worker 2", until)
@@ -81,6 +86,38 @@ def test_a_question_is_taken_once(crowd: Crowd) -> None:
     with ThreadPoolExecutor(len(views)) as pool:
         taken = list(pool.map(take, range(len(views))))
     assert [sum(column) for column in zip(*taken, strict=True)] == [1] * 5
+
+
+def test_it_is_counted_how_many_workers_took_one(crowd: Crowd) -> None:
+    job = put(crowd)
+
+    def claim(worker: str) -> int:
+        return crowd.people.claim_job(job.id, worker, crowd.watch() + timedelta(seconds=30))
+
+    assert [claim("worker 1"), claim("worker 1"), claim("worker 2")] == [1, 1, 0], "to hold on is not to take"
+    crowd.watch.wait(seconds=31)
+    assert claim("worker 2") == 2
+    crowd.people.put_back_job(job.id, "worker 1")
+    assert crowd.people.unfinished_jobs() == (), "it is not theirs to put back"
+    crowd.people.put_back_job(job.id, "worker 2")
+    assert crowd.people.unfinished_jobs() == (replace(job, tries=1),)
+    assert claim("worker 3") == 2
+    crowd.people.finish_job(job.id, "")
+    crowd.people.put_back_job(job.id, "worker 3")
+    assert crowd.people.unfinished_jobs() == ()
+
+
+def test_tables_of_before_learn_to_count(quick_folder: Path) -> None:
+    """What was put down by an older Tacit is taken up by a newer one."""
+    with sqlite3.connect(quick_folder / "people") as connection:
+        bring_up_to_date(runner(connection), SQLITE, MIGRATIONS[:1])
+        columns = "id, analyst, request, created, state, outcome, worker, lease, finished"
+        connection.execute(
+            f"INSERT INTO people_jobs ({columns}) VALUES ('a', 'b', '', 0, 'waiting', '', '', NULL, NULL)"
+        )
+        bring_up_to_date(runner(connection), SQLITE)
+        assert connection.execute("SELECT tries FROM people_jobs").fetchall() == [(0,)]
+    connection.close()
 
 
 def test_a_restart_loses_nothing(lasting: Crowd) -> None:

@@ -26,15 +26,22 @@ def test_what_each_role_may_do(crowd: Crowd) -> None:
 
 
 def test_who_somebody_is_stands_in_the_chain(crowd: Crowd) -> None:
-    crowd.people.add("Alice", Role.OWNER, populations=["STAFF", "patients"], operator="olga")
+    crowd.people.add("Alice", Role.AUDITOR, populations=["STAFF", "patients"], operator="olga")
     (analyst,) = crowd.ledger.analysts()
     assert analyst.name == "alice"
-    assert analyst.details == {"role": "owner", "populations": ["patients", "staff"]}
-    expected = Person("alice", Role.OWNER, True, frozenset({"patients", "staff"}))
+    assert analyst.details == {"role": "auditor", "populations": ["patients", "staff"]}
+    expected = Person("alice", Role.AUDITOR, True, frozenset({"patients", "staff"}))
     assert crowd.people.person("alice") == crowd.again().person("ALICE") == expected
     assert expected.may_see("staff")
     assert not expected.may_see("cats")
     assert crowd.ledger.verify().ok
+
+
+def test_an_owner_sees_everything(crowd: Crowd) -> None:
+    """They could let anybody in to anything, so that a limit would only look like one."""
+    with pytest.raises(InputError, match="an owner sees everything"):
+        crowd.people.add("alice", Role.OWNER, populations=["patients"], operator="olga")
+    assert crowd.people.person("alice") is None
 
 
 def test_a_change_is_seen_at_once_everywhere(crowd: Crowd) -> None:

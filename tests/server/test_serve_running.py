@@ -10,11 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from fractions import Fraction
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,38 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 import tacit
-from support.serving import COUNT, Server, certificate, make_clinic, make_tokens
+from support.serving import COUNT, PATIENCE, Server, certificate, fetch, make_clinic, make_tokens, spent, until
 from tacit.cli.app import app
 from tacit.core.errors import InputError
 from tacit.curator.remote.errors import RemoteError, SignInError
 from tacit.server.running.places import bind, check_place, is_loopback, tls_context
 from tacit.server.settings import Settings
-
-PATIENCE = 60.0
-
-
-def until(done: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        found = done()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"it took too long: {what}")
-
-
-def fetch(url: str, token: str = "", body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    words = {name.replace("_", "-"): value for name, value in headers.items()}
-    if token:
-        words["Authorization"] = f"Bearer {token}"
-    if body is not None:
-        words["Content-Type"] = "application/json"
-    request = urllib.request.Request(url, data=body, headers=words)
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE) as found:
-            return found.status, {k.lower(): v for k, v in found.headers.items()}, found.read()
-    except urllib.error.HTTPError as found:
-        return found.code, {k.lower(): v for k, v in found.headers.items()}, found.read()
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +188,7 @@ def test_a_question_in_flight_is_answered_before_the_server_stops(tmp_path: Path
             target=lambda: found.append(fetch(f"{running.address}/v1/query", token, body, Idempotency_Key="k1"))
         )
         asking.start()
-        until(lambda: _spent(project) == 1, "the charge")
+        until(lambda: spent(project) == 1, "the charge")
         assert not found, "the answer waits for its slot"
         assert running.stop() == 0
         asking.join()
@@ -229,7 +199,7 @@ def test_a_question_in_flight_is_answered_before_the_server_stops(tmp_path: Path
     with Server(project, "--workers", "1", "--slot", "0") as again:
         status, headers, body2 = fetch(f"{again.address}/v1/query", token, body, Idempotency_Key="k1")
         assert (status, headers["tacit-repeat"], body2) == (200, "true", found[0][2])
-    assert _spent(project) == 1
+    assert spent(project) == 1
 
 
 def test_a_job_outlives_the_server_that_took_it(tmp_path: Path) -> None:
@@ -252,12 +222,7 @@ def test_a_job_outlives_the_server_that_took_it(tmp_path: Path) -> None:
         done = until(polled, "the job")
         assert done["state"] == "done"
         assert len(done["answer"]["rows"]) == 3
-    assert _spent(project) == 1
-
-
-def _spent(project: Path) -> Fraction:
-    with tacit.open(project) as curator:
-        return Fraction(curator.budget().spent[0].amount)
+    assert spent(project) == 1
 
 
 # Places and certificates.

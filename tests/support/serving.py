@@ -9,8 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,11 +21,45 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import tacit
+
 WARDS = ("cardiology", "oncology", "surgery")
 COUNT = "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward"
 #: Nothing here is about rates; those have tests of their own.
 GENEROUS = ("asks_per_minute", "quotes_per_minute", "reads_per_minute", "failures_per_minute")
-_PATIENCE = 60.0
+PATIENCE = 60.0
+
+
+def until(done: Callable[[], Any], what: str) -> Any:
+    """What something gives once it gives anything."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        found = done()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"it took too long: {what}")
+
+
+def fetch(url: str, token: str = "", body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of a response, on a connection of its own."""
+    words = {name.replace("_", "-"): value for name, value in headers.items()}
+    if token:
+        words["Authorization"] = f"Bearer {token}"
+    if body is not None:
+        words["Content-Type"] = "application/json"
+    request = urllib.request.Request(url, data=body, headers=words)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as found:
+            return found.status, {k.lower(): v for k, v in found.headers.items()}, found.read()
+    except urllib.error.HTTPError as found:
+        return found.code, {k.lower(): v for k, v in found.headers.items()}, found.read()
+
+
+def spent(project: Path) -> Fraction:
+    """What was charged to the account of a project."""
+    with tacit.open(project) as curator:
+        return Fraction(curator.budget().spent[0].amount)
 
 
 def make_clinic(
@@ -99,7 +136,7 @@ class Server:
         self.port = int(self.address.rpartition(":")[2])
 
     def _wait_for(self, out: Path) -> dict[str, Any]:
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             text = out.read_text()
             if text.endswith("\n"):
@@ -117,7 +154,7 @@ class Server:
 
     def wait_for_workers(self, count: int) -> list[int]:
         """Those, once there are so many that answer."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if len(found := self.workers()) == count:
                 return found

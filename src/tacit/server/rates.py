@@ -1,26 +1,24 @@
-"""How often somebody may come: a bucket of tokens for each, filled steadily, within bounded memory.
+"""How often somebody may come: a bucket of tokens for each, filled steadily, and one for all worker processes.
 
-Every worker process counts for itself. No decision about privacy depends on a rate; they keep one person from taking
-the time of all others.
+No decision about privacy depends on a rate; they keep one person from taking the time of all others.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from time import monotonic
 from typing import Final
 
+from tacit.server.buckets import Buckets
 from tacit.server.errors import TooMany
 
 __all__ = ["Rate", "network_of"]
 
-#: Callers remembered; a bucket that is forgotten is full again, so this is far above how many come in a minute.
-_MOST: Final = 100_000
 #: Bits of an IPv6 address that whoever holds the rest of it can choose at will.
 _OWN_BITS: Final = 64
+_SECOND: Final = 10**9
+_MINUTE: Final = 60 * _SECOND
 
 
 class Rate:
@@ -28,15 +26,24 @@ class Rate:
 
     Args:
         per_minute: how many.
-        clock: in seconds, never set back.
+        clock: in seconds, never set back, and the same in all processes.
+        buckets: where it is counted; of its own unless said.
+        name: tells it from other rates that are counted there.
     """
 
-    def __init__(self, per_minute: int, clock: Callable[[], float] = monotonic) -> None:
-        self._size = float(per_minute)
-        self._per_second = per_minute / 60
+    def __init__(
+        self,
+        per_minute: int,
+        clock: Callable[[], float] = monotonic,
+        *,
+        buckets: Buckets | None = None,
+        name: str = "",
+    ) -> None:
+        # Rounded down, so that all that may come at once fit into a minute.
+        self._step = max(int(_MINUTE // per_minute), 1)
         self._clock = clock
-        self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets = buckets or Buckets()
+        self._name = name
 
     def take(self, caller: str) -> None:
         """Count one.
@@ -44,32 +51,23 @@ class Rate:
         Raises:
             TooMany: it was one too many, and is not counted.
         """
-        wait = self._take(caller, 1.0)
-        if wait > 0:
+        wait = self._pour(caller, self._step)
+        if wait:
             raise TooMany(wait)
 
     def give_back(self, caller: str) -> None:
         """One that was counted should not have been."""
-        with self._lock:
-            if caller in self._buckets:
-                left, since = self._buckets[caller]
-                self._buckets[caller] = min(self._size, left + 1.0), since
+        self._pour(caller, -self._step)
 
     def wait_for(self, caller: str) -> float:
         """Seconds until one more would be let through; counts nothing."""
-        return self._take(caller, 0.0)
+        return self._pour(caller, 0)
 
-    def _take(self, caller: str, tokens: float) -> float:
-        with self._lock:
-            now = self._clock()
-            left, since = self._buckets.pop(caller, (self._size, now))
-            left = min(self._size, left + (now - since) * self._per_second)
-            wait = (1.0 - left) / self._per_second if left < 1.0 else 0.0
-            if left < self._size or tokens:
-                self._buckets[caller] = (left - tokens if wait == 0.0 else left, now)
-            while len(self._buckets) > _MOST:
-                self._buckets.popitem(last=False)
-        return wait
+    def _pour(self, caller: str, step: int) -> float:
+        now = int(self._clock() * _SECOND)
+        # A look at it alone must leave room for one.
+        deep = _MINUTE - (0 if step else self._step)
+        return self._buckets.pour(f"{self._name}\0{caller}", step, now, deep) / _SECOND
 
 
 def network_of(address: str) -> str:

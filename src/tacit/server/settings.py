@@ -15,7 +15,9 @@ _MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Limits, slots, rates and addresses of a server; each worker process counts for itself.
+    """Limits, slots, rates and addresses of a server.
+
+    Rates are counted for all worker processes together; threads, queues and connections are those of each.
 
     Args:
         host: the address to listen on.
@@ -35,7 +37,7 @@ class Settings:
         max_headers: header lines of a request.
         max_header_bytes: of all of them together.
         max_path: bytes of path and query string.
-        asks_per_minute: of one person; as many may come at once.
+        asks_per_minute: of one person, at all workers together; as many may come at once.
         quotes_per_minute: likewise.
         reads_per_minute: likewise, for everything else.
         failures_per_minute: failed sign-ins and tokens from one address.

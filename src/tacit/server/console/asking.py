@@ -72,6 +72,7 @@ async def ask(visit: Visit) -> Response:
     budgets = await visit.budgets()
     return await visit.parts(
         status,
+        shown["problem"],
         stopped=_stops(quoted),
         result=visit.render("part_result.html", **shown),
         quote=visit.render("part_quote.html", **quoted),
@@ -119,6 +120,7 @@ async def chart(visit: Visit) -> Response:
 async def answered(visit: Visit, answer: Answer, *, again: bool = False) -> dict[str, Any]:
     """What the template of an answer needs."""
     budget = await visit.run(visit.office.curator.budget, answer, analyst=visit.name)
+    theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
         "sheet": await visit.run(sheet_of, answer),
         "picture": _picture(answer),
@@ -129,9 +131,19 @@ async def answered(visit: Visit, answer: Answer, *, again: bool = False) -> dict
             "words": _words(answer, again=again),
             "position": answer.charge.number,
             "csv": again,
+            "receipt": "" if theirs else answer.receipt.to_json(),
             "left": _left(budget),
         },
     }
+
+
+def _is_theirs(visit: Visit, position: int) -> bool:
+    """Whether there is a receipt for the visitor at a place; what others paid for is not at any place of theirs."""
+    try:
+        visit.office.receipt(visit.whoever, position)
+    except Unknown:
+        return False
+    return True
 
 
 def _words(answer: Answer, *, again: bool) -> str:

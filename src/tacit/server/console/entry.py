@@ -1,4 +1,4 @@
-"""Coming in and going out: sign in, the first owner, invitations."""
+"""Coming in and going out: sign in, the first owner, invitations, another password."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from tacit.server.console.visits import Visit
 from tacit.server.errors import Unknown
 from tacit.server.people import Opened, Scope
 
-__all__ = ["accept", "home", "set_up", "show_set_up", "show_sign_in", "show_welcome", "sign_in", "sign_out"]
+__all__ = [
+    "accept",
+    "change_password",
+    "home",
+    "set_up",
+    "show_password",
+    "show_set_up",
+    "show_sign_in",
+    "show_welcome",
+    "sign_in",
+    "sign_out",
+]
 
 _WRONG = "Name and password do not belong together, or there were too many tries. Wait a moment and try again."
+_NOT_YOURS = "That is not your password, or there were too many tries. Wait a moment and try again."
 _GONE = "page; the link was used, has run out, or never was. Ask whoever gave it to you for a new one"
 
 
@@ -42,6 +54,29 @@ async def sign_out(visit: Visit) -> Response:
     """End the session, here and everywhere it may have been copied to."""
     await visit.run(visit.people.sign_out, visit.session_text)
     return visit.signed_out("/console/sign-in")
+
+
+async def show_password(visit: Visit) -> Response:
+    """The form for another password."""
+    return await _password(visit)
+
+
+async def change_password(visit: Visit) -> Response:
+    """Another password, for whoever knows the one they have; what is signed in elsewhere is signed out."""
+    old, new = visit.form.get("old", ""), visit.form.get("password", "")
+    try:
+        _check_twice(visit)
+        if new == old:
+            raise InputError("password", "is the one you have; choose another")
+        # Before the old one is looked at: what is wrong with the new one is no failed try.
+        visit.people.check_password(visit.name, new)
+    except InputError as problem:
+        return await _password(visit, problem=str(problem), status=400)
+    work = visit.people.change_password
+    opened = await visit.floor.enter(visit.address, work, visit.name, old, new, origin=visit.address)
+    if opened is None:
+        return await _password(visit, problem=_NOT_YOURS, status=401)
+    return visit.signed_in(opened, "/console/password?changed=1")
 
 
 async def show_set_up(visit: Visit) -> Response:
@@ -117,6 +152,25 @@ async def _sign_in(visit: Visit, where: str, *, name: str = "", problem: str = "
         next=where,
         name=name,
         problem=problem,
+    )
+
+
+async def _password(visit: Visit, *, problem: str = "", status: int = 200) -> Response:
+    changed = not problem and visit.request.query_params.get("changed") == "1"
+    return await visit.page(
+        "door.html",
+        status,
+        heading="Your password",
+        words="Choose another one. Wherever else you are signed in, you are signed out; tokens of your programs stay.",
+        action="/console/password",
+        asks_name=False,
+        asks_old=True,
+        fresh=True,
+        button="Change it",
+        next="",
+        name=visit.name,
+        problem=problem,
+        done="It is changed. This is the only place where you are signed in now." if changed else "",
     )
 
 

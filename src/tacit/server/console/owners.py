@@ -25,6 +25,7 @@ from tacit.server.people import Person, Role, TokenInfo
 __all__ = ["add", "invite", "issue", "quota", "revoke", "role", "show_people", "show_person", "withdraw"]
 
 _MOST_DAYS: Final = 3650
+_ROLES: Final = ((Role.ANALYST, "asks"), (Role.AUDITOR, "looks on"), (Role.OWNER, "does everything"))
 
 
 async def show_people(visit: Visit) -> Response:
@@ -39,16 +40,13 @@ async def show_person(visit: Visit) -> Response:
 
 async def add(visit: Visit) -> Response:
     """Register somebody and make an invitation, which is shown once."""
-    form = visit.form
-    names = [key.removeprefix("sees.") for key in form if key.startswith("sees.")]
+    name = visit.form.get("name", "")
     try:
-        chosen = Role(form.get("role", "")) if form.get("role") in list(Role) else Role.ANALYST
-        known = await visit.run(visit.people.person, form.get("name", ""))
+        chosen, sees = _role(visit), _chosen(visit)
+        known = await visit.run(visit.people.person, name)
         if known is not None and known.active:
             raise InputError("name", f"{known.name} is here already")
-        person = await visit.run(
-            visit.people.add, form.get("name", ""), chosen, populations=names or None, operator=visit.name
-        )
+        person = await visit.run(visit.people.add, name, chosen, populations=sees, operator=visit.name)
         secret = await visit.run(visit.people.invite, person.name, operator=visit.name)
     except InputError as raised:
         return await _people(visit, problem=problem_of(raised))
@@ -117,13 +115,11 @@ async def role(visit: Visit) -> Response:
         person = _somebody(visit, name)
         if not person.active:
             raise InputError("role", f"{person.name} was revoked; to admit them again, add them under People")
-        wanted = visit.form.get("role", "")
-        if wanted not in list(Role):
-            raise InputError("role", f"must be one of {', '.join(Role)}")
+        wanted, sees = _role(visit), _chosen(visit)
         if person.name == visit.name and wanted != Role.OWNER:
             raise InputError("role", "an owner cannot step down by themselves; let another owner do it")
-        visit.people.add(person.name, Role(wanted), populations=person.populations, operator=visit.name)
-        return f"{person.name} is {wanted} from now on."
+        changed = visit.people.add(person.name, wanted, populations=sees, operator=visit.name)
+        return f"{changed.name} is {changed.role} from now on, and sees {_sees(changed)}."
 
     return await _change(visit, work)
 
@@ -139,6 +135,26 @@ async def revoke(visit: Visit) -> Response:
         return f"{person.name} is out: sessions and tokens have ended."
 
     return await _change(visit, work)
+
+
+def _role(visit: Visit) -> Role:
+    wanted = visit.form.get("role", "")
+    if wanted not in list(Role):
+        raise InputError("role", f"must be one of {', '.join(Role)}")
+    return Role(wanted)
+
+
+def _ticked(visit: Visit) -> list[str]:
+    return [key.removeprefix("sees.") for key in visit.form if key.startswith("sees.")]
+
+
+def _chosen(visit: Visit) -> list[str] | None:
+    """What somebody may see, as it was ticked; None for everything, which has to be ticked like all else."""
+    everything, names = visit.form.get("sees") == "all", _ticked(visit)
+    if everything == bool(names):
+        both = "all and single ones are ticked" if everything else "nothing is ticked"
+        raise InputError("may see", f"{both}; tick all populations, or those that they may see")
+    return None if everything else names
 
 
 async def _change(visit: Visit, work: Callable[[str], str | dict[str, str]]) -> Response:
@@ -173,9 +189,17 @@ def _invitation(visit: Visit, person: Person, secret: str) -> dict[str, str]:
 async def _people(visit: Visit, *, shown: dict[str, str] | None = None, problem: Problem | None = None) -> Response:
     people = await visit.run(_rows, visit)
     populations = await visit.run(_accounts, visit)
+    # What was typed is typed again only where it was right.
+    form = visit.form if problem else {}
+    draft = {
+        "name": form.get("name", ""),
+        "role": form.get("role", ""),
+        "all": form.get("sees") == "all",
+        "sees": _ticked(visit) if problem else [],
+    }
     return await visit.page(
         "people.html", problem.status if problem else 200, people=people, populations=populations, shown=shown,
-        problem=problem,
+        problem=problem, draft=draft, roles=_ROLES,
     )  # fmt: skip
 
 
@@ -226,7 +250,8 @@ async def _person(
         sees=_sees(person),
         shares=shares,
         tokens=tokens,
-        roles=list(Role),
+        roles=_ROLES,
+        populations=[share["population"] for share in shares],
         shown=shown,
         problem=problem,
         done=done,

@@ -36,6 +36,8 @@ def console(office: Office, *, people: People, settings: Settings) -> Mount:
         ("GET", "/sign-in", entry.show_sign_in, _ANYBODY),
         ("POST", "/sign-in", entry.sign_in, _ANYBODY),
         ("POST", "/sign-out", entry.sign_out, _SIGNED_IN),
+        ("GET", "/password", entry.show_password, _SIGNED_IN),
+        ("POST", "/password", entry.change_password, _SIGNED_IN),
         ("GET", "/setup/{secret}", entry.show_set_up, _ANYBODY),
         ("POST", "/setup/{secret}", entry.set_up, _ANYBODY),
         ("GET", "/welcome/{secret}", entry.show_welcome, _ANYBODY),

@@ -12,7 +12,7 @@ __all__ = ["Problem", "problem_of"]
 
 @dataclass(frozen=True)
 class Problem:
-    """A heading, what happened, what to do, and the rule or id to quote."""
+    """A heading, what happened, what to do, the rule or id to quote, and headers for the page that says so."""
 
     title: str
     message: str
@@ -21,6 +21,7 @@ class Problem:
     code: str = ""
     status: int = 400
     id: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 _WORDS: Final = {
@@ -65,7 +66,9 @@ def problem_of(raised: BaseException) -> Problem:
     code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
     title, advice = _words(code)
     message = "" if code == "auth" else failure.message
-    return Problem(title, message, advice, rule, code, failure.status, failure.id)
+    # The console lets people in by a form, not by a token.
+    headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
+    return Problem(title, message, advice, rule, code, failure.status, failure.id, headers)
 
 
 def _words(code: str) -> tuple[str, str]:

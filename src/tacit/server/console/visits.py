@@ -137,7 +137,7 @@ class Visit:
         return known[:_MOST_HEAD_GAUGES]
 
     async def page(self, template: str, status: int = 200, **context: Any) -> Response:
-        """A whole page."""
+        """A whole page; a ``problem`` in it brings its headers along."""
         context |= {"person": None, "csrf": self.door}
         if self.access is not None:
             budgets = context.get("budgets") or await self._known_budgets()
@@ -147,13 +147,15 @@ class Visit:
                 "head_gauges": self.head_gauges(budgets),
                 "nav": self._nav(budgets),
             }
-        return self._html(self.building.pages.get_template(template).render(context), status)
+        return self._html(self.building.pages.get_template(template).render(context), status, context.get("problem"))
 
-    async def parts(self, status: int = 200, /, *, stopped: bool = False, **named: str) -> Response:
+    async def parts(
+        self, status: int = 200, problem: Problem | None = None, /, *, stopped: bool = False, **named: str
+    ) -> Response:
         """Parts of a page for the script, each with the place it belongs to."""
         state = ' data-state="stopped"' if stopped else ' data-state=""'
         text = "".join(f'<div data-into="{place}"{state}>{html}</div>' for place, html in named.items())
-        return self._html(text, status)
+        return self._html(text, status, problem)
 
     def render(self, template: str, **context: Any) -> str:
         """A part of a page, escaped."""
@@ -164,7 +166,8 @@ class Visit:
         if self.partly:
             place = "quote" if self.request.url.path.endswith("/quote") else "result"
             text = self.render("part_quote.html", quote=None, quote_problem=problem)
-            return await self.parts(problem.status, stopped=True, **{place: f'<div class="notice">{text}</div>'})
+            notice = {place: f'<div class="notice">{text}</div>'}
+            return await self.parts(problem.status, problem, stopped=True, **notice)
         way = ("/console/sign-in", "Sign in") if self.access is None else ("/console/", "Back to the start")
         context = {"problem": problem, "kept": kept, "way_out": way[0], "way_words": way[1]}
         return await self.page("error.html", problem.status, **context)
@@ -218,8 +221,9 @@ class Visit:
             if shown
         ]
 
-    def _html(self, text: str, status: int) -> Response:
-        response = HTMLResponse(text, status, headers=dict(HEADERS))
+    def _html(self, text: str, status: int, problem: object = None) -> Response:
+        more = dict(problem.headers) if isinstance(problem, Problem) else {}
+        response = HTMLResponse(text, status, headers={**HEADERS, **more})
         if self.access is None and self.door and self.door != self._door_cookie:
             self._keep(response, _DOOR, self.door)
         return response

@@ -131,13 +131,14 @@ def _state(visit: Visit, check: Check) -> tuple[list[dict[str, str]], dict[str, 
     try:
         head = ledger.head
         alerts = alerts_of(visit)
-        known = {"seq": f"{head.seq:,}", "hash": head.hash}
+        known = {"seq": f"{head.seq:,}", "hash": head.hash, "key": ledger.public_key}
     except LedgerError:
+        # It says nothing any more, not even which key it signs with.
         alerts = [_STOPPED]
-        known = {"seq": "?", "hash": ""}
+        known = {"seq": "?", "hash": "", "key": "?"}
     if check.report and not check.ok:
         alerts.insert(0, {"title": "The ledger is not whole", "words": "See below. No question is answered any more."})
-    return alerts, {"id": ledger.id, "key": ledger.public_key, **known}
+    return alerts, {"id": ledger.id, **known}
 
 
 def alerts_of(visit: Visit) -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
+from tacit.server.buckets import Buckets
 from tacit.server.errors import Busy, RequestError
 from tacit.server.http.calls import Call, Reply, Route, failed
 from tacit.server.http.description import described
@@ -36,7 +37,7 @@ _HTML: Final = "text/html; charset=utf-8"
 _DRAIN_STEP: Final = 0.02
 
 
-def create_app(office: Office, settings: Settings | None = None) -> App:
+def create_app(office: Office, settings: Settings | None = None, buckets: Buckets | None = None) -> App:
     """The application of an office, with its console.
 
     Whoever serves it may put an empty dictionary at ``scope["tacit.about"]``; it is filled with what may be logged and
@@ -45,9 +46,10 @@ def create_app(office: Office, settings: Settings | None = None) -> App:
     Args:
         office: what it does for people.
         settings: its limits; those of the office unless said.
+        buckets: where it is counted how often somebody comes; its own unless it shares them with other processes.
     """
     chosen = settings or office.settings
-    return App(Floor(office, chosen), _console(office, chosen))
+    return App(Floor(office, chosen, buckets), _console(office, chosen))
 
 
 class App:
@@ -179,6 +181,7 @@ class App:
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await self.drain(self._floor.settings.drain_seconds)
+                await self._jobs.leave()
                 self._floor.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return

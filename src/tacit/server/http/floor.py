@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from tacit.curator.kept import Kept
+from tacit.server.buckets import Buckets
 from tacit.server.errors import Busy, TooMany, Unauthenticated
 from tacit.server.office import Ask, Office
 from tacit.server.rates import Rate, network_of
@@ -114,23 +115,24 @@ class Floor:
     Args:
         office: does things for people.
         settings: how many at once, how often, and when they leave.
+        buckets: where it is counted how often somebody comes; shared with other worker processes, if there are some.
     """
 
-    def __init__(self, office: Office, settings: Settings) -> None:
+    def __init__(self, office: Office, settings: Settings, buckets: Buckets | None = None) -> None:
         self.office = office
         self.settings = settings
         self.slots = Slots(settings.slot)
         self.asking = Lane("ask", settings.threads, settings.queue)
         self.quick = Lane("quick", settings.quick_threads, settings.quick_queue)
         self.entering = Lane("enter", *_ENTERING)
+        counted = buckets or Buckets()
         self.rates = {
-            "asks": Rate(settings.asks_per_minute),
-            "quotes": Rate(settings.quotes_per_minute),
-            "reads": Rate(settings.reads_per_minute),
+            name: Rate(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
+            for name in ("asks", "quotes", "reads")
         }
         #: Bytes of answers and quotes that were sent lately; what they are made of never changes.
         self.shown: Kept[tuple[str, ...], bytes] = Kept(_SHOWN)
-        self._failures = Rate(settings.failures_per_minute)
+        self._failures = Rate(settings.failures_per_minute, buckets=counted, name="failures")
 
     async def ask(self, access: Access, ask: Ask, key: str = "") -> Answer:
         """As :meth:`Office.ask`, in a thread; whatever becomes of it leaves in a slot."""

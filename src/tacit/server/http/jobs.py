@@ -1,9 +1,9 @@
 """Questions that are answered later: put down, taken by a worker, polled for.
 
 A job lies in the ledger's database, so that any worker can be asked about it, and one that was begun by a worker that
-died is taken up by another. Every job has an idempotency key, its own or that of its caller: whoever runs it again runs
-it under the same charge. What becomes of a job is written down in a slot, as an answer would leave, and that is all
-that can be seen of how long it took.
+died is taken up by another; but not for ever, because it may be what workers die of. Every job has an idempotency key,
+its own or that of its caller: whoever runs it again runs it under the same charge. What becomes of a job is written
+down in a slot, as an answer would leave, and that is all that can be seen of how long it took.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tacit.core.errors import InputError
+from tacit.core.errors import InputError, InternalError, TacitError
 from tacit.curator.wire import answer_wire
 from tacit.ledger import ConflictError
 from tacit.noise import entropy
@@ -35,6 +35,8 @@ __all__ = ["Jobs", "poll", "put_off"]
 
 #: Unfinished jobs of one person.
 _MOST: Final = 20
+#: Workers that may die of a job. One that stops in order, or has no room, puts it back and is not counted.
+_MOST_TRIES: Final = 3
 _KEPT: Final = timedelta(days=1)
 
 
@@ -117,6 +119,16 @@ class Jobs:
             with suppress(asyncio.CancelledError):
                 await self._watching
 
+    async def leave(self) -> None:
+        """What still runs is left to other workers: this one is about to end."""
+        left = dict(self._running)
+        for task in left.values():
+            task.cancel()
+        await asyncio.gather(*left.values(), return_exceptions=True)
+        for job in left:
+            with suppress(TacitError):
+                await self._floor.run(self._put_back, job)
+
     @property
     def under_way(self) -> int:
         """How many run here."""
@@ -136,19 +148,24 @@ class Jobs:
 
     async def _run(self, job: Job) -> None:
         try:
-            if not await self._floor.run(self._claim, job):
+            tries = await self._floor.run(self._claim, job)
+            if not tries:
+                return
+            if tries > _MOST_TRIES:
+                await self._floor.run(self._give_up, job)
                 return
             pace = Pace(self._floor.slots)
             renewing = asyncio.get_running_loop().create_task(self._renew(job))
             try:
                 outcome, failed = await self._floor.asking.run(self._outcome, job, pace.wait)
-            except Busy:
-                # It stays where it is, until this worker or another has room.
-                return
             finally:
                 renewing.cancel()
             await pace.hold()
             await self._floor.run(self._floor.office.people.finish_job, job.id, outcome, failed=failed)
+        except Busy:
+            # Until this worker or another has room.
+            with suppress(TacitError):
+                await self._floor.run(self._put_back, job.id)
         except Exception as problem:
             # The job stays unfinished, and is taken up again when its lease has run out.
             describe(problem)
@@ -156,12 +173,20 @@ class Jobs:
     async def _renew(self, job: Job) -> None:
         while True:
             await asyncio.sleep(self._floor.settings.job_seconds / 3)
-            with suppress(Busy):
+            with suppress(TacitError):
                 await self._floor.run(self._claim, job)
 
-    def _claim(self, job: Job) -> bool:
+    def _claim(self, job: Job) -> int:
         until = datetime.now(UTC) + timedelta(seconds=self._floor.settings.job_seconds)
         return self._floor.office.people.claim_job(job.id, self._worker, until)
+
+    def _put_back(self, job: str) -> None:
+        self._floor.office.people.put_back_job(job, self._worker)
+
+    def _give_up(self, job: Job) -> None:
+        """What it was charged stays charged, and why workers died is for the operator's log."""
+        problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
+        self._floor.office.people.finish_job(job.id, _told(problem), failed=True)
 
     def _outcome(self, job: Job, wait: Callable[[], None]) -> tuple[str, bool]:
         try:
@@ -170,8 +195,7 @@ class Jobs:
             answer = self._floor.office.ask(self._access(job), ask, key=key or f"job {job.id}", wait=wait)
             return json_bytes(answer_wire(answer)).decode(), False
         except Exception as problem:
-            told: dict[str, Any] = failure_json(describe(problem))["error"]
-            return json_bytes(told).decode(), True
+            return _told(problem), True
 
     def _access(self, job: Job) -> Access:
         """Whoever put the job down, as they are now."""
@@ -181,3 +205,8 @@ class Jobs:
         if person is None or not person.active:
             raise Unauthenticated
         return Access(person, frozenset(scope for scope in person.scopes if scope == ASK), "token", f"job {job.id}")
+
+
+def _told(problem: Exception) -> str:
+    """A failure, as whoever polls sees it."""
+    return json_bytes(failure_json(describe(problem))["error"]).decode()

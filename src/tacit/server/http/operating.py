@@ -41,13 +41,17 @@ def add(call: Call) -> Reply:
     role = text("role", said["role"])
     if role not in set(Role):
         raise InputError("role", f"must be one of {', '.join(Role)}")
-    populations = None
+    name = text("name", said["name"])
     if "populations" in said:
         known = {each.name for each in call.floor.office.curator.desk.catalog.populations}
-        populations = frozenset(_texts("populations", said["populations"]))
-        if not populations <= known:
+        listed = said["populations"]
+        populations = None if listed is None else frozenset(_texts("populations", listed))
+        if populations is not None and not populations <= known:
             raise InputError("populations", f"there are {', '.join(sorted(known))}")
-    name = text("name", said["name"])
+    else:
+        # Whoever changes a role does not mean to show more.
+        before = people.person(name)
+        populations = None if before is None else before.populations
     person = people.add(name, Role(role), populations=populations, operator=_operator(call))
     return told(_person(call, person), 201)
 

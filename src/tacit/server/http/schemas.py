@@ -323,7 +323,9 @@ class NewPerson(_Shape):
 
     name: str = Field(min_length=1, max_length=200)
     role: Role
-    populations: list[str] = _maybe(description="whose data exists for them; all unless said")
+    populations: list[str] | None = _maybe(
+        description="whose data exists for them, null for everybody's; unless said, what did before, or everybody's"
+    )
 
 
 class PersonBody(_Shape):

@@ -12,7 +12,13 @@ from tacit.server.people.room import Room, from_stamp, line, stamp, storable
 
 __all__ = ["Jobs"]
 
-_COLUMNS: Final = "SELECT id, analyst, request, created, state, outcome, worker, lease, finished FROM people_jobs "
+_COLUMNS: Final = (
+    "SELECT id, analyst, request, created, state, outcome, worker, lease, finished, tries FROM people_jobs "
+)
+_PUT: Final = (
+    "INSERT INTO people_jobs (id, analyst, request, created, state, outcome, worker, lease, finished, tries) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING id"
+)
 _ID: Final = 64
 #: Outcomes that are kept for one person. Repeats are free, so that without an end they would fill the ledger's disk.
 _MOST_FINISHED: Final = 100
@@ -34,11 +40,10 @@ class Jobs:
             line(job.id, "id", _ID), spelled(job.analyst, "analyst"), storable(job.request, "request"),
             stamp(job.created, "created"), job.state, storable(job.outcome, "outcome"), line(job.worker, "worker", 200),
             None if job.lease is None else stamp(job.lease, "lease"),
-            None if job.finished is None else stamp(job.finished, "finished"),
+            None if job.finished is None else stamp(job.finished, "finished"), job.tries,
         )  # fmt: skip
         with self._room.tables.write() as run:
-            put = "INSERT INTO people_jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING id"
-            if not run(put, values):
+            if not run(_PUT, values):
                 raise InputError("id", "is that of another job")
 
     def find(self, job_id: object, analyst: str) -> Job | None:
@@ -48,16 +53,29 @@ class Jobs:
         rows = self._room.tables.read(_COLUMNS + "WHERE id = ? AND analyst = ?", (job_id, spelled(analyst, "analyst")))
         return _job(rows[0]) if rows else None
 
-    def claim(self, job_id: str, worker: str, lease_until: datetime) -> bool:
-        """Take one that nobody has, or whose lease ran out; or hold on to one's own."""
+    def claim(self, job_id: str, worker: str, lease_until: datetime) -> int:
+        """Take one that nobody has, or whose lease ran out; or hold on to one's own.
+
+        That it was taken is counted in the same statement, so before anything is done for it.
+        """
         values = (line(worker, "worker", 200), stamp(lease_until, "lease_until"))
         with self._room.tables.write() as run:
             rows = run(
-                "UPDATE people_jobs SET state = 'running', worker = ?, lease = ? WHERE id = ? AND "
-                "(state = 'waiting' OR (state = 'running' AND (lease < ? OR worker = ?))) RETURNING id",
-                (*values, line(job_id, "id", _ID), self._room.now(), worker),
+                "UPDATE people_jobs SET tries = tries + CASE WHEN state = 'running' AND worker = ? THEN 0 ELSE 1 END, "
+                "state = 'running', worker = ?, lease = ? WHERE id = ? AND "
+                "(state = 'waiting' OR (state = 'running' AND (lease < ? OR worker = ?))) RETURNING tries",
+                (worker, *values, line(job_id, "id", _ID), self._room.now(), worker),
             )
-        return bool(rows)
+        return int(rows[0][0]) if rows else 0
+
+    def put_back(self, job_id: str, worker: str) -> None:
+        """Leave one to others, as if it had never been taken."""
+        with self._room.tables.write() as run:
+            run(
+                "UPDATE people_jobs SET state = 'waiting', worker = '', lease = NULL, tries = tries - 1 "
+                "WHERE id = ? AND state = 'running' AND worker = ?",
+                (line(job_id, "id", _ID), line(worker, "worker", 200)),
+            )
 
     def finish(self, job_id: str, outcome: str, *, failed: bool) -> bool:
         """What became of it; the first word stays. The oldest that were finished make room for it."""
@@ -97,5 +115,5 @@ def _is_id(job_id: object) -> bool:
 
 
 def _job(row: tuple[Any, ...]) -> Job:
-    when = [None if moment is None else from_stamp(moment) for moment in (row[7], row[8])]
-    return Job(row[0], row[1], row[2], from_stamp(row[3]), row[4], row[5], row[6], *when)
+    lease, finished = (None if moment is None else from_stamp(moment) for moment in (row[7], row[8]))
+    return Job(row[0], row[1], row[2], from_stamp(row[3]), row[4], row[5], row[6], lease, finished, row[9])

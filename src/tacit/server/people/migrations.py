@@ -92,6 +92,8 @@ MIGRATIONS: Final = (
         """,
         "CREATE INDEX people_jobs_open ON people_jobs (state, created)",
     ),
+    # How many workers have taken a job.
+    ("ALTER TABLE people_jobs ADD COLUMN tries {integer} NOT NULL DEFAULT 0",),
 )
 
 

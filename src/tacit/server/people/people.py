@@ -16,7 +16,7 @@ from tacit.server.people.codes import new_id
 from tacit.server.people.jobs import Jobs
 from tacit.server.people.keeping import open_tables
 from tacit.server.people.links import SET_UP, WELCOME, Links
-from tacit.server.people.passwords import Hasher, Hashing
+from tacit.server.people.passwords import Hasher, Hashing, check_password
 from tacit.server.people.records import Access, Issued, Job, Opened, Person, Role, Scope, TokenInfo
 from tacit.server.people.room import Clock, Room
 from tacit.server.people.sessions import Sessions
@@ -102,7 +102,7 @@ class People:
         Args:
             name: names that differ only in case or Unicode form are the same.
             role: what they are from now on.
-            populations: whose data exists for them, of those that have an account; all unless said.
+            populations: whose data exists for them, of those that have an account; all unless said, and for owners.
             operator: who decided.
         """
         plain = spelled(name)
@@ -111,6 +111,9 @@ class People:
         except ValueError:
             raise InputError("role", f"must be one of {', '.join(Role)}") from None
         seen = None if populations is None else self._populations(populations)
+        if role is Role.OWNER and seen is not None:
+            # They could let anybody in to everything, themselves under another name as well.
+            raise InputError("populations", "an owner sees everything: choose all of them, or another role")
         known = self._room.chain.analyst(plain)
         if known is not None and not known.active:
             # Whoever revoked them may have done so without the tables.
@@ -191,6 +194,27 @@ class People:
             plain = "nobody"
         return self._sessions.sign_in(plain, password, origin[:200])
 
+    def check_password(self, name: str, password: str) -> None:
+        """Refuse a password that would be guessed first.
+
+        Raises:
+            InputError: says what to choose instead.
+        """
+        check_password(password, spelled(name))
+
+    def change_password(self, name: str, old: str, new: str, *, origin: str = "") -> Opened | None:
+        """Another password for whoever knows the one that holds; every session ends, and a new one begins.
+
+        A session alone is not enough: it may be that of somebody who left their desk. Tries are counted as those of
+        :meth:`sign_in` are, in the same places.
+
+        Raises:
+            InputError: the new one cannot be used. Nothing was tried or counted.
+        """
+        plain = spelled(name)
+        check_password(new, plain)
+        return self._sessions.change(plain, old, new, origin[:200])
+
     def session(self, text: str) -> Access | None:
         """Whoever carries this session; it ends after half an hour without a visit, and after twelve hours."""
         return self._sessions.session(text)
@@ -269,9 +293,17 @@ class People:
         """A question of this analyst's; those of others are not there."""
         return self._jobs.find(job_id, analyst)
 
-    def claim_job(self, job_id: str, worker: str, lease_until: datetime) -> bool:
-        """Take a question for a worker until a moment; whether it was to be had."""
+    def claim_job(self, job_id: str, worker: str, lease_until: datetime) -> int:
+        """Take a question for a worker until a moment, or hold on to it.
+
+        Returns:
+            How many workers have taken it, this one included; 0 where it was not to be had.
+        """
         return self._jobs.claim(job_id, worker, lease_until)
+
+    def put_back_job(self, job_id: str, worker: str) -> None:
+        """Leave a question that a worker took to others; it does not count as taken."""
+        self._jobs.put_back(job_id, worker)
 
     def finish_job(self, job_id: str, outcome: str, *, failed: bool = False) -> bool:
         """Write down what became of a question; whether this was the first to do so."""

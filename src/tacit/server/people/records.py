@@ -152,6 +152,7 @@ class Job:
         worker: who has it.
         lease: until when; afterwards another worker may take it.
         finished: when it was.
+        tries: how many workers have taken it.
     """
 
     id: str
@@ -163,3 +164,4 @@ class Job:
     worker: str = ""
     lease: datetime | None = None
     finished: datetime | None = None
+    tries: int = 0

@@ -61,6 +61,19 @@ class Sessions:
 
     def sign_in(self, name: str, password: object, origin: str) -> Opened | None:
         """A new session; whatever is wrong, the same time passes and nothing tells what it was."""
+        found = self._proved(name, password, origin)
+        return None if found is None else self.open(*found)
+
+    def change(self, name: str, old: object, new: str, origin: str) -> Opened | None:
+        """Another password, by whoever knows the one that holds; it opens the only session there is from then on."""
+        found = self._proved(name, old, origin)
+        if found is None:
+            return None
+        person = found[0]
+        return self.open(person, self.keep(person, self.hashed(new, name), operator=name))
+
+    def _proved(self, name: str, password: object, origin: str) -> tuple[Person, int] | None:
+        """Who it is that knows a password, and the place of that in the chain."""
         now = self._room.now()
         lane = self._tries.lane(name, origin, now)
         allowed = self._tries.begin(lane, now)
@@ -75,7 +88,7 @@ class Sessions:
         self._tries.remember(name, origin, now)
         if isinstance(password, str) and kept is not None and self._hasher.is_old(kept):
             self._renew(name, changed, password)
-        return self.open(person, changed)
+        return person, changed
 
     def open(self, person: Person, born: int) -> Opened:
         """A session by a password that was checked just now."""

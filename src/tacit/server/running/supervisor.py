@@ -1,8 +1,9 @@
 """The supervisor: forks workers, replaces those that die, and stops them in order.
 
 It imports what workers need, and opens nothing: no ledger, no engine, no thread. So a worker is made in no time by a
-fork, and inherits nothing that two processes must not share. The listening sockets are its own: connections that
-arrive while a worker is replaced wait for the next one.
+fork, and inherits nothing that two processes must not share. What they must share, how often somebody came lately, lies
+in memory that is made before. The listening sockets are its own: connections that arrive while a worker is replaced
+wait for the next one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tacit.core.errors import AccessError, InputError, InternalError, TacitError
+from tacit.server.buckets import Buckets
 from tacit.server.running.metrics import Counters, read_added
 from tacit.server.running.metrics_page import MetricsPage
 from tacit.server.running.pipes import Link, make_link
@@ -138,6 +140,7 @@ class _Supervisor:
         self._page = page
         self._started = started
         self._counters = Counters()
+        self._buckets = Buckets(shared=True)
         self._selector = selectors.DefaultSelector()
         self._stopping = 0
         self._ready = False
@@ -165,6 +168,7 @@ class _Supervisor:
             for sign, handler in kept.items():
                 signal.signal(sign, handler)
             self._selector.close()
+            self._buckets.close()
             os.close(wake_read)
             os.close(wake_write)
         return 0
@@ -201,7 +205,7 @@ class _Supervisor:
                     other.listener.close()
             if self._page is not None:
                 self._page.close()
-            status = run_worker(self._serving, place.listener, self._context, link, first=first)
+            status = run_worker(self._serving, place.listener, self._context, link, self._buckets, first=first)
         except BaseException:
             logging.getLogger("tacit.operator").exception("a worker failed")
         finally:

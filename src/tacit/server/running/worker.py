@@ -1,4 +1,6 @@
-"""One worker: a process with its own curator, on a ledger that all workers share, and on nothing else of theirs.
+"""One worker: a process with its own curator, on a ledger that all workers share.
+
+Besides, they share only how often somebody came lately.
 
 It stops for SIGTERM, or when its supervisor is gone: it takes nothing new, finishes what is under way as long as the
 settings allow, and closes. What it could not finish was charged before, and whoever asks again gets the answer under
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from tacit.core.errors import InputError, TacitError
+from tacit.server.buckets import Buckets
 from tacit.server.running.connections import Connections
 from tacit.server.running.metrics import Counters
 from tacit.server.running.pipes import Link
@@ -69,7 +72,13 @@ class Serving:
 
 
 def run_worker(
-    serving: Serving, listener: socket.socket, context: ssl.SSLContext | None, link: Link, *, first: bool
+    serving: Serving,
+    listener: socket.socket,
+    context: ssl.SSLContext | None,
+    link: Link,
+    buckets: Buckets,
+    *,
+    first: bool,
 ) -> int:
     """The life of a worker, from the fork to its exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -79,7 +88,7 @@ def run_worker(
     try:
         with _opened(serving) as office:
             welcome = serving.welcome(office) if first and serving.welcome is not None else {}
-            _serve(serving, office, listener, context, link, welcome)
+            _serve(serving, office, listener, context, link, buckets, welcome)
     except TacitError as problem:
         link.tell(failed={"code": problem.code, "message": str(problem), "parameter": _parameter(problem)})
         return 3
@@ -112,13 +121,14 @@ def _serve(
     listener: socket.socket,
     context: ssl.SSLContext | None,
     link: Link,
+    buckets: Buckets,
     welcome: dict[str, Any],
 ) -> None:
     from tacit.server.http import create_app
 
     counters = Counters()
     settings = serving.settings
-    application = Watch(create_app(office, settings), Lines(_stream(serving.log)), counters)
+    application = Watch(create_app(office, settings, buckets), Lines(_stream(serving.log)), counters)
     connections = Connections(
         min(serving.connections, _room()), None if settings.behind_proxy else serving.connections_of_one
     )

@@ -1,0 +1,75 @@
+"""What several workers of a real server do together: one limit for all, and a job that kills whoever runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.serving import COUNT, Server, fetch, make_clinic, make_tokens, spent, until
+
+#: Longer than the test: what was found is never written down, so that every worker dies with the job in its hands.
+SLOT = 600
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_clinic(tmp_path_factory.mktemp("workers"), patients=30)
+
+
+@pytest.fixture(scope="module")
+def token(project: Path) -> str:
+    return make_tokens(project, ["alice"])["alice"]
+
+
+@pytest.fixture(scope="module")
+def server(project: Path, token: str) -> Iterator[Server]:
+    limits = {"job_seconds": 0.6, "quotes_per_minute": 2}
+    with Server(project, "--workers", "2", "--slot", str(SLOT), limits=limits) as running:
+        running.wait_for_workers(2)
+        yield running
+
+
+def test_two_workers_do_not_double_a_limit(server: Server, token: str) -> None:
+    body = json.dumps({"sql": COUNT, "epsilon": 1}).encode()
+    statuses = [fetch(f"{server.address}/v1/explain", token, body)[0] for _ in range(16)]
+    # One more may be let through after half a minute.
+    assert statuses[:2] == [200, 200]
+    assert statuses.count(429) >= 13, statuses
+
+
+def test_a_job_that_kills_its_worker_is_given_up_after_three(server: Server, project: Path, token: str) -> None:
+    body = json.dumps({"sql": COUNT, "epsilon": 1}).encode()
+    status, headers, _ = fetch(f"{server.address}/v1/query", token, body, Prefer="respond-async")
+    assert status == 202
+    for number in (1, 2, 3):
+        until(lambda wanted=number: _tries(project) == wanted and spent(project) == 1, f"worker {number}")
+        for pid in server.workers():
+            os.kill(pid, signal.SIGKILL)
+
+    def polled() -> Any:
+        try:
+            told = json.loads(fetch(f"{server.address}{headers['location']}", token)[2])
+        except OSError:
+            return None
+        return told if told["state"] in ("done", "failed") else None
+
+    job = until(polled, "the end of the job")
+    assert (job["state"], job["error"]["code"]) == ("failed", "internal")
+    assert set(job["error"]) == {"code", "message", "id"}
+    assert job["error"]["id"] in (project.parent / "state" / "operator.log").read_text()
+    assert _tries(project) == 4
+    assert spent(project) == 1, "what was charged stays charged, once"
+
+
+def _tries(project: Path) -> int:
+    place = f"file:{project.parent / 'tacit.ledger'}?mode=ro"
+    with closing(sqlite3.connect(place, uri=True)) as connection:
+        return int(connection.execute("SELECT tries FROM people_jobs").fetchone()[0])
