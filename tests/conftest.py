@@ -6,9 +6,10 @@ import importlib.util
 import os
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from support.bits import SeededBits
 from tacit.noise import entropy
@@ -50,6 +51,19 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> SeededBits:
     bits = SeededBits(20261115)
     monkeypatch.setattr(entropy, "current", lambda: bits)
     return bits
+
+
+class OneJava(LoadScopeScheduling):
+    """Tests of Spark run in one process, and begin first; every other test runs wherever there is time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if "/test_spark_" in nodeid else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneJava:
+    """How tests are shared out among processes."""
+    return OneJava(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

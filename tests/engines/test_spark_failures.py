@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.spark import held, spark_engine
+from support.spark import QUICK, held, spark_engine
 from tacit.core.errors import EngineError
 from tacit.engines import Work
 from tacit.engines.duckdb import DataSource
@@ -233,8 +234,10 @@ engine.close()
 """
 
 
-def test_spark_is_started_again_when_java_is_gone() -> None:
+def test_spark_is_started_again_when_java_is_gone(tmp_path: Path) -> None:
     """The question that met the loss gets an id; the next one is answered."""
-    ran = subprocess.run([sys.executable, "-c", LOST], check=False, capture_output=True, text=True)
+    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
+    quickly = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", LOST], check=False, capture_output=True, text=True, env=quickly)
     assert ran.stdout.splitlines() == ["[7]", "32 None", "[7]"], ran.stderr[-2000:]
     assert ran.stderr == ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
 
+from tacit.engines.checks import Check
 from tacit.engines.postgres.engine import first_look
 from tacit.engines.postgres.session import Server, Session, place_of
 from tacit.engines.postgres.tables import Described, describe, open_table
 from tacit.query.catalog import Catalog, Table
 
-__all__ = ["Check", "look_at"]
+__all__ = ["look_at"]
 
 _ROLE = """
 SELECT current_user::text, r.rolsuper, r.rolcreatedb OR r.rolcreaterole OR r.rolreplication, r.rolbypassrls,
@@ -24,16 +24,6 @@ SELECT has_schema_privilege(%(schema)s, 'USAGE'),
   row_security_active(%(oid)s::oid)
 """
 _READABLE = "SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')"  # noqa: E501
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at: what, whether it is in place, what was seen, and what to do."""
-
-    name: str
-    ok: bool
-    words: str
-    remedy: str = ""
 
 
 def look_at(address: str, catalog: Catalog, names: Mapping[str, str]) -> Iterator[Check]:

@@ -35,11 +35,19 @@ from tacit.query.catalog import Catalog
 from tacit.query.final import FinalAggregation
 from tacit.query.types import SqlType, Value
 
-__all__ = ["PostgresEngine", "PostgresLimits", "first_look", "read_types"]
+__all__ = ["PostgresEngine", "PostgresLimits", "first_look", "read_names", "read_types"]
 
 Result = TypeVar("Result")
 _OPERATOR = logging.getLogger("tacit.operator")
 _OLDEST = 130000
+_NAMES = """
+SELECT n.nspname || '.' || c.relname
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'v', 'm', 'f', 'p') AND NOT c.relispartition
+  AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'
+  AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+ORDER BY 1
+"""
 #: Seconds for a look at names and types.
 _LOOK = 60.0
 
@@ -216,6 +224,16 @@ def read_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, Sq
     }
 
 
+def read_names(address: str) -> list[str]:
+    """The tables and views that the role may read, as ``schema.table``; not those of the server itself."""
+    server = Server(place_of(address))
+    try:
+        with first_look(server) as session:
+            return [str(name) for (name,) in session.rows(_NAMES)]
+    finally:
+        server.close()
+
+
 @contextmanager
 def first_look(server: Server) -> Iterator[Session]:
     """A session in which names and types may be read; what is wrong with the server is told without its words.
@@ -227,6 +245,7 @@ def first_look(server: Server) -> Iterator[Session]:
     from psycopg_pool import PoolTimeout
 
     try:
+        server.reach()
         with server.session(_LOOK) as session:
             _check_server(session.rows)
             yield session

@@ -11,8 +11,6 @@ may quote an address, are never passed on.
 
 from __future__ import annotations
 
-import os
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
+from tacit.engines.variables import fill
 
 if TYPE_CHECKING:
     import psycopg
@@ -41,7 +40,6 @@ SETTINGS: Final = {
     "jit": "off",
     "idle_in_transaction_session_timeout": "600s",
 }
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _CONNECTIONS: Final = 8
 _PATIENCE: Final = 15.0
 #: A server that is gone is noticed within about a minute, whatever the system's own settings are.
@@ -78,10 +76,13 @@ def place_of(address: str) -> Place:
     """The place that an address names; variables of the environment are put in after it is taken apart.
 
     Raises:
-        InputError: it cannot be read, or a variable is missing. The address is not quoted.
+        InputError: it cannot be read, a variable is missing, or the driver is. The address is not quoted.
     """
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        raise InputError("engine", "PostgreSQL needs psycopg: pip install 'tacit[postgres]'") from None
 
     found = None
     with suppress(psycopg.Error):
@@ -89,14 +90,7 @@ def place_of(address: str) -> Place:
     if found is None:
         # Raised here because libpq's own words may quote a password, and would be kept as the context.
         raise InputError("engine", "is not an address such as postgresql://role@host:5432/database")
-
-    def value(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in os.environ:
-            raise InputError("engine", f"needs the environment variable {name}, which is not set")
-        return os.environ[name]
-
-    return Place({str(name): _VARIABLE.sub(value, str(text)) for name, text in found.items() if text is not None})
+    return Place({str(name): fill(str(text)) for name, text in found.items() if text is not None})
 
 
 class Server:
@@ -127,6 +121,16 @@ class Server:
         )
         self._lock = threading.Lock()
         self._running: set[Session] = set()
+
+    def reach(self) -> None:
+        """Connect once and hang up; the pool would go on trying a server that is not there.
+
+        Raises:
+            psycopg.Error: it cannot be reached.
+        """
+        import psycopg
+
+        psycopg.connect(**self.place.connection()).close()
 
     @contextmanager
     def session(self, seconds: float | None) -> Iterator[Session]:
