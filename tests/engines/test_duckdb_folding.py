@@ -13,6 +13,7 @@ import pytest
 from tacit.core.errors import EngineError
 from tacit.engines import Measurements, Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, fetching
+from tacit.engines.duckdb.cells import in_cells
 from tacit.engines.duckdb.shares import Segments, TooWideError
 from tacit.engines.duckdb.statements import statements
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -40,7 +41,7 @@ UNITS: dict[str, tuple[SqlType, pa.DataType, Units]] = {
 }
 
 
-def catalog(unit: SqlType) -> Catalog:
+def catalog(unit: SqlType, max_groups: int = 4) -> Catalog:
     columns = (
         Column("id", unit),
         Column("k", TEXT, categories=COLOURS),
@@ -48,7 +49,9 @@ def catalog(unit: SqlType) -> Catalog:
         Column("x", DOUBLE, bounds=(-1.0, 10.0)),
         Column("w", INTEGER, bounds=(-(2**60), 2**60)),
     )
-    return Catalog((Table("t", columns, population="p", unit="id", max_groups=4, max_rows=3),), (Population("p"),))
+    return Catalog(
+        (Table("t", columns, population="p", unit="id", max_groups=max_groups, max_rows=3),), (Population("p"),)
+    )
 
 
 def frame(kind: pa.DataType, unit: Units, rows: int = 6000) -> pa.Table:
@@ -91,6 +94,33 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tacit.engines.duckdb.fetching.FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
             assert [plain(folded.measure(Work(final, SECRET))) for final in finals] == want
+
+
+@pytest.mark.parametrize(("name", "taken"), [("small", 4), ("negative", 4), ("wide", 0), ("text", 0)])
+def test_units_that_keep_all_their_groups_are_added_up_in_cells(
+    name: str, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And give the integers of SQL, as they do when there are no cells; the second question has too many groups."""
+    declared, kind, unit = UNITS[name]
+    whole = catalog(declared, max_groups=300)
+    data = {"t": DataSource("frame", None, frame(kind, unit))}
+    finals = [resolve(sql, whole).final for sql in QUESTIONS]
+    found: list[object] = []
+
+    def counted(*arguments: object) -> object:
+        found.append(in_cells(*arguments))  # type: ignore[arg-type]
+        return found[-1]
+
+    with DuckDBEngine(whole, data) as engine:
+        with monkeypatch.context() as alone:
+            alone.setattr(engine, "_most_rows", 0)
+            want = [plain(engine.measure(Work(final, SECRET))) for final in finals]
+        monkeypatch.setattr(fetching, "in_cells", counted)
+        assert [plain(engine.measure(Work(final, SECRET))) for final in finals] == want
+        assert sum(each is not None for each in found) == taken
+        monkeypatch.setattr("tacit.engines.duckdb.cells._CELLS", 0)
+        assert [plain(engine.measure(Work(final, SECRET))) for final in finals] == want
+        assert sum(each is not None for each in found) == taken
 
 
 def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> fetching.RowPlan | None:

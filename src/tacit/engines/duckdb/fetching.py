@@ -7,13 +7,14 @@ the choosing rule is computed once per unit instead of once per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.engines.duckdb.cells import in_cells
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.folding import Column, Fold, Keys, Rows, fold
 from tacit.engines.duckdb.shares import Read, Share, TooWideError
@@ -74,7 +75,14 @@ def folded_rows(
         check: called now and then; may raise to stop.
     """
     try:
-        keys = _packed(plan, _whole(cursor, plan, most_rows, check)) if plan.chooser.whole else None
+        few = _few(cursor, plan, most_rows, check) if plan.chooser.whole else None
+        if few:
+            found = in_cells(Rows(*few[0]), _fold(plan, plan.chooser.folded))
+            if found is not None:
+                return found
+        keys = None
+        if plan.chooser.whole:
+            keys = _packed(plan, _batches(cursor, plan, most_rows, check) if few is None else few)
         if keys is None:
             keys = _numbered(cursor, plan, _batches(cursor, plan, most_rows, check))
         check()
@@ -83,24 +91,22 @@ def folded_rows(
         return None
 
 
-def _whole(
+def _few(
     cursor: duckdb.DuckDBPyConnection, plan: RowPlan, most_rows: int, check: Callable[[], None]
-) -> Iterator[Batch]:
-    """As :func:`_batches`, for units that are whole numbers: all at once where there are few rows."""
+) -> list[Batch] | None:
+    """All rows in a public group at once, where units are whole numbers and rows are few; None where they are not."""
     most = 0 if plan.large else min(FEW, most_rows)
     found = cursor.execute(f"{plan.sql} LIMIT {most + 1}").fetchnumpy() if most else {}
     check()
     # Numbers of more than 64 bits come as floats, which are not exact; a row without a unit is SQL's to judge.
     exact = bool(found) and all(column.dtype.kind in "iu" for column in found.values())
     if not exact or len(found["u"]) > most or np.ma.isMaskedArray(found["u"]):
-        yield from _batches(cursor, plan, most_rows, check)
-        return
+        return None
     group = found["g"]
     listed = ~np.ma.getmaskarray(group) if np.ma.isMaskedArray(group) else slice(None)
     unit = found["u"][listed]
     columns = {name: Column(_filled(found[name][listed], read.fill), read.fill) for name, read in plan.columns.items()}
-    if len(unit):
-        yield unit, np.ma.getdata(group)[listed].astype(np.int16), columns
+    return [(unit, np.ma.getdata(group)[listed].astype(np.int16), columns)] if len(unit) else []
 
 
 def _batches(
@@ -128,7 +134,7 @@ def _batches(
             yield unit, _array(group).astype(np.int16), columns
 
 
-def _packed(plan: RowPlan, batches: Iterator[Batch]) -> Keys | None:
+def _packed(plan: RowPlan, batches: Iterable[Batch]) -> Keys | None:
     """Keys that hold all of a row; None where a unit is too large for that."""
     keys = Keys(_fold(plan, plan.chooser.folded))
     for unit, groups, columns in batches:

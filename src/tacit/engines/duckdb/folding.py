@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tacit.engines.duckdb.shares import WIDEST, Segments, Share, TooWideError
 
-__all__ = ["Column", "Fold", "Keys", "Rows", "fold"]
+__all__ = ["Column", "Fold", "Keys", "Rows", "fold", "listed", "per_group"]
 
 _KEY_BITS = 64
 _CHUNK = 2**16
@@ -179,7 +179,7 @@ def fold(keys: Keys, threads: int, check: Callable[[], None]) -> list[tuple[int,
     else:
         with ThreadPoolExecutor(threads) as pool:
             totals = _added(pool.map(one, blocks), keys.work, keys.count)
-    return [(int(g), *(int(total[g]) for total in totals)) for g in np.flatnonzero(totals[0])]
+    return listed(totals)
 
 
 def _blocks(words: Words, below: int) -> list[tuple[int, int]]:
@@ -209,16 +209,28 @@ def _block(keys: Keys, words: Words) -> list[NDArray[np.int64]]:
     firsts = words[starts]
     if not kept.all():
         words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
-    groups = keys.groups(firsts)
-    segments = Segments(lambda name: keys.read(name, words), keys.full, lengths)
+    return per_group(work, keys.groups(firsts), Segments(lambda name: keys.read(name, words), keys.full, lengths))
+
+
+def per_group(work: Fold, groups: NDArray[np.int64], pairs: Segments) -> list[NDArray[np.int64]]:
+    """Units and one total per share, by group; ``groups`` are those of the pairs.
+
+    Raises:
+        TooWideError: when 64 bits might not do.
+    """
     totals = [np.bincount(groups, minlength=work.groups)]
     for share in work.shares:
         if share.largest * len(groups) >= WIDEST:
             raise TooWideError
         total = np.zeros(work.groups, dtype=np.int64)
-        np.add.at(total, groups, share.of(segments))
+        np.add.at(total, groups, share.of(pairs))
         totals.append(total)
     return totals
+
+
+def listed(totals: list[NDArray[Any]]) -> list[tuple[int, ...]]:
+    """One row per group that has a unit."""
+    return [(int(g), *(int(total[g]) for total in totals)) for g in np.flatnonzero(totals[0])]
 
 
 def _changes(values: Words) -> NDArray[np.intp]:
