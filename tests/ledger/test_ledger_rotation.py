@@ -16,11 +16,13 @@ import pytest
 import tacit
 from support.clinic import COUNT, open_clinic
 from support.crashing import child, received
+from support.postgres import postgres_place
 from support.tiny_http import TinyServer, response
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.curator import Curator
 from tacit.curator.keyring import keys_in_force
 from tacit.curator.keys import Keys, make_keys, open_keys, waiting_place
+from tacit.curator.opened_ledger import open_ledger
 from tacit.curator.receipt import Receipt, signed_text
 from tacit.curator.receipt_checks import outcome_problem, verify_receipt
 from tacit.curator.remote.errors import RemoteError, TrustError
@@ -320,6 +322,23 @@ def test_who_comes_second_leaves_nothing_behind(place: Path, monkeypatch: pytest
         rotated(place)
     assert len(list(place.parent.glob("a.ledger.key*"))) == 1
     open_clinic(place)[0].close()
+
+
+def test_a_ledger_on_a_server_without_its_key_file_is_given_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one left behind that stands in the way of the right one, or of replacing a lost one."""
+    monkeypatch.setenv("TACIT_STATE", str(folder / "state"))
+    where, key = postgres_place(folder).where, folder / "own.key"
+    first = open_ledger(where, key=str(key))
+    first.ledger.close()
+    key.unlink()
+    with pytest.raises(InputError, match="no key file"):
+        open_ledger(where, key=str(key))
+    assert not key.exists()
+    with Ledger.open(where, create=False) as ledger:
+        done = rotate_key(ledger, key, reason="lost", operator="olga", lost=True)
+    again = open_ledger(where, key=str(key))
+    assert again.keys.public_key == done.public_key != first.keys.public_key
+    again.ledger.close()
 
 
 # Running processes ----------------------------------------------------------------------------------------------------
