@@ -346,9 +346,15 @@ def test_a_chart_is_an_image_and_only_of_what_its_address_says(visit: Any) -> No
     chart = alice.get(address)
     assert chart.headers["content-type"] == "image/svg+xml"
     assert chart.headers["content-security-policy"].startswith("default-src 'none'")
+    assert chart.headers["cache-control"] == "no-store", "whoever uses the browser next finds no numbers in it"
     assert "<script" not in chart.text
     assert alice.get("/console/chart.svg?of=nonsense&look=light").status_code == 400
     assert alice.get(address.replace("look=light", "look=purple")).status_code == 400
+    # A drawing takes long, and a picture from here is believed: only what the server wrote itself is drawn.
+    other = re.sub("of=.", "of=f", address)
+    assert "is not a drawing of an answer" in alice.get(other).text
+    assert alice.get(re.sub("&mark=[^&]*", "", address)).status_code == 400
+    assert visit("carol").get(address).status_code == 200
     assert visit().get(address).status_code == 303
 
 
@@ -613,6 +619,46 @@ def test_hostile_text_stays_text(visit: Any, served: Served, text: str) -> None:
         assert page.status_code < 500
         if "<" in text:
             assert text not in page.text
+
+
+@pytest.mark.parametrize("path", ["/", "/console"])
+def test_nobody_is_sent_to_the_host_that_a_request_names(visit: Any, path: str) -> None:
+    found = visit(base="http://evil.example").get(path)
+    assert (found.status_code, found.headers["location"]) == (307, "/console/")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("OPTIONS", "/console/sign-in", 405),
+        ("TRACE", "/console/sign-in", 405),
+        ("PUT", "/console/ask", 405),
+        ("DELETE", "/console/people", 405),
+        ("GET", "/console/a\nb", 404),
+        ("GET", "/console/a\r\nset-cookie: x", 404),
+        ("POST", "/console", 405),
+    ],
+)
+def test_what_no_page_takes_is_refused_like_everything_else(
+    served: Served, method: str, path: str, status: int
+) -> None:
+    found, headers, body = served.raw(method, path, name="", headers=[(b"host", b"tacit")])
+    assert found == status
+    assert b"frame-ancestors 'none'" in headers[b"content-security-policy"]
+    assert (headers[b"cache-control"], headers[b"x-content-type-options"]) == (b"no-store", b"nosniff")
+    assert body.startswith(b"<!doctype html>")
+    assert headers.get(b"allow", b"").startswith(b"GET, HEAD") == (status == 405)
+
+
+def test_a_form_that_says_something_twice_is_refused(visit: Any, served: Served) -> None:
+    """Of two roles, or two tokens, each reader could take another."""
+    olga = visit("olga")
+    sent = {"content-type": "application/x-www-form-urlencoded"}
+    for twice in (f"csrf=x&csrf={olga.csrf}&role=analyst", f"csrf={olga.csrf}&role=analyst&role=owner"):
+        body = f"{twice}&name=erin&sees=all"
+        found = olga._runner.run(olga.client.post("/console/people", content=body, headers=sent))
+        assert (found.status_code, "a field that occurs twice" in found.text) == (400, True)
+    assert served.people.person("erin") is None
 
 
 def test_static_files_are_kept_long_and_named_by_their_content(visit: Any) -> None:

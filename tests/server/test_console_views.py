@@ -139,9 +139,10 @@ def test_what_is_packed_by_hand_is_read() -> None:
         packed({"c": "95%", "p": [["n", [["a", 1, 2, "inf"]]]]}),
         packed({"c": "95%", "p": [["n", [["a", 1, 2, "nan"]]]]}),
         packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]] * 500]]}),
+        packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]]]] * 5}),
         packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]]]]}, b" " * 10**7),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_an_address_that_stands_for_nothing_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not a drawing"):

@@ -38,6 +38,22 @@ def test_an_owner_brings_in_a_colleague(served: Served) -> None:
     assert served.curator.ledger.verify().ok
 
 
+def test_a_change_of_role_shows_nobody_more(served: Served) -> None:
+    """Unless it says so: what was left out is as it was."""
+
+    def put(**words: Any) -> Any:
+        return served.call("POST", "/v1/people", "olga", json={"name": "carol", **words}).json()
+
+    assert put(role="auditor")["populations"] == ["patients"]
+    assert put(role="owner")["error"]["parameter"] == "populations"
+    assert put(role="analyst", populations=["employees"])["populations"] == ["employees"]
+    assert put(role="analyst", populations=None)["populations"] is None
+    assert put(role="owner")["role"] == "owner"
+    assert (
+        served.call("POST", "/v1/people", "olga", json={"name": "new", "role": "analyst"}).json()["populations"] is None
+    )
+
+
 @pytest.mark.parametrize("name", ["ward 3/nurse", "/", "a//b", "a/../b", "?", "50% off", "a#b", "x;y", "tokens/x"])
 def test_whoever_was_let_in_can_be_put_out(served: Served, name: str) -> None:
     """Whatever their name looks like in a path."""

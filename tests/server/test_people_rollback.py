@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -167,19 +168,34 @@ def test_a_migration_is_carried_out_once_and_whole(quick_folder: Path) -> None:
     crowd = Crowd(place)
     add(crowd.people, "alice")
     text = token(crowd.people, "alice")
-    steps = (*MIGRATIONS, ("ALTER TABLE people_tokens ADD COLUMN more {integer}", "SELECT nonsense"))
+    known = len(MIGRATIONS)
+    step = ("ALTER TABLE people_tokens ADD COLUMN more {integer}", "SELECT nonsense")
     tables = SqliteTables.open(place.where)
     with pytest.raises(LedgerError), tables.write() as run:
-        bring_up_to_date(run, SQLITE, steps)
-    assert tables.read("SELECT version FROM people_version") == [(1,)]
+        bring_up_to_date(run, SQLITE, (*MIGRATIONS, step))
+    assert tables.read("SELECT version FROM people_version") == [(known,)]
     for _ in range(2):
         with tables.write() as run:
-            bring_up_to_date(run, SQLITE, (*MIGRATIONS, steps[1][:1]))
-        assert tables.read("SELECT version FROM people_version") == [(2,)]
+            bring_up_to_date(run, SQLITE, (*MIGRATIONS, step[:1]))
+        assert tables.read("SELECT version FROM people_version") == [(known + 1,)]
     assert tables.read("SELECT more FROM people_tokens") == [(None,)]
     tables.close()
     assert opens(crowd.people, text)
     crowd.close()
+
+
+def test_nobody_else_on_the_machine_reads_the_hashes(quick_folder: Path) -> None:
+    place = sqlite_place(quick_folder)
+    before = os.umask(0o022)
+    try:
+        crowd = Crowd(place)
+        add(crowd.people, "alice")
+        files = [each for each in quick_folder.rglob("*") if each.is_file() and each.name.endswith(("ledger", "-wal"))]
+        assert files
+        assert not [each for each in files if each.stat().st_mode & 0o007]
+        crowd.close()
+    finally:
+        os.umask(before)
 
 
 def test_the_ledger_is_whole_with_people_in_its_file(lasting: Crowd) -> None:

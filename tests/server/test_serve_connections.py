@@ -256,6 +256,18 @@ def test_many_small_requests_on_one_connection_are_not_one_long_one() -> None:
         b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
         b"GET /x\x00y HTTP/1.1\r\n\r\n",
+        # What another server on the way could read in another way.
+        b"GET /x\r\n\r\n",
+        b"GET /x HTTP/2.0\r\nhost: a\r\n\r\n",
+        b"GET /x HTTP/1.1\r\n\r\n",
+        b"GET /x HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        b"GET /x HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n",
+        b"POST /x HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: h2c\r\ncontent-length: 2\r\n\r\nab",
+        b"GET /x HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n" + GET + b"\r\n",
     ],
 )
 def test_what_is_not_http_gets_the_one_error_shape(raw: bytes) -> None:
@@ -264,6 +276,62 @@ def test_what_is_not_http_gets_the_one_error_shape(raw: bytes) -> None:
             assert failure(await spoken(port, raw)) == (400, "request.headers")
 
     asyncio.run(run())
+
+
+def test_an_older_client_is_served() -> None:
+    async def run() -> None:
+        async with listening() as (port, _):
+            assert (await spoken(port, b"GET /x HTTP/1.0\r\n\r\n")).endswith(b'{"path": "/x", "size": 0}')
+
+    asyncio.run(run())
+
+
+def test_what_follows_a_body_is_no_part_of_the_head() -> None:
+    """A trailer could show a token, or an address, that nobody on the way has looked at."""
+    seen: list[Any] = []
+
+    async def noted(scope: Any, receive: Any, send: Any) -> None:
+        await echo(scope, receive, send)
+        seen.append([name for name, _ in scope["headers"]])
+
+    async def run() -> None:
+        async with listening(noted) as (port, _):
+            head = b"POST /x HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+            raw = await spoken(port, head + b"2\r\nab\r\n0\r\nauthorization: Bearer x\r\nx-forwarded-for: b\r\n\r\n")
+            assert b'"size": 2' in raw
+
+    asyncio.run(run())
+    assert seen == [[b"host", b"connection", b"transfer-encoding"]]
+
+
+@pytest.mark.parametrize("rest", [[b"z" * 20_000, b"z" * 20_000], [b"zz\r\n"]])
+def test_a_request_gets_one_response(rest: list[bytes]) -> None:
+    """A second one would be taken for that of whoever asks next by the same way."""
+
+    async def hasty(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 415, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def run() -> bytes:
+        async with listening(hasty) as (port, _):
+            length = b"content-length: 90000" if len(rest) > 1 else b"transfer-encoding: chunked"
+            head = b"POST /x HTTP/1.1\r\nhost: a\r\n" + length + b"\r\n\r\n"
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(head)
+            first = await reader.readuntil(b"\r\n\r\n")
+            assert first.startswith(b"HTTP/1.1 415")
+            found = b""
+            try:
+                for part in rest:
+                    writer.write(part)
+                    await writer.drain()
+                found = await reader.read()
+            except ConnectionError:
+                pass
+            writer.close()
+            return found
+
+    assert asyncio.run(run()) == b""
 
 
 def test_whoever_does_not_read_is_hung_up_on() -> None:

@@ -105,6 +105,13 @@ def test_metrics_count_what_everybody_could_count(server: Server, token: str) ->
 
 def test_logs_name_people_and_charges_but_no_question_and_no_number(server: Server, token: str) -> None:
     sql = "SELECT SUM(cost) AS total_of_costs FROM visits WHERE ward = 'surgery'"
+    for strange in (
+        b"words of a stranger\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+    ):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as caller:
+            caller.sendall(strange)
+            assert caller.recv(100).startswith(b"HTTP/1.1 400")
     with tacit.connect(server.address, token) as remote:
         answer = remote.sql(sql, epsilon="1.25")
         value = str(answer.finished.values[0][0])
@@ -119,6 +126,7 @@ def test_logs_name_people_and_charges_but_no_question_and_no_number(server: Serv
     assert "total_of_costs" not in text
     assert value not in text.replace(line["time"], "")
     assert token not in text
+    assert all(json.loads(each)["event"] for each in text.splitlines()), "strangers do not write into it"
 
 
 def test_thousands_of_idle_connections_and_endless_bodies_stop_nobody(server: Server, token: str) -> None:

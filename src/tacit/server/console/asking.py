@@ -18,7 +18,7 @@ from tacit.server.console.charts import LOOKS, draw_answer
 from tacit.server.console.datasets import view_table
 from tacit.server.console.drawing import address
 from tacit.server.console.figures import amounts_text, down, symbol
-from tacit.server.console.guarding import HEADERS
+from tacit.server.console.guarding import HEADERS, same
 from tacit.server.console.problems import Problem, problem_of
 from tacit.server.console.quotes import LEVELS, PAYS, AskForm, QuoteView, view_quote
 from tacit.server.console.visits import Visit
@@ -108,12 +108,12 @@ async def chart(visit: Visit) -> Response:
     look = visit.request.query_params.get("look", "light")
     if look not in LOOKS:
         raise InputError("look", f"must be one of {', '.join(LOOKS)}")
-    svg = await visit.run(draw_answer, visit.request.query_params.get("of", ""), look)
-    headers = {
-        **HEADERS,
-        "Cache-Control": "private, max-age=3600",
-        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    }
+    of = visit.request.query_params.get("of", "")
+    if not same(visit.request.query_params.get("mark", ""), _mark(visit, of)):
+        raise InputError("of", "is not a drawing of an answer")
+    svg = await visit.run(draw_answer, of, look)
+    # Kept by nobody, like the page it belongs to: whoever uses this browser next could look at it.
+    headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
     return Response(svg, media_type="image/svg+xml", headers=headers)
 
 
@@ -123,7 +123,7 @@ async def answered(visit: Visit, answer: Answer, *, again: bool = False) -> dict
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
         "sheet": await visit.run(sheet_of, answer),
-        "picture": _picture(answer),
+        "picture": _picture(visit, answer),
         "result": {
             "heading": "Answer",
             "repeated": answer.charge.repeated,
@@ -166,21 +166,27 @@ def _left(budget: Budget) -> str:
     return f"Of the budget, {left}: {more.get(budget.questions, f'enough for {budget.questions:,} more like this')}."
 
 
-def _picture(answer: Answer) -> dict[str, Any] | None:
+def _mark(visit: Visit, of: str) -> str:
+    """What shows that this server wrote an address, in whichever worker."""
+    return visit.office.curator.desk.keys.veil(f"drawing {of}")[:32]
+
+
+def _picture(visit: Visit, answer: Answer) -> dict[str, Any] | None:
     drawing = drawing_of(answer)
     if drawing is None:
         return None
     text, shown = address(drawing)
     names = " and ".join(panel.title for panel in drawing.panels)
     return {
-        "address": f"/console/chart.svg?of={text}",
+        "address": f"/console/chart.svg?of={text}&mark={_mark(visit, text)}",
         "words": f"Chart of {names} with {drawing.confidence} intervals; the table has the same numbers.",
         "shown": shown,
         "cut": shown < len(answer),
     }
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: What begins a formula in some spreadsheet, wide letters among them.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NOTHING: dict[str, Any] = {"quote": None, "quote_problem": None}
 _NOT_BY_PLACE = Problem(
     "This answer cannot be shown by its place alone",

@@ -1,7 +1,8 @@
 """What a chart draws, small enough to stand in the address of its picture.
 
 A picture is asked for after its page, perhaps of another process. Its address therefore carries the released numbers
-that the page shows already, and the server draws them: nothing is kept between the two, and nothing is looked up.
+that the page shows already, and the server draws them: nothing is kept between the two, and nothing is looked up. The
+server marks what it wrote and draws nothing else: drawing takes long, and a picture from here would be believed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ __all__ = ["MOST_TEXT", "Drawing", "Panel", "Point", "address", "read_address"]
 #: Of an address, so that every server on the way takes it.
 MOST_TEXT: Final = 1600
 _MOST_BYTES: Final = 20_000
+#: Far more than an answer has; each panel takes as long as many points.
+_MOST_PANELS: Final = 4
 _MOST_POINTS: Final = 400
 _LABEL: Final = 40
 
@@ -111,8 +114,10 @@ def _points(points: Any) -> tuple[Point, ...]:
 def _checked(drawing: Drawing) -> Drawing:
     points = [point for panel in drawing.panels for point in panel.points]
     numbers = [x for point in points for x in (point.value, point.low, point.high)]
-    if not points or len(points) > _MOST_POINTS or not all(math.isfinite(x) and abs(x) < 1e18 for x in numbers):
-        raise ValueError("nothing to draw")
+    if not points or len(points) > _MOST_POINTS or len(drawing.panels) > _MOST_PANELS:
+        raise ValueError("nothing to draw, or too much")
+    if not all(math.isfinite(x) and abs(x) < 1e18 for x in numbers):
+        raise ValueError("not on any paper")
     return drawing
 
 

@@ -48,7 +48,7 @@ async def read_form(request: Request) -> dict[str, str]:
     """The fields of a form, each once; as browsers send them without files.
 
     Raises:
-        InputError: the body is no such form.
+        InputError: the body is no such form, or says something twice.
     """
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -60,7 +60,10 @@ async def read_form(request: Request) -> dict[str, str]:
         )
     except ValueError:
         raise InputError("form", "cannot be read") from None
-    return {name: value.replace("\r\n", "\n") for name, value in pairs}
+    found = {name: value.replace("\r\n", "\n") for name, value in pairs}
+    if len(found) != len(pairs):
+        raise InputError("form", "has a field that occurs twice")
+    return found
 
 
 def same(token: str, expected: str) -> bool:

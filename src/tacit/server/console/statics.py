@@ -9,6 +9,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from tacit.server.console.guarding import HEADERS
+
 __all__ = ["Statics"]
 
 _KINDS: Final = {
@@ -37,6 +39,6 @@ class Statics:
         """The file at an address; an old address is none."""
         name = request.path_params["name"]
         if self._addresses.get(name) != f"/console/static/{request.path_params['digest']}/{name}":
-            return PlainTextResponse("not found", 404)
+            return PlainTextResponse("not found", 404, headers=dict(HEADERS))
         headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
         return Response(self._contents[name], media_type=_KINDS[name], headers=headers)

@@ -34,6 +34,7 @@ _ALWAYS: Final = (
     (b"x-content-type-options", b"nosniff"),
 )
 _HTML: Final = "text/html; charset=utf-8"
+_LOOK: Final = ("GET", "HEAD")
 _DRAIN_STEP: Final = 0.02
 
 
@@ -154,11 +155,19 @@ class App:
             headers = check_scope(scope, settings)
             if self.state.draining:
                 raise Busy
-            if scope["path"] == "/" and scope["method"] in ("GET", "HEAD"):
+            ahead = scope["path"] in ("/", "/console")
+            allowed = _LOOK if ahead else (*_LOOK, "POST")
+            if scope["method"] not in allowed:
+                allow = ((b"allow", ", ".join(allowed).encode()),)
+                raise RequestError("method", 405, "pages are looked at, or sent a form", allow)
+            if ahead:
+                # Not by the router, which would name the host that the request names.
                 await _send(watched, Reply(307, b"", _HTML, ((b"location", b"/console/"),)))
                 return
+            if not scope["path"].isprintable():
+                raise RequestError("path", 404, "there is nothing at this path")
             body = b""
-            if scope["method"] in ("POST", "PUT", "PATCH"):
+            if scope["method"] == "POST":
                 body = await body_of(headers, receive, settings.max_form, settings.body_seconds)
             client = scope.get("client")
             scope["tacit.floor"] = self._floor
@@ -218,7 +227,9 @@ def _console(office: Office, settings: Settings) -> Console:
 
         from tacit.server.console import console
 
-        made.append(Starlette(routes=[console(office, people=office.people, settings=settings)]))
+        pages = Starlette(routes=[console(office, people=office.people, settings=settings)])
+        pages.router.redirect_slashes = False
+        made.append(pages)
 
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
         if not made:

@@ -34,7 +34,19 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 #: Headers that decide something: said twice, they could be read in two ways.
 _ONCE: Final = frozenset(
-    (b"authorization", b"content-type", b"content-length", b"content-encoding", b"idempotency-key", b"tacit-repeat")
+    (
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"cookie",
+        b"host",
+        b"idempotency-key",
+        b"origin",
+        b"sec-fetch-site",
+        b"tacit-repeat",
+        b"x-csrf-token",
+    )
 )
 _JSON: Final = re.compile(rb'application/json(\s*;\s*charset\s*=\s*("utf-8"|utf-8))?\s*\Z', re.IGNORECASE)
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,200}\Z")

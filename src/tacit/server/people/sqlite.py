@@ -43,6 +43,7 @@ class SqliteTables:
         """The tables in a file that holds a ledger."""
         path = Path(place).resolve()
         with failures():
+            _close_to_others(path)
             tables = cls(path)
         try:
             with tables.write() as run:
@@ -78,6 +79,15 @@ class SqliteTables:
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise LedgerError("the people were opened before a fork; open them again in the child")
+
+
+def _close_to_others(path: Path) -> None:
+    """Hashes of passwords will be in the file: nobody but its owner and their group has to read them."""
+    for each in (path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm"))):
+        with suppress(FileNotFoundError, PermissionError):
+            mode = each.stat().st_mode
+            if mode & 0o007:
+                each.chmod(mode & 0o7770)
 
 
 @contextmanager

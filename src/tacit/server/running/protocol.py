@@ -1,7 +1,8 @@
 """HTTP/1.1 on one connection: uvicorn's protocol on httptools, with the limits that those two do not have.
 
 * a head (request line and headers) arrives within some seconds and some bytes, or the connection ends;
-* what follows a head, in whatever encoding, is bounded as well;
+* what follows a head, in whatever encoding, is bounded as well, and never taken for a part of the head;
+* a head that another server on the way could read in another way is refused;
 * whoever does not read what they asked for is hung up on;
 * what is not HTTP gets the error shape of every other failure, and no banner.
 
@@ -92,8 +93,16 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_head = True
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the head. One after the body is dropped: nobody on the way has looked at what it says."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """The head is there, and the request begins."""
+        if not self._is_plain():
+            # httptools ends the connection over whatever is raised here, by :meth:`send_400_response`.
+            raise ValueError("this head could be read in two ways")
         self._in_head = False
         self._stop(self._head_timer)
         self._head_timer = None
@@ -126,7 +135,19 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """What is not HTTP is answered like every other failure."""
-        self._refuse(400, "request.headers", "this is not a request of HTTP/1.1")
+        self._refuse(400, "request.headers", "this is not a request of HTTP/1.1 that can be read in one way")
+
+    def _is_plain(self) -> bool:
+        """Whether a head says where it goes, where its body ends, and that what follows is HTTP."""
+        version = self.parser.get_http_version()
+        hosts = sum(1 for name, _ in self.headers if name == b"host")
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if version == "1.1":
+            clear = hosts == 1 and codings in ([], [b"chunked"])
+        else:
+            clear = version == "1.0" and hosts <= 1 and not codings
+        # After the head of an upgrade httptools reads nothing more, whatever a body or another request may say.
+        return clear and not self.parser.should_upgrade()
 
     def _wait_for_head(self) -> None:
         self._head_timer = self.loop.call_later(self.head_seconds, self._too_slow)
@@ -140,8 +161,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            # A response is under way; anything more would be read as a part of it.
+        if not self._in_head or (cycle is not None and not cycle.response_complete):
+            # A response is under way, or this request has had one: anything more would be taken for another's.
             self.hang_up()
             return
         body = json.dumps({"error": {"code": code, "message": message}}).encode()

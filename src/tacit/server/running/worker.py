@@ -146,6 +146,7 @@ def _serve(
         timeout_keep_alive=30,
         timeout_graceful_shutdown=max(int(settings.drain_seconds), 1),
     )
+    _hush()
     # Threads that work hold the interpreter for so long before the loop gets a turn: it must be small beside a slot.
     sys.setswitchinterval(_TURN)
     # What was imported and opened stays for good: the collector need not look at it ever again.
@@ -224,6 +225,19 @@ class _Worker(uvicorn.Server):
 
     def _stop(self) -> None:
         self.should_exit = True
+
+
+def _hush() -> None:
+    """Have uvicorn say to the operator what fails, and to nobody what strangers send: that would be theirs to write."""
+
+    class _ToOperator(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            logging.getLogger("tacit.operator").handle(record)
+
+    log = logging.getLogger("uvicorn")
+    log.setLevel(logging.ERROR)
+    log.propagate = False
+    log.handlers = [_ToOperator()]
 
 
 def _stream(log: str | None) -> Any:
