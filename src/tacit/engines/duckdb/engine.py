@@ -21,6 +21,7 @@ from tacit.engines.duckdb.connection import Limits, memory_limit, open_locked
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.examples import read_examples
 from tacit.engines.duckdb.fetching import MOST_ROWS, ROW_BYTES, folded_rows
+from tacit.engines.duckdb.residents import Residents
 from tacit.engines.duckdb.sources import SourceLike
 from tacit.engines.duckdb.statements import DuckDBStatement, statements
 from tacit.engines.opaque import opaquely
@@ -60,6 +61,7 @@ class DuckDBEngine:
     def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
         self._connection, self._watched, self._tables = open_locked(catalog, data, self._limits)
+        self._residents = Residents(self._connection, self._tables)
         self._free = threading.Lock()
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         # Rows that are bounded outside the database keep to its limit as well.
@@ -125,9 +127,12 @@ class DuckDBEngine:
         self.close()
 
     def _measure(self, work: Work) -> Measurements:
-        planned = statements(work.final, self._tables, work.key_secret)
         seconds = self._limits.seconds if work.timeout is None else work.timeout
-        with self._session(seconds, work.progress) as session:
+        with (
+            self._residents.reading(scanned(work.final.source)) as tables,
+            self._session(seconds, work.progress) as session,
+        ):
+            planned = statements(work.final, tables, work.key_secret)
             self._register(session.cursor, work.final.source)
             answered = [(statement, self._answer(session, statement)) for statement in planned]
         return read_measurements(work.final, answered)

@@ -51,6 +51,7 @@ class RowPlan:
         columns: after ``u`` and ``g``, by name.
         shares: one per sum.
         large: whether there will hardly be few rows.
+        most_rows: how many there are at most; None where that is not known.
     """
 
     sql: str
@@ -60,6 +61,7 @@ class RowPlan:
     columns: Mapping[str, Read]
     shares: tuple[Share, ...]
     large: bool = False
+    most_rows: int | None = None
 
 
 def folded_rows(
@@ -96,7 +98,9 @@ def _few(
 ) -> list[Batch] | None:
     """All rows in a public group at once, where units are whole numbers and rows are few; None where they are not."""
     most = 0 if plan.large else min(FEW, most_rows)
-    found = cursor.execute(f"{plan.sql} LIMIT {most + 1}").fetchnumpy() if most else {}
+    # A limit costs about as much as a filter.
+    limit = "" if plan.most_rows is not None and plan.most_rows <= most else f" LIMIT {most + 1}"
+    found = cursor.execute(f"{plan.sql}{limit}").fetchnumpy() if most else {}
     check()
     # Numbers of more than 64 bits come as floats, which are not exact; a row without a unit is SQL's to judge.
     exact = bool(found) and all(column.dtype.kind in "iu" for column in found.values())

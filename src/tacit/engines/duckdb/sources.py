@@ -69,9 +69,15 @@ class DataSource:
 
 @dataclass(frozen=True)
 class DuckDBTable(StoredTable):
-    """A source in the engine's words; ``frame`` is what to register in each session, by name, and None for files."""
+    """A source in the engine's words.
+
+    Args:
+        frame: what to register in each session, by name; None for files.
+        files: that are read; none for frames and databases.
+    """
 
     frame: tuple[str, pa.Table] | None = None
+    files: tuple[str, ...] = ()
 
 
 def find_files(path: str) -> tuple[str, ...]:
@@ -99,8 +105,8 @@ def open_source(
             size = sum(Path(file).stat().st_size for file in files)
             names = f"[{', '.join(map(DUCKDB.text, files))}]"
             if source.kind == "parquet":
-                return replace(_open_parquet(connection, names, table, index), size=size), files
-            return replace(_open_csv(files, names, table, index), size=size), files
+                return replace(_open_parquet(connection, names, table, index), size=size, files=files), files
+            return replace(_open_csv(files, names, table, index), size=size, files=files), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
 
@@ -109,8 +115,9 @@ def _open_parquet(connection: duckdb.DuckDBPyConnection, names: str, table: Tabl
     scan = f"read_parquet({names}, union_by_name = true, file_row_number = true)"
     # Files hold far fewer than 2^40 rows, and there are far fewer than 2^20 of them.
     row = "(CAST(file_index AS BIGINT) * 1099511627776 + file_row_number)"
-    stored = _described(connection, scan)
-    return DuckDBTable(index, scan, _columns(table, stored), row, doubles=_doubles(table, stored))
+    # No doubles as they are: the smallest and largest value that a file states leave NaN out, and DuckDB believes that
+    # every row lies between them.
+    return DuckDBTable(index, scan, _columns(table, _described(connection, scan)), row)
 
 
 def _open_csv(files: tuple[str, ...], names: str, table: Table, index: int) -> DuckDBTable:

@@ -22,6 +22,7 @@ from tacit.engines.sql.partials import Partials
 from tacit.engines.sql.relations import scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer, writer
 from tacit.engines.sql.tables import StoredTable
+from tacit.query.algebra import Filter, Project, Relation, Scan
 from tacit.query.final import FinalAggregation
 from tacit.query.measures import Measure
 
@@ -77,7 +78,9 @@ class _Writer(Writer):
         # Rows outside the public list come along with NULL for a group: a condition would compute the group twice.
         rows = self.reading_loosely(measures).all_rows({name: made.sql for name, made in columns.items()}, read)
         bounds = (self.groups.count, self.final.max_groups)
-        return RowPlan(rows, self.chooser, *bounds, columns, shares, large=self._is_large())
+        return RowPlan(
+            rows, self.chooser, *bounds, columns, shares, large=self._is_large(), most_rows=self._most_rows()
+        )
 
     def kept(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
         """Rows in the groups their unit keeps."""
@@ -100,6 +103,13 @@ class _Writer(Writer):
         )
         parts = {"p AS MATERIALIZED": placed, **clauses, "r AS NOT MATERIALIZED": f"SELECT {finished} FROM kept"}
         return Named("WITH " + ", ".join(f"{name} ({sql})" for name, sql in parts.items()), "r")
+
+    def _most_rows(self) -> int | None:
+        """How many rows the source has at most, where that is known: no more than the one table that it reads."""
+        node: Relation = self.final.source
+        while isinstance(node, Filter | Project):
+            node = node.source
+        return self.tables[node.table.lower()].rows if isinstance(node, Scan) and not node.path else None
 
     def _is_large(self) -> bool:
         return sum(self.tables[name].size for name in scanned(self.final.source)) > _LARGE

@@ -19,6 +19,7 @@ class StoredTable:
         row: an expression for the number of a row, the same in every scan of one statement; None where there is none.
         size: bytes of the source when it was opened; decides between plans, never results.
         doubles: columns stored as doubles, as they are: possibly not finite. Only for readers that see to that.
+        rows: how many there are, where that is known for certain.
     """
 
     index: int
@@ -27,3 +28,4 @@ class StoredTable:
     row: str | None
     size: int = 0
     doubles: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
