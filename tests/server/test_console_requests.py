@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -356,6 +357,19 @@ def test_a_chart_is_an_image_and_only_of_what_its_address_says(visit: Any) -> No
     assert alice.get(re.sub("&mark=[^&]*", "", address)).status_code == 400
     assert visit("carol").get(address).status_code == 200
     assert visit().get(address).status_code == 303
+
+
+def test_what_another_paid_for_comes_with_a_receipt_and_none_of_their_words(visit: Any, served: Served) -> None:
+    ask(visit("alice"), COUNT + " -- what Zelda told me")
+    page = ask(visit("carol")).text
+    assert "Free repeat" in page
+    assert "Zelda" not in page
+    assert "/console/receipts/" not in page, "no link to what is not there for her"
+    shown = re.search(r'aria-label="Signed receipt">([^<]*)</textarea>', page)
+    assert shown is not None
+    receipt = unescape(shown.group(1))
+    assert tacit.verify_receipt(receipt, served.curator.public_key).ok
+    assert json.loads(receipt)["receipt"]["answers"][0]["query"] == COUNT
 
 
 def test_a_refusal_names_the_rule_and_charges_nothing(visit: Any, served: Served) -> None:
