@@ -24,6 +24,7 @@ from tacit.engines.duckdb.fetching import MOST_ROWS, ROW_BYTES, folded_rows
 from tacit.engines.duckdb.residents import Residents
 from tacit.engines.duckdb.sources import SourceLike
 from tacit.engines.duckdb.statements import DuckDBStatement, statements
+from tacit.engines.duckdb.watching import Watch
 from tacit.engines.opaque import opaquely
 from tacit.engines.protocol import Measurements, Work
 from tacit.engines.sql.examples import examples_sql
@@ -66,6 +67,7 @@ class DuckDBEngine:
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         # Rows that are bounded outside the database keep to its limit as well.
         self._most_rows = min(MOST_ROWS, memory_limit(self._connection) // ROW_BYTES)
+        self._watch = Watch()
         self._lock = threading.Lock()
         self._running: set[_Session] = set()
         self._closed = False
@@ -173,16 +175,10 @@ class DuckDBEngine:
             session = _Session(cursor)
             with self._lock:
                 self._running.add(session)
-            ended = threading.Event()
-            watcher = threading.Thread(target=_watch, args=(session, ended, seconds, progress), daemon=True)
             try:
-                if seconds is not None or progress is not None:
-                    watcher.start()
-                yield session
+                with self._watch.over(session, seconds, progress):
+                    yield session
             finally:
-                ended.set()
-                if watcher.ident is not None:
-                    watcher.join()
                 with self._lock:
                     self._running.discard(session)
 
@@ -214,30 +210,12 @@ class _Session:
         self._stopped.set()
         self.cursor.interrupt()
 
+    def percent(self) -> float:
+        return max(0.0, self.cursor.query_progress())
+
     def check(self) -> None:
         if self._stopped.is_set():
             raise InterruptedError("INTERRUPT between statements")
-
-
-def _watch(
-    session: _Session,
-    ended: threading.Event,
-    seconds: float | None,
-    progress: Callable[[float], None] | None,
-) -> None:
-    """Tell progress, and interrupt when the time is up."""
-    waited, tick = 0.0, 0.25
-    while seconds is None or waited < seconds:
-        pause = tick if seconds is None else min(tick if progress is not None else seconds, seconds - waited)
-        if ended.wait(pause):
-            return
-        waited += pause
-        if progress is not None:
-            progress(max(0.0, session.cursor.query_progress()))
-    # Again and again: an interrupt between two statements would be forgotten.
-    session.interrupt()
-    while not ended.wait(tick):
-        session.interrupt()
 
 
 def _shown(statement: DuckDBStatement) -> str:
