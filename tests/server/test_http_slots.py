@@ -351,6 +351,11 @@ def test_failures_are_counted_by_network() -> None:
     served = serve(failures_per_minute=3)
     floor = served.app.state.floor
     assert [floor.failed(f"2001:db8::{host:x}") > 0 for host in range(5)] == [False, False, False, True, True]
+    assert floor.failed("2001:db8:0:1::1") == 0
+    # Any page can have a browser send what shows no token; that must not keep its owner from signing in.
+    assert floor.wait_for("2001:db8::abcd") == 0
+    for host in range(3):
+        assert asyncio.run(floor.enter(f"2001:db8::{host:x}", lambda: None)) is None
     assert floor.wait_for("2001:db8::abcd") > 0
     assert floor.wait_for("2001:db8:0:1::1") == 0
     served.close()

@@ -40,7 +40,7 @@ class Settings:
         asks_per_minute: of one person, at all workers together; as many may come at once.
         quotes_per_minute: likewise.
         reads_per_minute: likewise, for everything else.
-        failures_per_minute: failed sign-ins and tokens from one address.
+        failures_per_minute: failed sign-ins from one address, and as many requests without a token that counts.
         history_page: the most charges of one page.
         history_look: the most entries of the ledger that one page looks at.
         job_seconds: how long a worker may be silent about a job before another takes it over.

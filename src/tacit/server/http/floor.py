@@ -132,7 +132,11 @@ class Floor:
         }
         #: Bytes of answers and quotes that were sent lately; what they are made of never changes.
         self.shown: Kept[tuple[str, ...], bytes] = Kept(_SHOWN)
-        self._failures = Rate(settings.failures_per_minute, buckets=counted, name="failures")
+        # Apart, because any page that somebody looks at can make their browser send requests without a token, which
+        # must not keep them from signing in; a form it cannot send.
+        self._strangers, self._guesses = (
+            Rate(settings.failures_per_minute, buckets=counted, name=name) for name in ("strangers", "guesses")
+        )
 
     async def ask(self, access: Access, ask: Ask, key: str = "") -> Answer:
         """As :meth:`Office.ask`, in a thread; whatever becomes of it leaves in a slot."""
@@ -159,11 +163,14 @@ class Floor:
 
         A try is counted before it is made and forgiven when it was right, so that tries side by side count as well.
         """
-        if self.failed(address):
+        network = network_of(address)
+        try:
+            self._guesses.take(network)
+        except TooMany:
             return None
         found = await self.entering.run(work, *args, **words)
         if found is not None:
-            self._failures.give_back(network_of(address))
+            self._guesses.give_back(network)
         return found
 
     def authenticated(self, token: str, address: str) -> Access:
@@ -182,16 +189,16 @@ class Floor:
         return access
 
     def failed(self, address: str) -> float:
-        """Note that somebody there failed to show who they are; seconds until they may try again, 0 for now."""
+        """Note that somebody there showed no token or link that counts; seconds until the next may, 0 for now."""
         try:
-            self._failures.take(network_of(address))
+            self._strangers.take(network_of(address))
         except TooMany as problem:
             return problem.seconds
         return 0.0
 
     def wait_for(self, address: str) -> float:
-        """Seconds until somebody there may try again, 0 for now."""
-        return self._failures.wait_for(network_of(address))
+        """Seconds until somebody there may try to sign in, 0 for now."""
+        return self._guesses.wait_for(network_of(address))
 
     @property
     def under_way(self) -> int:
