@@ -365,15 +365,22 @@ def test_whoever_does_not_read_is_hung_up_on() -> None:
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-def test_idle_connections_of_one_address_do_not_keep_others_out() -> None:
+@pytest.mark.parametrize("said", [b"", GET, b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nhalf"])
+def test_idle_connections_do_not_keep_others_out(said: bytes) -> None:
+    """However much of a request they have sent: nothing is being done for them."""
+
     async def run() -> None:
-        async with listening(connections=Connections(40, 10), head_seconds=30.0) as (port, places):
-            idle = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.9", 0)) for _ in range(60)]
-            while places.of("127.0.0.9") > 10:
+        async with listening(connections=Connections(30, 10), head_seconds=30.0) as (port, places):
+            idle = []
+            for number in range(60):
+                place = (f"127.0.0.{7 + number % 3}", 0)
+                idle.append(await asyncio.open_connection("127.0.0.1", port, local_addr=place))
+                idle[-1][1].write(said)
+            while len(places) < 30:
                 await asyncio.sleep(0.01)
             raw = await spoken(port, GET + b"connection: close\r\n\r\n")
             assert raw.startswith(b"HTTP/1.1 200")
-            assert len(places) <= 11
+            assert len(places) <= 30
             for _, writer in idle:
                 writer.transport.abort()
 

@@ -1,9 +1,9 @@
 """Which connections a worker holds: a bounded number, and no address can crowd the others out.
 
 A connection is **idle** while no request of it is being answered: a browser between two clicks, or somebody who opens
-thousands of connections and sends one byte a minute. Idle ones can be closed without loss. So when an address has its
-share, its own oldest idle connection makes room for a new one; when all places are taken, that of the address which
-has the most. Only where nothing is idle is the newcomer turned away.
+thousands of connections and sends one byte a minute, of a head or of a body. Idle ones can be closed without loss. So
+when an address has its share, its own oldest idle connection makes room for a new one; when all places are taken, that
+of the address which has the most. Only where nothing is idle is the newcomer turned away.
 """
 
 from __future__ import annotations

@@ -106,7 +106,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._stop(self._head_timer)
         self._head_timer = None
-        self.registry.begin(self._address, self)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -114,6 +113,9 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._received = 0
         self._in_head = True
+        # Not before: nothing is done for a request while its body arrives, and that may take its time on purpose.
+        if not self.cycle.response_complete:
+            self.registry.begin(self._address, self)
 
     def on_response_complete(self) -> None:
         """The request was answered."""
