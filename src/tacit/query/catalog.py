@@ -27,7 +27,7 @@ from types import MappingProxyType
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
-from tacit.query.domains import MAX_VALUES, Domain, Range, finite
+from tacit.query.domains import MAX_VALUES, Domain, Range, finite, truth
 from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
 
 __all__ = ["ROW", "Catalog", "Column", "ForeignKey", "Population", "Table", "is_name"]
@@ -105,7 +105,7 @@ class Column:
             nullable = self.nullable or None in self.categories
             return finite(self.categories, self.type, nullable=nullable)
         if self.type == BOOLEAN:
-            return finite((False, True), BOOLEAN, nullable=self.nullable)
+            return truth(nullable=self.nullable)
         step = self.step if self.step is not None else self.type.step
         if self.bounds is None:
             return Domain(nullable=self.nullable, step=step)

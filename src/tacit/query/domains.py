@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
-from tacit.query.types import SqlType, Value, ordinal, sort_key
+from tacit.query.types import BOOLEAN, SqlType, Value, ordinal, sort_key
 
-__all__ = ["MAX_VALUES", "UNKNOWN", "Domain", "Range", "finite", "hull", "union"]
+__all__ = ["MAX_VALUES", "UNKNOWN", "Domain", "Range", "finite", "hull", "truth", "union"]
 
 #: The most public values that one expression is known to have; beyond, the set counts as unknown.
 MAX_VALUES = 10_000
@@ -147,6 +148,12 @@ def finite(values: Iterable[Value | None], kind: SqlType, *, nullable: bool, gro
     places = [ordinal(v, kind) for v in members if v is not None] if kind.is_ordered else []
     span = Range(min(places), max(places)) if places else UNKNOWN
     return Domain(span, nullable or None in members, known, kind.step, growth)
+
+
+@cache
+def truth(*, nullable: bool) -> Domain:
+    """The domain of a condition."""
+    return finite((False, True), BOOLEAN, nullable=nullable)
 
 
 def hull(ranges: Iterable[Range]) -> Range:

@@ -43,7 +43,7 @@ from tacit.query.algebra import (
     row_bounds,
 )
 from tacit.query.catalog import ROW, Catalog, Table
-from tacit.query.domains import Domain, finite, union
+from tacit.query.domains import Domain, truth, union
 from tacit.query.expressions import TRUE, Call, Expression, Literal, Reference, literal, references, shift, size
 from tacit.query.functions import call, cast
 from tacit.query.public import is_public_throughout
@@ -203,7 +203,7 @@ def mark(source: Relation, other: Relation, condition: Expression) -> Relation:
                 "subquery", "Rows of a public table cannot be chosen by protected data; turn the question round."
             )
         condition = _same_person(source, other, condition)
-    fields = (*source.fields, Field(None, BOOLEAN, finite((False, True), BOOLEAN, nullable=False)))
+    fields = (*source.fields, Field(None, BOOLEAN, truth(nullable=False)))
     weight = _weight(1 + source.weight + other.weight, size(condition), len(fields))
     return Mark(
         fields, source.unit, source.population, source.max_groups, source.max_rows, weight, source, other, condition

@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from tacit.query.after.cells import Affine, Cell, Event, Exact, Level, linear_events
-from tacit.query.domains import UNKNOWN, Domain, Range, finite, hull, union
+from tacit.query.domains import UNKNOWN, Domain, Range, finite, hull, truth, union
 from tacit.query.expressions import (
     Call,
     Case,
@@ -44,7 +44,7 @@ Ends = Callable[[Cell, bool], Value | None]
 _IMAGE = 128
 #: The longest sum of draws that is taken apart to be added to others.
 _MOST_WEIGHTS = 64
-_BOTH = finite((False, True), BOOLEAN, nullable=False)
+_BOTH = truth(nullable=False)
 
 
 def derive(node: Expression, row: Row, ends: Ends | None = None) -> Cell:
@@ -192,7 +192,7 @@ def _call(node: Call, domains: list[Domain]) -> Domain:
     if node.function in _COMPARISONS:
         return _compare(node, domains)
     if node.type == BOOLEAN:
-        return finite((False, True), BOOLEAN, nullable=nullable)
+        return truth(nullable=nullable)
     if node.function == "div":
         return Domain(_quotient(*domains), True, None, None)
     args = tuple(
@@ -239,7 +239,7 @@ def _compare(node: Call, domains: list[Domain]) -> Domain:
     left, right = (domain.range for domain in domains)
     nullable = any(domain.nullable for domain in domains)
     if left.ends is None or right.ends is None:
-        return finite((False, True), BOOLEAN, nullable=nullable)
+        return truth(nullable=nullable)
     may_be = (
         left.ends[0] < right.ends[1],
         left.ends[1] >= right.ends[0] and right.ends[1] >= left.ends[0],
@@ -277,6 +277,6 @@ def _among(node: InList, domain: Domain) -> Domain:
     items = [item.value for item in node.items]
     values = _possible(domain)
     if values is None:
-        return finite((False, True), BOOLEAN, nullable=domain.nullable or None in items)
+        return truth(nullable=domain.nullable or None in items)
     results = [None if value is None or (value not in items and None in items) else value in items for value in values]
     return finite(results, BOOLEAN, nullable=None in results)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from tacit.query.domains import UNKNOWN, Domain, Range, finite, union
+from tacit.query.domains import UNKNOWN, Domain, Range, finite, truth, union
 from tacit.query.expressions import (
     FALSE,
     Call,
@@ -98,7 +98,7 @@ def in_list(operand: Expression, items: Sequence[Expression]) -> Expression:
         return comparisons[0] if len(comparisons) == 1 else call("or", *comparisons)
     distinct = tuple(dict.fromkeys(constants))
     nullable = wanted.nullable or any(item.value is None for item in distinct)
-    return InList(BOOLEAN, finite((False, True), BOOLEAN, nullable=nullable), wanted, distinct)
+    return InList(BOOLEAN, truth(nullable=nullable), wanted, distinct)
 
 
 def _value(node: Expression) -> Value | None:
@@ -117,7 +117,7 @@ def _domain(function: Function, args: tuple[Expression, ...], kind: SqlType) -> 
     if kind != BOOLEAN and _combinations(args) <= IMAGE_LIMIT:
         return _image(lambda row: _apply(function, kind, row), args, kind, nullable=nullable, growth=growth)
     if kind == BOOLEAN:
-        return finite((False, True), BOOLEAN, nullable=nullable)
+        return truth(nullable=nullable)
     return Domain(function.range(args, kind), nullable, None, function.step(args, kind), growth)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from sqlglot import exp
 
 from tacit.query.algebra import Relation, UnitCall
-from tacit.query.domains import UNKNOWN, Domain, Range, finite
+from tacit.query.domains import UNKNOWN, Domain, Range, truth
 from tacit.query.expressions import Expression, Literal
 from tacit.query.functions import call, cast
 from tacit.query.functions.signatures import fits_decimal
@@ -221,11 +221,7 @@ def unit_call(asked: AggregateCall, source: Relation) -> tuple[UnitCall, Domain]
     # How many rows a public table has is nobody's declaration.
     kind, span = _unit_result(asked, None if source.is_public else source.max_rows)
     counts = asked.function in ("count_rows", "count", "count_distinct")
-    domain = (
-        finite((False, True), BOOLEAN, nullable=True)
-        if kind == BOOLEAN
-        else Domain(span, not counts, None, _step(asked, kind))
-    )
+    domain = truth(nullable=True) if kind == BOOLEAN else Domain(span, not counts, None, _step(asked, kind))
     return UnitCall(asked.function, asked.argument, asked.where, asked.parameter, kind), domain
 
 
