@@ -106,11 +106,6 @@ def test_what_spark_says_of_a_failure_stays_off_the_terminal(capfd: pytest.Captu
     assert shown.out == ""
 
 
-def test_spark_connect_needs_its_extra_or_a_server() -> None:
-    with pytest.raises(InputError, match=r"sc://|connect"):
-        open_session("sc://127.0.0.1:1", LIMITS)
-
-
 def test_importing_the_engine_imports_no_spark() -> None:
     code = "import sys, tacit.engines.spark; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

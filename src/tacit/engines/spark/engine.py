@@ -3,13 +3,15 @@
 Every statement is collected once; nothing is drawn before all integers are here, so a partition that Spark computes
 again can never give a second draw. Any failure becomes an EngineError that carries an id; Spark's own words can quote
 data and go to the logger ``tacit.operator`` alone. A session that was started here and is lost is started again for
-the next question.
+the next question; one at a Spark Connect server is asked whether it is still known before it is used after a pause,
+so that no charge is spent on finding out.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import TacitError
+from tacit.core.errors import InputError, TacitError
 from tacit.engines.duckdb.connection import Limits
 from tacit.engines.duckdb.sources import SourceLike
 from tacit.engines.opaque import opaquely
@@ -44,6 +46,8 @@ __all__ = ["SparkEngine"]
 
 Result = TypeVar("Result")
 _OPERATOR = logging.getLogger("tacit.operator")
+#: Seconds after which a server elsewhere may have forgotten a session that nobody used; by itself it takes an hour.
+_PAUSE = 300.0
 
 
 class SparkEngine:
@@ -75,6 +79,7 @@ class SparkEngine:
         self._lock = threading.Lock()
         self._renewing = threading.Lock()
         self._running: set[Jobs] = set()
+        self._left: set[Jobs] = set()
         self._closed = self._doubtful = False
         self._held = open_session(session, self._limits, settings)
         try:
@@ -87,7 +92,10 @@ class SparkEngine:
         # Other engines may share the session.
         prefix = f"tacit_{uuid.uuid4().hex}"
         with hushed():
-            self._tables, self._views = open_tables(self._held.spark, self._catalog, self._data, prefix)
+            self._tables, self._views = open_tables(
+                self._held.spark, self._catalog, self._data, prefix, elsewhere=self._held.is_elsewhere
+            )
+        self._used = time.monotonic()
 
     def check(self, final: FinalAggregation) -> None:
         """Refuse what cannot be computed exactly; reads no data."""
@@ -106,27 +114,31 @@ class SparkEngine:
         """Run the statements; progress is told about five times a second."""
         self.check(work.final)
         seconds = self._limits.seconds if work.timeout is None else work.timeout
-        return self._opaquely(work.final.source, lambda: self._measure(work, seconds))
+        return self._opaquely(lambda: self._measure(work, seconds), lambda: _names(work.final.source))
 
     def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
         check_public(relation, self._public)
         check_windows(SPARK, relation)
-        return self._opaquely(relation, lambda: self._rows(relation, most))
+        return self._opaquely(lambda: self._rows(relation, most), lambda: _names(relation))
 
     def examples(
         self, relation: Relation, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
         check_windows(SPARK, relation)
-        return self._opaquely(relation, lambda: self._examples(relation, numbers, label, key_secret))
+        return self._opaquely(lambda: self._examples(relation, numbers, label, key_secret), lambda: _names(relation))
 
     def marks(self, table: str) -> Marks:
         """By what a table is recognised, whatever it is called; see :mod:`identity`."""
         place = [part.name.lower() for part in self._catalog.tables].index(table.lower())
         source = next(source for name, source in self._data.items() if name.lower() == table.lower())
-        with hushed():
-            return marks_of(self._held.spark, source, self._views[place])
+
+        def look() -> Marks:
+            with hushed():
+                return marks_of(self._held.spark, source, self._views[place])
+
+        return self._opaquely(look, lambda: table)
 
     def interrupt(self) -> None:
         """Stop all running questions."""
@@ -141,7 +153,9 @@ class SparkEngine:
         with self._lock:
             closed, self._closed = self._closed, True
         if not closed:
-            self._drop_views()
+            # What is lost has no views, and would be asked for each of them.
+            if not self._doubtful or self._held.is_alive():
+                self._drop_views()
             self._held.release()
 
     def __enter__(self) -> SparkEngine:
@@ -177,34 +191,64 @@ class SparkEngine:
         return raw, labels
 
     def _question(self, seconds: float | None, progress: Callable[[float], None] | None = None) -> Any:
-        return running(Jobs(self._held, seconds, progress), self._running, self._lock)
+        return running(Jobs(self._held, seconds, progress), self._running, self._left, self._lock)
 
-    def _opaquely(self, relation: Relation, run: Callable[[], Result]) -> Result:
+    def _opaquely(self, run: Callable[[], Result], read: Callable[[], str]) -> Result:
         def ensured() -> Result:
             try:
                 self._ensure()
-                return run()
+                found = run()
+                self._used = time.monotonic()
+                return found
             except TacitError:
                 raise
             except Exception:
                 self._doubtful = True
                 raise
 
-        return opaquely(ensured, lambda: ", ".join(sorted(scanned(relation))))
+        return opaquely(ensured, read)
 
     def _ensure(self) -> None:
-        """After a failure: see whether the session still lives, and start another where it does not."""
+        """After a failure or a pause: see whether the session and its views are still there, and renew what is not."""
         if self._closed:
             raise RuntimeError("the engine is closed")
         with self._renewing:
-            if self._doubtful and not self._held.is_alive():
+            paused = time.monotonic() - self._used > _PAUSE and self._held.is_elsewhere
+            if self._doubtful or paused:
+                self._mend()
+            self._doubtful = False
+
+    def _mend(self) -> None:
+        with self._lock:
+            left = set(self._left)
+        # A server elsewhere that could not be told to stop may still be at work, and have no time for anything else.
+        heard = {jobs for jobs in left if jobs.interrupt()}
+        if not self._is_whole():
+            try:
                 self._held = self._held.renewed()
                 self._open()
-            self._doubtful = False
+            except InputError as problem:
+                # Where the server is and what it lacks is the operator's business.
+                raise RuntimeError(f"Spark is lost: {problem}") from None
+            heard = left
+        with self._lock:
+            self._left -= heard
+
+    def _is_whole(self) -> bool:
+        """Whether the session answers and has all views: a server that was started again may know it by name alone."""
+        try:
+            with hushed():
+                return self._held.is_alive() and all(map(self._held.spark.catalog.tableExists, self._views))
+        except Exception:
+            return False
 
     def _drop_views(self) -> None:
         for view in self._views:
             _forget(self._held, view)
+
+
+def _names(relation: Relation) -> str:
+    return ", ".join(sorted(scanned(relation)))
 
 
 def _forget(held: Held, view: str) -> None:

@@ -1,7 +1,8 @@
 """One question's work on Spark: stopped when it is told to or when its time is up, and watched by who holds the data.
 
 The work of a question carries its own name: a job group where there is a Spark context, a tag on Spark Connect. A stop
-between two jobs finds nothing to cancel, so it is repeated until the question ends.
+between two jobs finds nothing to cancel, so it is repeated until the question ends. How much is done a context is
+asked for; a Spark Connect server tells it, every other second, to the thread that waits for the rows.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -18,6 +19,8 @@ from tacit.engines.spark.session import Held, hushed
 __all__ = ["Jobs", "running"]
 
 _TICK = 0.2
+#: Seconds that a stop waits for a server elsewhere to hear of it; one that is lost never does.
+_HEARD = 2.0
 
 
 class Jobs:
@@ -35,6 +38,10 @@ class Jobs:
         self._name = f"tacit-{uuid.uuid4().hex}"
         self._stopped, self._ended = threading.Event(), threading.Event()
         self._best = 0.0
+        self._thread = 0
+        self._told: dict[str | None, tuple[int, int]] = {}
+        self._stopping: threading.Thread | None = None
+        self._heard = False
 
     def collect(self, statement: str) -> list[Any]:
         """All rows of a statement, fetched once; a task that Spark repeats is repeated before that.
@@ -57,17 +64,28 @@ class Jobs:
         if self._stopped.is_set():
             raise InterruptedError("the question was stopped")
 
-    def interrupt(self) -> None:
-        """Stop; also what has not begun yet."""
+    def interrupt(self) -> bool:
+        """Stop; also what has not begun yet. Whether Spark heard of it."""
         self._stopped.set()
-        self._cancel()
+        return self._cancel()
 
-    def _cancel(self) -> None:
-        with suppress(Exception):
-            if self._context is not None:
+    def _cancel(self) -> bool:
+        if self._context is not None:
+            with suppress(Exception):
                 self._context.cancelJobGroup(self._name)
-            else:
-                self._spark.interruptTag(self._name)
+                return True
+            return False
+        if self._stopping is None or not self._stopping.is_alive():
+            self._heard = False
+            self._stopping = threading.Thread(target=self._interrupt_tag, daemon=True)
+            self._stopping.start()
+        self._stopping.join(_HEARD)
+        return self._heard
+
+    def _interrupt_tag(self) -> None:
+        with suppress(Exception):
+            self._spark.interruptTag(self._name)
+            self._heard = True
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -88,19 +106,32 @@ class Jobs:
             self._unmark()
 
     def _mark(self) -> None:
+        self._thread = threading.get_ident()
         if self._context is not None:
             # Tasks are interrupted as well, not only left alone.
             self._context.setJobGroup(self._name, "tacit", True)
-        else:
-            self._spark.addTag(self._name)
+            return
+        self._spark.addTag(self._name)
+        if self._progress is not None and hasattr(self._spark, "registerProgressHandler"):
+            self._spark.registerProgressHandler(self._hear)
 
     def _unmark(self) -> None:
         with suppress(Exception):
             if self._context is not None:
                 for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
                     self._context.setLocalProperty(name, None)
-            else:
-                self._spark.removeTag(self._name)
+                return
+            self._spark.removeTag(self._name)
+            if self._progress is not None:
+                self._spark.removeProgressHandler(self._hear)
+
+    def _hear(self, stages: Iterable[Any] | None, operation_id: str | None = None, **_: Any) -> None:
+        """What a Spark Connect server tells; handlers of a session hear of all its work, so the thread decides."""
+        if threading.get_ident() != self._thread:
+            return
+        known = list(stages or ())
+        tasks = sum(stage.num_tasks for stage in known), sum(stage.num_completed_tasks for stage in known)
+        self._told = {**self._told, operation_id: tasks}
 
     def _watch(self) -> None:
         started = time.monotonic()
@@ -113,27 +144,36 @@ class Jobs:
                 self._progress(self._done())
 
     def _done(self) -> float:
-        """The percentage of tasks done, of those known so far; never less than before. 0 on Spark Connect."""
-        if self._context is None:
-            return self._best
+        """The percentage of tasks done, of those known so far; never less than before."""
         with suppress(Exception):
-            tracker = self._context.statusTracker()
-            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._name)]
-            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-            tasks = sum(stage.numTasks for stage in stages if stage is not None)
-            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            tasks, done = self._tasks()
             self._best = max(self._best, min(100.0, 100.0 * done / tasks if tasks else 0.0))
         return self._best
 
+    def _tasks(self) -> tuple[int, int]:
+        """How many there are, and how many are done."""
+        if self._context is None:
+            told = self._told.values()
+            return sum(tasks for tasks, _ in told), sum(done for _, done in told)
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._name)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+        known = [stage for stage in stages if stage is not None]
+        return sum(stage.numTasks for stage in known), sum(stage.numCompletedTasks for stage in known)
+
 
 @contextmanager
-def running(jobs: Jobs, known: set[Jobs], lock: threading.Lock) -> Iterator[Jobs]:
-    """Work on a question while it is known to those who may interrupt it."""
+def running(jobs: Jobs, known: set[Jobs], left: set[Jobs], lock: threading.Lock) -> Iterator[Jobs]:
+    """Work on a question while it is known to those who may interrupt it; ``left`` are those that ended badly."""
     with lock:
         known.add(jobs)
     try:
         with jobs.named():
             yield jobs
+    except BaseException:
+        with lock:
+            left.add(jobs)
+        raise
     finally:
         with lock:
             known.discard(jobs)

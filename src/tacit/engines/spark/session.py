@@ -2,9 +2,7 @@
 
 ``"spark"`` starts Spark in this process's own Java machine, ``"spark://…"`` on a cluster, ``"sc://…"`` connects to a
 Spark Connect server. A session that its owner made is taken as it is, whatever class it has, and its settings are
-never changed. All of them must pass the same trial: sums that overflow fail instead of wrapping, ``try_cast`` gives
-NULL, DECIMAL(38,0) is exact, the clock is UTC, texts are compared byte by byte. What does not is refused with a word
-about the setting.
+never changed. All of them must pass the same :mod:`trial`; what does not is refused with a word about the setting.
 """
 
 from __future__ import annotations
@@ -15,15 +13,16 @@ import signal
 import subprocess
 import tempfile
 import threading
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.connection import Limits
+from tacit.engines.spark.connect import SCHEME, calm, connected
+from tacit.engines.spark.trial import try_out
 
-__all__ = ["Held", "hushed", "is_session", "open_session"]
+__all__ = ["Held", "hushed", "is_session", "open_session", "open_untried"]
 
 _NAME = "tacit"
 #: A task that fails for reasons of the machine is tried again this often.
@@ -51,42 +50,6 @@ _MACHINE = {
     "spark.sql.catalogImplementation": "in-memory",
 }
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-
-#: What must hold, by the words to say if it does not: an expression that must be true.
-_TRUE = {
-    "casts that cannot be done must give NULL with try_cast": (
-        "try_cast('x' AS BIGINT) IS NULL AND try_cast(CAST('9223372036854775808' AS DECIMAL(38,0)) AS BIGINT) IS NULL"
-        " AND try_cast('2024-02-30' AS DATE) IS NULL"
-    ),
-    "sums of DECIMAL(38,0) must be exact": (
-        "(SELECT sum(CAST(x AS DECIMAL(38,0))) FROM VALUES (42535295865117307932921825928971026431),"
-        " (42535295865117307932921825928971026432) AS t(x)) = 85070591730234615865843651857942052863"
-    ),
-    "quotients of DECIMAL(38,0) need spark.sql.decimalOperations.allowPrecisionLoss = true": (
-        "CAST(CAST('77371252455336267181195266' AS DECIMAL(38,0)) / CAST(2 AS DECIMAL(38,0)) AS DECIMAL(38,0))"
-        " = 38685626227668133590597633"
-    ),
-    "set spark.sql.session.timeZone to UTC": (
-        "unix_micros(CAST(TIMESTAMP_NTZ '2024-03-31 02:30:00' AS TIMESTAMP)) = 1711852200000000"
-        " AND unix_micros(CAST(TIMESTAMP_NTZ '0001-01-01 00:00:00' AS TIMESTAMP)) = -62135596800000000"
-        " AND unix_micros(CAST(TIMESTAMP_NTZ '2024-12-01 00:00:00' AS TIMESTAMP)) = 1733011200000000"
-    ),
-    "texts must be compared byte by byte (collation UTF8_BINARY)": (
-        "NOT ('a' = 'A') AND NOT ('a ' = 'a') AND NOT ('\\u00e9' = 'e\\u0301') AND 'Z' < 'a'"
-    ),
-    "set spark.sql.parser.escapedStringLiterals to false": (
-        "length('\\u0024\\u007bspark.master}') = 15 AND '\\u005c' = chr(92)"
-    ),
-    "doubles must follow IEEE arithmetic, with NaN the largest": (
-        "double('NaN') > double('Infinity') AND double('1e308') * double('10') = double('Infinity')"
-    ),
-}
-#: Statements that must fail: without ANSI mode they give numbers, and wrong ones.
-_FALSE = (
-    "SELECT x + CAST(1 AS BIGINT) FROM VALUES (CAST(9223372036854775807 AS BIGINT)) AS t(x)",
-    "SELECT sum(x) FROM VALUES (CAST(9223372036854775807 AS BIGINT)), (CAST(1 AS BIGINT)) AS t(x)",
-    "SELECT CAST(x AS BIGINT) FROM VALUES ('x') AS t(x)",
-)
 
 
 class _Hush(logging.Filter):
@@ -147,6 +110,11 @@ class Held:
         except Exception:  # every kind of session has its own way to say that it has none
             return None
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the machine that reads files is another one, or may be: Spark Connect."""
+        return self.context is None
+
     def is_alive(self) -> bool:
         """Whether it still answers."""
         try:
@@ -156,11 +124,20 @@ class Held:
             return False
 
     def renewed(self) -> Held:
-        """Another session in its place; the same where its owner made it."""
+        """Another session in its place; the same where its owner made it, if it is still fit.
+
+        Raises:
+            InputError: there is none.
+        """
         if self._place is None:
+            with hushed():
+                try_out(self.spark)
             return self
-        self.release()
-        return open_session(self._place, self._limits, self._settings)
+        if not self._place.startswith(SCHEME):
+            self.release()
+            return open_session(self._place, self._limits, self._settings)
+        # Its server may be back, and still at work on what was asked before: it is told to forget that first.
+        return _tried(open_untried(self._place, self._limits, self._settings), self.release)
 
     def release(self) -> None:
         """Stop what was started for it; may be called twice."""
@@ -168,7 +145,7 @@ class Held:
             if self._released or self._place is None:
                 return
             self._released = True
-            if self._place.startswith("sc://"):
+            if self._place.startswith(SCHEME):
                 _quietly(self.spark.stop)
                 return
             _SHARED["count"] -= 1
@@ -187,66 +164,36 @@ def open_session(place: object, limits: Limits, settings: Mapping[str, str] | No
     Raises:
         InputError: Spark is not installed, does not start, or is not fit; the problem names the setting.
     """
-    more = dict(settings or {})
-    if not isinstance(place, str):
-        if not is_session(place):
-            raise InputError("engine", f"must be 'spark', 'spark://…', 'sc://…' or a Spark session, not {type(place)}")
-        held = Held(place, None, limits, more)
-    else:
-        with _calm():
-            spark = _connected(place, more) if place.startswith("sc://") else _classic(place, limits, more)
-        held = Held(spark, place, limits, more)
+    return _tried(open_untried(place, limits, settings))
+
+
+def _tried(held: Held, before: Callable[[], None] = lambda: None) -> Held:
     try:
+        before()
         with hushed():
-            _try_out(held.spark)
+            try_out(held.spark)
     except BaseException:
         held.release()
         raise
     return held
 
 
-def _try_out(spark: Any) -> None:
-    """Ask questions whose answers are known."""
-    # All at once, and one by one where that fails: a condition may also raise.
-    if not _hold(spark, _TRUE.values()):
-        wrong = [words for words, condition in _TRUE.items() if not _hold(spark, [condition])]
-        raise InputError("engine", f"this Spark session is not fit for exact sums: {'; '.join(wrong) or 'no answer'}")
-    if not all(_fails(spark, statement) for statement in _FALSE):
-        raise InputError(
-            "engine",
-            "this Spark session is not in ANSI mode, so sums that overflow would wrap without a word;"
-            " set spark.sql.ansi.enabled to true",
-        )
-
-
-def _hold(spark: Any, conditions: Iterable[str]) -> bool:
-    try:
-        return all(answer is True for answer in spark.sql(f"SELECT {', '.join(conditions)}").collect()[0])
-    except Exception:
-        return False
-
-
-def _fails(spark: Any, statement: str) -> bool:
-    try:
-        spark.sql(statement).collect()
-    except Exception:
-        return True
-    return False
-
-
-def _connected(place: str, settings: Mapping[str, str]) -> Any:
-    """A session of its own at a Spark Connect server."""
-    try:
-        from pyspark.sql.connect.session import SparkSession
-    except (ImportError, SystemExit) as problem:  # it exits where it takes itself to be a doctest
-        raise InputError("engine", f"sc:// needs pyspark[connect]: {_first_line(problem)}") from None
-    try:
-        spark = SparkSession.builder.remote(place).create()
-        for name, value in {**_SETTINGS, **settings}.items():
-            spark.conf.set(name, value)
-    except Exception as problem:
-        raise InputError("engine", f"cannot connect to Spark: {_first_line(problem)}") from None
-    return spark
+def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> Held:
+    """The same before the trial, for whoever holds it trial by trial."""
+    more = dict(settings or {})
+    if not isinstance(place, str):
+        if not is_session(place):
+            raise InputError("engine", f"must be 'spark', 'spark://…', 'sc://…' or a Spark session, not {type(place)}")
+        return Held(place, None, limits, more)
+    if place.startswith(SCHEME):
+        for word in ("memory", "threads", "spill"):
+            if getattr(limits, word) is not None:
+                raise InputError(
+                    f"limits.{word}", "is for a Spark that is started here: a Spark Connect server has its own"
+                )
+        return Held(connected(place, {**_SETTINGS, **more}), place, limits, more)
+    with calm():
+        return Held(_classic(place, limits, more), place, limits, more)
 
 
 def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
@@ -320,14 +267,6 @@ def _interrupt_kept() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def _calm() -> Iterator[None]:
-    """Spark warns about versions of packages that are not used here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def _stop_context(context: Any) -> None:
     if context is not None:
         _quietly(context.stop)
@@ -361,7 +300,7 @@ def _is_gone(context: Any) -> bool:
 
 
 def _quietly(stop: Any) -> None:
-    with _calm(), suppress(Exception):
+    with calm(), suppress(Exception):
         stop()
 
 

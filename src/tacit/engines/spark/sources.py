@@ -16,6 +16,7 @@ from tacit.core.errors import InputError
 from tacit.engines.duckdb.sources import SourceLike, find_files, open_source
 from tacit.engines.frames import as_arrow
 from tacit.engines.spark.dialect import SPARK, mantissa
+from tacit.engines.spark.files import check_same_files, read_from
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
@@ -25,7 +26,7 @@ from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, NULL, T
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["catalog_name", "open_tables", "types_of"]
+__all__ = ["catalog_name", "open_table", "open_tables", "types_of"]
 
 #: Names of columns that no source has.
 _ROW, _MICROSECONDS = "tacit row", "tacit microseconds"
@@ -39,13 +40,19 @@ _MOST_FILES = 1000
 #: A file has fewer rows than this.
 _FILE_ROWS = 2**40
 _LARGEST_CSV = 2**30
-_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*:/")
 
 
 def open_tables(
-    spark: Any, catalog: Catalog, sources: Mapping[str, SourceLike], prefix: str
+    spark: Any, catalog: Catalog, sources: Mapping[str, SourceLike], prefix: str, *, elsewhere: bool = False
 ) -> tuple[dict[str, StoredTable], tuple[str, ...]]:
     """Every table of the catalog as the session reads it, and the temporary views that were made for it.
+
+    Args:
+        spark: the session.
+        catalog: the tables.
+        sources: where each table's rows are, by table name.
+        prefix: of the names of the views.
+        elsewhere: whether another machine may read the files.
 
     Raises:
         InputError: a source is missing, cannot be read as declared, or lacks a column.
@@ -56,27 +63,32 @@ def open_tables(
     for index, table in enumerate(catalog.tables):
         if table.name.lower() not in by_name:
             raise InputError(f"sources.{table.name}", "is missing: every table of the catalog needs a source")
-        source, view = by_name[table.name.lower()], f"{prefix}_{index}"
-        try:
-            frame, row, size = _frame(spark, source, table)
-            frame.createOrReplaceTempView(view)
-            views.append(view)
-            if not spark.catalog.tableExists(view):
-                raise InputError(
-                    table.name, "is a frame of another Spark session; open it with session=its own session"
-                )
-            stored = {name.lower(): (name, kind) for name, kind in frame.dtypes}
-        except InputError:
-            raise
-        except Exception as problem:
-            said = str(problem).strip().splitlines()
-            raise InputError(table.name, f"Spark cannot read the source: {said[0] if said else 'no reason'}") from None
-        columns = _columns(table, stored)
-        tables[table.name.lower()] = StoredTable(index, view, columns, row, size, _doubles(table, stored))
+        views.append(f"{prefix}_{index}")
+        source = by_name[table.name.lower()]
+        tables[table.name.lower()] = open_table(spark, table, source, views[-1], index=index, elsewhere=elsewhere)
     return tables, tuple(views)
 
 
-def _frame(spark: Any, source: SourceLike, table: Table) -> tuple[Any, str | None, int]:
+def open_table(
+    spark: Any, table: Table, source: SourceLike, view: str, *, index: int = 0, elsewhere: bool = False
+) -> StoredTable:
+    """One table as the session reads it, by a temporary view; see :func:`open_tables`."""
+    try:
+        frame, row, size = _frame(spark, source, table, elsewhere=elsewhere)
+        frame.createOrReplaceTempView(view)
+        if not spark.catalog.tableExists(view):
+            frame.sparkSession.catalog.dropTempView(view)
+            raise InputError(table.name, "is a frame of another Spark session; open it with session=its own session")
+        stored = {name.lower(): (name, kind) for name, kind in frame.dtypes}
+    except InputError:
+        raise
+    except Exception as problem:
+        said = str(problem).strip().splitlines()
+        raise InputError(table.name, f"Spark cannot read the source: {said[0] if said else 'no reason'}") from None
+    return StoredTable(index, view, _columns(table, stored), row, size, _doubles(table, stored))
+
+
+def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> tuple[Any, str | None, int]:
     """A Spark frame, the number of a row if it has one, and its size in bytes if that is known."""
     match source.kind:
         case "frame" if hasattr(source.frame, "createOrReplaceTempView"):
@@ -86,6 +98,8 @@ def _frame(spark: Any, source: SourceLike, table: Table) -> tuple[Any, str | Non
         case "csv":
             return _local_frame(spark, _csv(source, table))
         case "parquet":
+            if elsewhere:
+                check_same_files(spark, source.path or "", f"tables.{table.name}.source")
             return _parquet(spark, source.path or "", needs_rows=table.unit == ROW)
         case "table":
             return spark.table(catalog_name(source.path or table.name)), None, 0
@@ -101,7 +115,7 @@ def catalog_name(name: str) -> str:
 
 
 def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | None, int]:
-    files, size = _files(path)
+    files, size = read_from(path)
     # Dates are as they are written; calendars of old Spark versions are told apart by the files themselves.
     reader = spark.read.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     frame = reader.option("mergeSchema", "true").parquet(*files)
@@ -121,25 +135,6 @@ def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | Non
 def _plain(place: str) -> str:
     """Files of this machine are told with one stroke or with three."""
     return re.sub("^file:/+", "file:/", place)
-
-
-def _files(path: str) -> tuple[tuple[str, ...], int]:
-    """What Spark is told to read, and its size where it lies on this machine."""
-    if _REMOTE.match(path):
-        return (path,), 0
-    place = Path(path)
-    if place.is_dir():
-        inside = [file for file in place.rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
-        if not inside or any(file.suffix != ".parquet" for file in inside):
-            raise InputError("source", f"the folder {path} must hold .parquet files and no others")
-        return (_escaped(str(place.resolve())),), sum(file.stat().st_size for file in inside)
-    files = find_files(path)
-    return tuple(_escaped(file) for file in files), sum(Path(file).stat().st_size for file in files)
-
-
-def _escaped(file: str) -> str:
-    """A path that Spark takes for no pattern."""
-    return re.sub(r"([*?\[\]{}\\])", r"\\\1", file)
 
 
 def _csv(source: SourceLike, table: Table) -> pa.Table:
