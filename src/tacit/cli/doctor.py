@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from tacit.core.errors import InputError, TacitError
 if TYPE_CHECKING:
     from tacit.cli.operators import Place
     from tacit.curator.config import Project
+    from tacit.engines.checks import Check
 
 __all__ = ["Finding", "doctor", "examine"]
 
@@ -155,19 +156,30 @@ def _source(loaded: Project, name: str) -> Finding:
 
 
 def _database(loaded: Project) -> Iterator[Finding]:
-    """What a database server says of the role, the rights and the tables."""
-    from tacit.engines.registry import engine_kind
-
-    if engine_kind(loaded.engine) != "postgres":
-        return
-    from tacit.engines.postgres.checks import look_at
-
-    names = {name: source.path or "" for name, source in loaded.sources.items()}
+    """What a database server or Spark says of itself, of rights and of the tables."""
     try:
-        for check in look_at(loaded.engine, loaded.catalog, names):
+        for check in _checks(loaded):
             yield Finding(check.name, check.ok, check.words, check.remedy)
     except InputError as problem:
         yield Finding("database", False, str(problem), "correct project.engine or the table it names")
+
+
+def _checks(loaded: Project) -> Iterable[Check]:
+    from tacit.engines.registry import engine_kind
+
+    match engine_kind(loaded.engine):
+        case "postgres":
+            from tacit.engines.postgres.checks import look_at
+
+            names = {name: source.path or "" for name, source in loaded.sources.items()}
+            return look_at(loaded.engine, loaded.catalog, names)
+        case "spark":
+            from tacit.engines.duckdb.connection import Limits
+            from tacit.engines.spark.checks import look_at as look_at_spark
+
+            return look_at_spark(loaded.engine, loaded.catalog, loaded.sources, Limits(**loaded.limits.model_dump()))
+        case _:
+            return ()
 
 
 def _ledger(project: Path, loaded: Project) -> Iterator[Finding]:
