@@ -11,7 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-__all__ = ["MARK", "Draft", "DraftColumn", "DraftTable", "is_name", "open_places", "project_text", "toml_text"]
+__all__ = [
+    "MARK",
+    "Draft",
+    "DraftColumn",
+    "DraftTable",
+    "is_name",
+    "open_places",
+    "project_text",
+    "toml_text",
+    "typed_column",
+]
 
 #: Stands where the owner has to say something.
 MARK: Final = "?"
@@ -70,7 +80,7 @@ class DraftTable:
 
 @dataclass(frozen=True)
 class Draft:
-    """A project so far."""
+    """A project so far; ``engine`` is where the tables are, without a password, and None for files."""
 
     name: str
     tables: tuple[DraftTable, ...]
@@ -78,12 +88,22 @@ class Draft:
     epsilon: str | None = None
     delta: str | None = None
     ledger: str = "tacit.ledger"
+    engine: str | None = None
     sampled: tuple[str, ...] = field(default=())
 
 
 def is_name(text: str) -> bool:
     """Whether queries can use it as a name."""
     return _NAME.match(text) is not None
+
+
+def typed_column(name: str, kind: str | None) -> DraftColumn:
+    """A column of a source that states its types; ``kind`` is in SQL's words, None where Tacit does not read it."""
+    if not is_name(name):
+        return DraftColumn(name, why_not="cannot be used: a name has letters, digits and underscores; rename it")
+    if kind is None:
+        return DraftColumn(name, why_not="left out; its type is not one that Tacit reads")
+    return DraftColumn(name, kind.partition("(")[0].lower(), states_type=True)
 
 
 def toml_text(text: str) -> str:
@@ -119,6 +139,9 @@ def _lines(draft: Draft) -> Iterator[str]:
     yield ""
     yield "[project]"
     yield f"name = {toml_text(draft.name)}"
+    if draft.engine is not None:
+        yield "# No password belongs here: PGPASSWORD, a password file or a service file holds it, or ${NAME} here."
+        yield f"engine = {toml_text(draft.engine)}"
     yield _aside(f"ledger = {toml_text(draft.ledger)}", "every charge ever made; never delete it, keep it backed up")
     yield ""
     yield from _population(draft)

@@ -1,4 +1,4 @@
-"""``tacit init``: from data files to a commented project file.
+"""``tacit init``: from data files, or tables of a PostgreSQL, to a commented project file.
 
 Names come from headers and schemas. Rows are looked at only after saying so, to guess the types of CSV columns and to
 offer categories; smallest and largest values are never looked at, because a bound taken from data tells on whoever has
@@ -10,15 +10,18 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.drafting import Draft, DraftColumn, DraftTable, is_name, open_places, project_text
+from tacit.cli.drafting import Draft, DraftColumn, DraftTable, is_name, open_places, project_text, typed_column
 from tacit.cli.errors import reported
 from tacit.cli.guesses import SAMPLE_ROWS, csv_header, guess_categories, guess_type, guess_unit, read_sample
+from tacit.cli.init_postgres import address_without_secrets, is_address, postgres_tables
 from tacit.cli.printing import JsonFlag, console, is_interactive, print_json
+from tacit.cli.project import listening
 from tacit.core.errors import InputError
 
 __all__ = ["init"]
@@ -28,8 +31,14 @@ _PARQUET = (".parquet", ".pq")
 
 
 def init(
-    sources: Annotated[list[Path], typer.Argument(help="Data to protect: Parquet or CSV files.", show_default=False)],
-    public: Annotated[list[Path] | None, typer.Option(help="A file whose contents anyone may know.")] = None,
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="Data to protect: Parquet or CSV files, or postgresql://….", show_default=False),
+    ],
+    table: Annotated[list[str] | None, typer.Option(help="A table or view of the database: schema.table.")] = None,
+    public: Annotated[
+        list[str] | None, typer.Option(help="A file, or a table of the database, whose contents anyone may know.")
+    ] = None,
     unit: Annotated[str | None, typer.Option(help='The column that says whose row it is, or "row".')] = None,
     population: Annotated[str, typer.Option(help="What to call those who are protected.")] = "people",
     epsilon: Annotated[str | None, typer.Option(help="The budget of all questions together: 4.")] = None,
@@ -45,28 +54,24 @@ def init(
     asked stays in the file as a comment or as a place marked "?".
 
     tacit init visits.csv --public wards.csv --unit patient_id --epsilon 4
+
+    tacit init postgresql://reader@host/hospital --table clinic.visits --public clinic.wards
     """
     with reported("sources", "source", as_json=as_json):
         _check_words(population, epsilon, delta)
         if output.exists() and not force:
             raise InputError("output", f"{output} exists already; --force replaces it")
         asking = is_interactive() and not yes and not as_json
-        draft = Draft(
-            name=_project_name(output),
-            tables=tuple(
-                _table(path, output.parent, public=is_public, unit=unit, look=yes or is_public)
-                for path, is_public in [*((path, False) for path in sources), *((path, True) for path in public or [])]
-            ),
-            population=population,
-            epsilon=epsilon,
-            delta=delta,
-            sampled=tuple(path.name for path in sources if yes and path.suffix.lower() in _CSV),
-        )
+        draft = Draft(_project_name(output), (), population, epsilon, delta)
+        if any(map(is_address, sources)):
+            draft, files = _of_database(draft, sources, table or [], public or [], unit)
+        else:
+            draft, files = _of_files(draft, sources, table, public or [], unit, output.parent, look=yes)
         _check_tables(draft, unit)
         if asking:
             from tacit.cli.interview import interview
 
-            draft = interview(draft, dict(zip((table.name for table in draft.tables), sources, strict=False)))
+            draft = interview(draft, files)
         text = project_text(draft)
         _write(output, text)
     places = open_places(tomllib.loads(text))
@@ -74,6 +79,38 @@ def init(
         print_json(_as_json(draft, output, places))
     else:
         _show(draft, output, places)
+
+
+def _of_database(
+    draft: Draft, sources: list[str], names: list[str], public: list[str], unit: str | None
+) -> tuple[Draft, dict[str, Path]]:
+    """The draft with its tables; there are no files, so no rows that may be looked at."""
+    if len(sources) > 1:
+        raise InputError("sources", "a project has one database, or files; name its tables with --table")
+    with listening():
+        tables = postgres_tables(sources[0], names, public, unit)
+    return replace(draft, engine=address_without_secrets(sources[0]), tables=tables), {}
+
+
+def _of_files(
+    draft: Draft,
+    sources: list[str],
+    names: list[str] | None,
+    public: list[str],
+    unit: str | None,
+    beside: Path,
+    *,
+    look: bool,
+) -> tuple[Draft, dict[str, Path]]:
+    """The draft with its tables, and the files of those that are protected, whose rows may be looked at."""
+    if names:
+        raise InputError("table", "is for a database, such as postgresql://reader@host/hospital")
+    paths = [Path(source) for source in sources]
+    protected = [_table(path, beside, public=False, unit=unit, look=look) for path in paths]
+    others = [_table(Path(source), beside, public=True, unit=unit, look=True) for source in public]
+    sampled = tuple(path.name for path in paths if look and path.suffix.lower() in _CSV)
+    files = {table.name: path for table, path in zip(protected, paths, strict=True)}
+    return replace(draft, tables=(*protected, *others), sampled=sampled), files
 
 
 def _check_words(population: str, epsilon: str | None, delta: str | None) -> None:
@@ -91,6 +128,8 @@ def _check_tables(draft: Draft, unit: str | None) -> None:
     names = [table.name.lower() for table in draft.tables]
     for table in draft.tables:
         if names.count(table.name.lower()) > 1:
+            if draft.engine is not None:
+                raise InputError("table", f"two would be called {table.name}; make a view with another name for one")
             raise InputError("sources", f"two files would be the table {table.name}; rename one")
     protected = [table for table in draft.tables if not table.public]
     if unit is not None and unit != "row" and all(table.unit is None for table in protected):
@@ -145,16 +184,7 @@ def _parquet_columns(path: Path) -> tuple[DraftColumn, ...]:
     from tacit.curator.schemas import Source, column_types
 
     stored = column_types(Source.of(str(path)), "source") or {}
-    return tuple(_parquet_column(name, None if kind is None else str(kind)) for name, kind in stored.items())
-
-
-def _parquet_column(name: str, kind: str | None) -> DraftColumn:
-    if not is_name(name):
-        return DraftColumn(name, why_not="cannot be used: a name has letters, digits and underscores; rename it")
-    if kind is None:
-        return DraftColumn(name, why_not="left out; its type is not one that Tacit reads")
-    word = kind.partition("(")[0].lower()
-    return DraftColumn(name, word, states_type=True)
+    return tuple(typed_column(name, None if kind is None else str(kind)) for name, kind in stored.items())
 
 
 def _relative(path: Path, beside: Path) -> str:

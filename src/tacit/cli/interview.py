@@ -21,7 +21,12 @@ _PREVIEW_EPSILON = "0.5"
 
 
 def interview(draft: Draft, files: Mapping[str, Path]) -> Draft:
-    """The draft with the owner's answers in it. Enter leaves a place open."""
+    """The draft with the owner's answers in it. Enter leaves a place open.
+
+    Args:
+        draft: what is known so far.
+        files: by table, where rows may be looked at if the owner says so; tables of a database are not among them.
+    """
     typer.echo("Enter keeps what stands in brackets; what is left open is marked in the file.\n")
     if draft.epsilon is None:
         draft = replace(
@@ -34,21 +39,19 @@ def interview(draft: Draft, files: Mapping[str, Path]) -> Draft:
     tables, sampled = [], []
     for table in draft.tables:
         if not table.public:
-            table, looked = _ask_table(table, files[table.name], draft)
-            sampled += [files[table.name].name] if looked else []
+            path = files.get(table.name)
+            table, looked = _ask_table(table, path, draft)
+            sampled += [path.name] if looked and path is not None else []
         tables.append(table)
     return replace(draft, tables=tuple(tables), sampled=tuple(sampled))
 
 
-def _ask_table(table: DraftTable, path: Path, draft: Draft) -> tuple[DraftTable, bool]:
-    typer.echo(f"\n{table.name} ({path.name}): {', '.join(column.name for column in table.columns)}")
-    typer.echo(
-        f"  Guesses for types and categories need a look at the first {SAMPLE_ROWS:,} rows. You see them; nobody"
-    )
-    typer.echo("  else does, unless you keep a guess: what stands in the file counts as public.")
-    look = typer.confirm("  Look at them?", default=True)
+def _ask_table(table: DraftTable, path: Path | None, draft: Draft) -> tuple[DraftTable, bool]:
+    where = table.source if path is None else path.name
+    typer.echo(f"\n{table.name} ({where}): {', '.join(column.name for column in table.columns)}")
+    look = path is not None and _may_look()
     usable = [column for column in table.columns if column.why_not is None]
-    rows = read_sample(path, [column.name for column in usable]) if look else {}
+    rows = read_sample(path, [column.name for column in usable]) if path is not None and look else {}
     for column in usable:
         if not column.states_type:
             table = table.with_column(_ask_type(column, rows.get(column.name)))
@@ -57,6 +60,14 @@ def _ask_table(table: DraftTable, path: Path, draft: Draft) -> tuple[DraftTable,
         if column.why_not is None and column.name != table.unit:
             table = table.with_column(_ask_categories(column, rows.get(column.name)))
     return _ask_bounds(table, draft), look
+
+
+def _may_look() -> bool:
+    typer.echo(
+        f"  Guesses for types and categories need a look at the first {SAMPLE_ROWS:,} rows. You see them; nobody"
+    )
+    typer.echo("  else does, unless you keep a guess: what stands in the file counts as public.")
+    return typer.confirm("  Look at them?", default=True)
 
 
 def _ask_type(column: DraftColumn, values: list[str | None] | None) -> DraftColumn:
