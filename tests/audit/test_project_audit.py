@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from support.postgres import address
 from tacit.audit.standing import Outcome, run_checks
 from tacit.cli.app import app
-from tacit.core.errors import QueryError
+from tacit.core.errors import InputError, QueryError
 from tacit.curator.audited import project_checks
 from tacit.curator.config import Project, load
 from tacit.curator.opening import open_project
-from tacit.curator.rehearsal import neighbours_of, rehearsed
+from tacit.curator.rehearsal import brought_here, neighbours_of, rehearsed
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.protocol import Measurements, Work
 
@@ -73,6 +77,36 @@ beds = { type = "integer" }
 """
 
 
+POSTGRES = """
+CREATE SCHEMA hospital;
+CREATE TABLE hospital.visits (patient bigint, ward text, cost numeric(8,2));
+CREATE TABLE hospital.wards (ward text, floor int);
+INSERT INTO hospital.wards VALUES ('eye', 1), ('heart', 2);
+"""
+ON_POSTGRES = """
+[project]
+engine = "{engine}"
+
+[populations.patients]
+epsilon = "2"
+
+[tables.visits]
+source = "hospital.visits"
+population = "patients"
+unit = "patient"
+max_groups = 2
+[tables.visits.columns]
+ward = {{ categories = ["eye", "heart"] }}
+cost = {{ bounds = [0, 100] }}
+
+[tables.wards]
+source = "hospital.wards"
+public = true
+[tables.wards.columns]
+floor = {{ categories = [1, 2] }}
+"""
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     for name, header in {"patients": "id,born,weight", "visits": "patient,ward,diagnosis,cost"}.items():
@@ -86,6 +120,69 @@ def project(tmp_path: Path) -> Path:
 
 def audited(project: Project, *questions: str, samples: int = 200) -> list[Outcome]:
     return list(run_checks(project_checks(project, questions, samples=samples)[0]))
+
+
+def test_tables_of_postgresql_are_audited_on_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of protected tables only the types are read; public ones are fetched once, by the engine they are in."""
+    place = address()
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute(POSTGRES.encode())
+    (tmp_path / "tacit.toml").write_text(ON_POSTGRES.format(engine=place))
+    asked: list[str] = []
+    stream = psycopg.Cursor.stream
+
+    def heard(cursor: Any, sql: Any, *more: Any) -> Any:
+        asked.append(str(sql))
+        return stream(cursor, sql, *more)
+
+    monkeypatch.setattr(psycopg.Cursor, "stream", heard)
+    given = "SELECT w.floor, COUNT(*) FROM visits v JOIN wards w ON w.ward = v.ward GROUP BY w.floor"
+    checks, _ = project_checks(load(tmp_path / "tacit.toml"), [given])
+    chosen = [check for check in checks if check.name in (given, 'SELECT COUNT(*) FROM "visits"')]
+    assert len(chosen) == 2
+    for outcome in run_checks(chosen):
+        assert outcome.passed, outcome.verdict.words
+        assert any(report.moved for report in outcome.verdict.found)
+    assert not [sql for sql in asked if '"hospital"."visits"' in sql and "to_regclass" not in sql]
+    assert len([sql for sql in asked if '"hospital"."wards"' in sql and "to_regclass" not in sql]) == 1
+
+
+def test_public_tables_that_are_too_large_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = address()
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute(POSTGRES.encode())
+    (tmp_path / "tacit.toml").write_text(ON_POSTGRES.format(engine=place))
+    monkeypatch.setattr("tacit.curator.rehearsal._MOST_PUBLIC", 1)
+    with pytest.raises(InputError, match=r"tables\.wards: has more than 1 rows"):
+        project_checks(load(tmp_path / "tacit.toml"))
+
+
+def test_files_meant_for_spark_are_audited_on_duckdb(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a Spark: the public table is a file, and nothing else is read."""
+    monkeypatch.setattr("tacit.curator.rehearsal.open_engine", None)
+    project.write_text('[project]\nengine = "spark"\n\n[limits]\nmemory = "4GB"\n' + PROJECT)
+    sql = "SELECT w.beds, COUNT(*) FROM visits v JOIN wards w ON w.ward = v.ward GROUP BY w.beds"
+    checks, _ = project_checks(load(project), [sql])
+    (outcome,) = run_checks([check for check in checks if check.name == sql])
+    assert outcome.passed
+    assert any(report.moved for report in outcome.verdict.found)
+
+
+@pytest.mark.spark
+def test_folders_that_only_spark_reads_are_fetched_by_it(tmp_path: Path) -> None:
+    from support.spark import held
+
+    held()
+    (tmp_path / "wards").mkdir()
+    for number, ward in enumerate(("eye", "heart")):
+        pq.write_table(pa.table({"ward": [ward], "beds": [10 + number]}), tmp_path / "wards" / f"{number}.parquet")
+    (tmp_path / "visits.csv").write_text("patient,cost\n")
+    public = '\n[tables.wards]\nsource = "wards"\npublic = true\n'
+    (tmp_path / "tacit.toml").write_text('[project]\nengine = "spark"\n' + SMALL + public)
+    here = brought_here(load(tmp_path / "tacit.toml"))
+    assert here.engine == "duckdb"
+    assert here.sources["wards"].frame.to_pylist() == [{"ward": "eye", "beds": 10}, {"ward": "heart", "beds": 11}]
+    assert here.sources["visits"].kind == "csv"
 
 
 def run(*words: str) -> Result:

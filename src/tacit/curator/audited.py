@@ -27,7 +27,7 @@ from tacit.curator.config import PopulationModel, Project
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator, open_project
 from tacit.curator.quote import Quote
-from tacit.curator.rehearsal import People, neighbours_of, questions_of, rehearsed
+from tacit.curator.rehearsal import People, brought_here, neighbours_of, questions_of, rehearsed
 
 __all__ = ["project_checks", "sql_checks"]
 
@@ -66,7 +66,8 @@ def project_checks(
 ) -> tuple[list[Check], int]:
     """What can be checked of a project without its data and without its budget.
 
-    Its tables are filled with made-up people (:mod:`tacit.curator.rehearsal`), its public ones are read as they are.
+    Its tables are filled with made-up people (:mod:`tacit.curator.rehearsal`), its public ones are read as they are;
+    DuckDB measures them, whatever engine has the data.
     Questions that follow from the declarations, and those given, are each recorded and replayed without one person at
     a time; one of each population is also asked many times from outside.
 
@@ -82,6 +83,7 @@ def project_checks(
     Raises:
         TacitError: one of ``questions`` cannot be answered.
     """
+    project = brought_here(project)
     pairs = {name: neighbours_of(project.catalog, name) for name in project.populations}
     checks = []
     with open_project(rehearsed(project, next(iter(pairs.values()))[0].first)) as curator:

@@ -6,6 +6,9 @@ follows from the declarations. So persons are made up from those: ordinary ones,
 one without values, one whose numbers are not numbers, one with far more rows than count, one whose texts nobody else
 has. Each of them leaves in turn, and what is left is a neighbour.
 
+Made-up people live in frames, which DuckDB measures, whatever engine has the data: every engine gives the same exact
+integers, and tests hold them to it. Public tables of another engine are fetched from it once (:func:`brought_here`).
+
 Nothing here is random, and nothing about one person depends on another: a database without somebody has all other rows
 as they were.
 """
@@ -15,28 +18,36 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tacit.audit.neighbours import Neighbours
+from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE
-from tacit.curator.config import Project
+from tacit.curator.config import LimitsModel, Project
 from tacit.curator.schemas import Source
 from tacit.curator.tables import to_arrow
+from tacit.engines.registry import engine_kind, open_engine
 from tacit.query.catalog import ROW, Catalog, Column, Table
+from tacit.query.ownership import scan
+from tacit.query.refusal import Refusal
 from tacit.query.types import Kind, SqlType, Value, as_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["People", "neighbours_of", "questions_of", "rehearsed"]
+__all__ = ["People", "brought_here", "neighbours_of", "questions_of", "rehearsed"]
 
 _ORDINARY: Final = 10
 _ROWS: Final = 2
 _HEAVY: Final = 40
 #: Room between the names of two persons' rows.
 _ROOM: Final = 1000
+#: Rows of a public table that are fetched from another engine, at most.
+_MOST_PUBLIC: Final = 1_000_000
 _EPOCH: Final = dt.date(2000, 1, 1)
 
 
@@ -89,8 +100,47 @@ def neighbours_of(catalog: Catalog, population: str) -> list[Neighbours]:
     return found
 
 
+def brought_here(project: Project) -> Project:
+    """The same project on DuckDB: public tables that only another engine reads become frames; protected ones stay.
+
+    Raises:
+        InputError: a public table is too large for that.
+    """
+    if engine_kind(project.engine) == "duckdb":
+        return project
+    public = [replace(table, foreign_keys=()) for table in project.catalog.tables if table.public]
+    fetched = [table for table in public if not _is_file(project.sources[table.name])]
+    sources = {**project.sources, **(_fetch(project, Catalog(tuple(fetched))) if fetched else {})}
+    return replace(project, engine="duckdb", limits=LimitsModel(seconds=project.limits.seconds), sources=sources)
+
+
+def _is_file(source: Source) -> bool:
+    """Whether DuckDB reads it as well as the engine that it was meant for."""
+    is_local = source.kind in ("csv", "parquet") and not source.is_elsewhere
+    return is_local and not Path(source.path or "").is_dir()
+
+
+def _fetch(project: Project, public: Catalog) -> dict[str, Source]:
+    found = {}
+    sources = {table.name: project.sources[table.name] for table in public.tables}
+    with closing(open_engine(project.engine, public, sources, project.limits.model_dump())) as engine:
+        for table in public.tables:
+            try:
+                rows = engine.rows(scan(public, table), most=_MOST_PUBLIC)
+            except Refusal:
+                few = f"has more than {_MOST_PUBLIC:,} rows; audit a copy of the project file without it"
+                raise InputError(f"tables.{table.name}", few) from None
+            found[table.name] = Source.of_frame(_arrow(table, rows))
+    return found
+
+
 def rehearsed(project: Project, people: People) -> Project:
-    """The project on made-up people instead of its data, with no ledger but memory; public tables stay as they are."""
+    """The project on made-up people instead of its data, with no ledger but memory; public tables stay as they are.
+
+    Args:
+        project: on this machine, see :func:`brought_here`.
+        people: whom to make up.
+    """
     frames = {
         table.name: Source.of_frame(_frame(project.catalog, table, people[table.population or ""]))
         for table in project.catalog.tables
@@ -106,7 +156,11 @@ def _frame(catalog: Catalog, table: Table, people: Sequence[Person]) -> pa.Table
         for person in people
         for k in range(_rows_of(table, person))
     ]
-    return to_arrow([c.name for c in table.columns], [c.type for c in table.columns], rows)
+    return _arrow(table, rows)
+
+
+def _arrow(table: Table, rows: Sequence[Sequence[Value | None]]) -> pa.Table:
+    return to_arrow([column.name for column in table.columns], [column.type for column in table.columns], rows)
 
 
 def _rows_of(table: Table, person: Person) -> int:
