@@ -62,11 +62,12 @@ class DuckDBEngine:
     def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
         self._connection, self._watched, self._tables = open_locked(catalog, data, self._limits)
-        self._residents = Residents(self._connection, self._tables)
+        memory = memory_limit(self._connection)
+        self._residents = Residents(self._connection, self._tables, memory)
         self._free = threading.Lock()
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         # Rows that are bounded outside the database keep to its limit as well.
-        self._most_rows = min(MOST_ROWS, memory_limit(self._connection) // ROW_BYTES)
+        self._most_rows = min(MOST_ROWS, memory // ROW_BYTES)
         self._watch = Watch()
         self._lock = threading.Lock()
         self._running: set[_Session] = set()

@@ -28,6 +28,8 @@ DATABASE = "tacit_resident"
 #: Bytes of files, and values, of the largest table that is copied.
 _MOST_BYTES = 20 * 2**20
 _MOST_VALUES = 2**22
+#: Bytes of the database's memory per value: a copy takes a small part of it, also while it is made.
+_MEMORY = 128
 _ROW = "r"
 
 #: What changes when a file does; the last cannot be set back by ordinary means.
@@ -50,11 +52,13 @@ class Residents:
     Args:
         connection: to the database.
         tables: as they are read from their sources, by name.
+        memory: bytes that the database may use.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, DuckDBTable]) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, DuckDBTable], memory: int) -> None:
         self._connection = connection
         self._tables = tables
+        self._memory = memory
         self._lock = threading.Lock()
         self._copies: dict[str, _Copy] = {}
         self._made = 0
@@ -107,7 +111,7 @@ class Residents:
         listed = [f"{sql} AS {columns[name]}" for name, sql in source.columns.items()]
         if source.row is not None:
             listed.append(f"{source.row} AS {_ROW}")
-        most = _MOST_VALUES // len(listed)
+        most = min(_MOST_VALUES, self._memory // _MEMORY) // len(listed)
         self._made += 1
         scan = f"{DATABASE}.t{self._made}"
         made = replace(
