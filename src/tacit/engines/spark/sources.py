@@ -83,9 +83,15 @@ def open_table(
     except InputError:
         raise
     except Exception as problem:
-        said = str(problem).strip().splitlines()
-        raise InputError(table.name, f"Spark cannot read the source: {said[0] if said else 'no reason'}") from None
+        raise InputError(table.name, f"Spark cannot read the source: {_reason(problem)}") from None
     return StoredTable(index, view, _columns(table, stored), row, size, _doubles(table, stored))
+
+
+def _reason(problem: Exception) -> str:
+    """The first line of Spark's words; of those of a connection the one that has the details."""
+    said = [line.strip() for line in str(problem).strip().splitlines()] or ["no reason"]
+    details = [line for line in said if line.startswith("details = ")]
+    return details[0].removeprefix("details = ") if details and said[0].startswith("<_") else said[0]
 
 
 def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> tuple[Any, str | None, int]:
