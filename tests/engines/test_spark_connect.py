@@ -61,7 +61,7 @@ SUMS = [[2], [3 * 2**19]]
 #: Minutes of work, in many small tasks.
 ENDLESS = "SELECT id, CONCAT('k', id % 40) AS k, 0.5D AS x FROM range(0, 80000000, 1, 8000)"
 SECRET = b"an owner's secret"
-#: Java looks at every class that it loads, which is a fifth of what it takes to start.
+#: Java looks at every class that it loads, of which there are thousands here; it may as well start sooner.
 UNCHECKED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
