@@ -32,7 +32,7 @@ class Part(NamedTuple):
 PARTS = {
     "bench": Part("other libraries", ("autodp", "diffprivlib", "dp_accounting", "opendp", "prv_accountant")),
     "torch": Part("networks", ("torch",)),
-    "spark": Part("Spark", ("pyspark",), ("java",)),
+    "spark": Part("Spark", ("pyspark", "grpc"), ("java",)),
     "browser": Part("the console in a browser", ("playwright",), ("chromium",)),
 }
 
