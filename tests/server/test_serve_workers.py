@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -73,3 +75,31 @@ def _tries(project: Path) -> int:
     place = f"file:{project.parent / 'tacit.ledger'}?mode=ro"
     with closing(sqlite3.connect(place, uri=True)) as connection:
         return int(connection.execute("SELECT tries FROM people_jobs").fetchone()[0])
+
+
+STOPPED_AT_BIRTH = """
+import os, signal, sys
+from pathlib import Path
+from tacit.core.errors import InternalError
+from tacit.server.running import Serving, supervise
+from tacit.server.settings import Settings
+fork = os.fork
+def told_to_stop():
+    pid = fork()
+    if pid == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return pid
+os.fork = told_to_stop
+try:
+    supervise(Serving(Path(sys.argv[1]), Settings(port=0, workers=1), log=None))
+except InternalError as problem:
+    print(problem)
+"""
+
+
+def test_a_worker_that_is_told_to_stop_as_it_is_born_stops(project: Path) -> None:
+    """The signal is not swallowed by what the child still has of its parent; else nobody would tell it again."""
+    ran = subprocess.run(
+        [sys.executable, "-c", STOPPED_AT_BIRTH, str(project)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert f"ended with status {-signal.SIGTERM}" in ran.stdout, ran.stderr

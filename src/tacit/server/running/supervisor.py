@@ -181,21 +181,25 @@ class _Supervisor:
         sys.stdout.flush()
         sys.stderr.flush()
         link = make_link()
+        # Signals wait until the child has let go of our handlers: they would swallow the one that tells it to stop.
+        former = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         pid = os.fork()
         if pid == 0:
-            self._become(place, link, first=first)
+            self._become(place, link, former, first=first)
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
         link.as_supervisor()
         place.pid, place.link, place.ready = pid, link, False
         place.began = place.heard = time.monotonic()
         self._selector.register(link.reading, selectors.EVENT_READ, place)
 
-    def _become(self, place: _Place, link: Link, *, first: bool) -> None:
+    def _become(self, place: _Place, link: Link, signals: set[int | signal.Signals], *, first: bool) -> None:
         """The child's side of a fork: it never returns, and runs nothing that was meant for the parent's end."""
         status = 70
         try:
             signal.set_wakeup_fd(-1)
             for sign in _SIGNALS:
                 signal.signal(sign, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
             self._selector.close()
             link.as_worker()
             for other in self._places:
@@ -252,15 +256,16 @@ class _Supervisor:
             self._selector.unregister(place.link.reading)
             place.link.close()
             place.link = None
-        _, status = os.waitpid(place.pid, 0)
+        pid, status = os.waitpid(place.pid, 0)
+        # From here on the number may be somebody else's.
+        place.pid = 0
         if not self._ready:
             raise InternalError(f"the first worker ended with status {os.waitstatus_to_exitcode(status)}")
         young = time.monotonic() - place.began < _YOUNG_SECONDS
         place.failures = place.failures + 1 if young else 0
         pause = min(0.1 * 2**place.failures, _LONGEST_PAUSE) if place.failures else 0.0
         place.due = time.monotonic() + pause
-        self._lines.write("worker ended", pid=place.pid, status=os.waitstatus_to_exitcode(status))
-        place.pid = 0
+        self._lines.write("worker ended", pid=pid, status=os.waitstatus_to_exitcode(status))
         if not self._stopping:
             self._counters.add("tacit_workers_replaced")
 
