@@ -35,7 +35,7 @@ from tacit.query.resolve import resolve
 __all__ = ["Planned", "Plans", "Presented", "read_back"]
 
 #: Characters of text that all questions together may have, and all plans, and all results: each takes some 40 bytes.
-_MOST: Final = 1_000_000
+_MOST: Final = 300_000
 
 
 @runtime_checkable

@@ -46,6 +46,8 @@ _FILES: Final = 256
 _HANDSHAKE_SECONDS: Final = 10.0
 _PIECE: Final = 16
 _TURN: Final = 0.001
+#: How often Python's collector looks at young, older and all objects: what a request leaves behind is young.
+_COLLECT: Final = (20_000, 20, 1_000)
 
 
 @dataclass(frozen=True)
@@ -149,9 +151,11 @@ def _serve(
     _hush()
     # Threads that work hold the interpreter for so long before the loop gets a turn: it must be small beside a slot.
     sys.setswitchinterval(_TURN)
-    # What was imported and opened stays for good: the collector need not look at it ever again.
+    # What was imported and opened stays for good: the collector need not look at it ever again. Plans that are kept are
+    # many objects; to look through all of them takes a tenth of a second in which nobody is answered.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_COLLECT)
     _Worker(config, context, link, counters, welcome).run([listener])
 
 
