@@ -412,3 +412,16 @@ def test_settings() -> None:
     assert not Settings().secure
     assert Settings(behind_proxy=True).secure
     assert Settings(tls_cert="a", tls_key="b").secure
+
+
+def test_a_lane_goes_on_with_the_next_loop() -> None:
+    lane = Lane("test", 1, 4)
+
+    async def seven() -> int:
+        return await asyncio.wait_for(lane.run(lambda: 7), 30)
+
+    assert asyncio.run(seven()) == 7
+    # A thread called the loop just as it ended.
+    lane._called = True
+    assert asyncio.run(seven()) == 7
+    lane.close()

@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 class Lane:
-    """A pool of threads with a queue that ends somewhere. Used from one event loop.
+    """A pool of threads with a queue that ends somewhere. Used from one event loop at a time.
 
     What :mod:`concurrent.futures` does costs as much as a small request does; here results are handed back in bundles.
     """
@@ -64,8 +64,11 @@ class Lane:
         """
         if self._closed or self.taken >= self._most:
             raise Busy
-        self._loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            # What was called on another loop, which has ended, will never come.
+            self._loop, self._called = loop, False
+        future: asyncio.Future[Result] = loop.create_future()
         self.taken += 1
         if len(self._begun) < min(self.taken, self.threads):
             self._begun.append(threading.Thread(target=self._work, name=self._name, daemon=True))
