@@ -156,7 +156,7 @@ def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplo
     told = json.loads(found.outcome)
     assert (found.state, told["code"], set(told)) == ("failed", "internal", {"code", "message", "id"})
     assert "worker" not in told["message"]
-    assert any(told["id"] in record.message for record in caplog.records)
+    assert any(told["id"] in record.getMessage() for record in caplog.records)
     assert len(served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"))) == 3
     assert served.spent() == Fraction(1, 2), "asked again, it runs under the same charge"
 
