@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
+from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import Number, exact
 from tacit.curator.accounts import Budget, Entry
@@ -71,7 +71,7 @@ def connect(
     return RemoteCurator(channel, identity)
 
 
-class RemoteCurator:
+class RemoteCurator(Closing):
     """The methods of :class:`tacit.Curator`, asked of a server. Made by :func:`tacit.connect`.
 
     Every method may be called from several threads at once. A question whose response is lost is sent again under the
@@ -233,14 +233,6 @@ class RemoteCurator:
     def close(self) -> None:
         """Hang up; further questions fail."""
         self._channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<RemoteCurator {self.url}>"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tacit.accounting.prices import Charge
+from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget, Entry, entry_of
@@ -57,7 +57,7 @@ class TableInfo:
         return f"<TableInfo {self.name}: {', '.join(column.name for column in self.table.columns)}>"
 
 
-class Curator:
+class Curator(Closing):
     """Stands between data and questions: answers with noise, within a budget. Made by :func:`tacit.open`.
 
     Every method may be called from several threads at once, and several processes may work on one ledger.
@@ -274,14 +274,6 @@ class Curator:
         """Give engine and ledger back; further questions fail."""
         self._desk.engine.close()
         self._desk.ledger.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         names = ", ".join(table.name for table in self._desk.catalog.tables)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
+from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.core.events import Event, event_from_json
 from tacit.core.guarantees import Guarantee
@@ -37,7 +37,7 @@ __all__ = ["Ledger"]
 _MOST_PRICES = 1024
 
 
-class Ledger(Book):
+class Ledger(Book, Closing):
     """Accounts, charges and outcomes in one append-only, hash-chained book. Safe to use from several threads.
 
     Any number of processes may hold the same ledger open. After a storage error the object is stopped for good: every
@@ -399,14 +399,6 @@ class Ledger(Book):
         """Give everything back; further calls raise."""
         self._stopped = self._stopped or "it was closed"
         self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _price(self, population: str, charge: Charge) -> Priced:
         """Equal questions are priced once: events and guarantees are values."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.closing import Closing
 from tacit.engines.duckdb.connection import Limits, memory_limit, open_locked
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.examples import read_examples
@@ -27,6 +28,7 @@ from tacit.engines.duckdb.statements import DuckDBStatement, statements
 from tacit.engines.duckdb.watching import Watch
 from tacit.engines.opaque import opaquely
 from tacit.engines.protocol import Measurements, Work
+from tacit.engines.running import Running
 from tacit.engines.sql.examples import examples_sql
 from tacit.engines.sql.partials import check_width
 from tacit.engines.sql.public import check_public, public_rows, rows_sql
@@ -47,7 +49,7 @@ Result = TypeVar("Result")
 _OPERATOR = logging.getLogger("tacit.operator")
 
 
-class DuckDBEngine:
+class DuckDBEngine(Closing):
     """Measures files and frames with DuckDB.
 
     Args:
@@ -70,7 +72,7 @@ class DuckDBEngine:
         self._most_rows = min(MOST_ROWS, memory // ROW_BYTES)
         self._watch = Watch()
         self._lock = threading.Lock()
-        self._running: set[_Session] = set()
+        self._running = Running()
         self._closed = False
 
     def check(self, final: FinalAggregation) -> None:
@@ -107,10 +109,7 @@ class DuckDBEngine:
 
     def interrupt(self) -> None:
         """Stop all running statements."""
-        with self._lock:
-            running = list(self._running)
-        for session in running:
-            session.interrupt()
+        self._running.interrupt()
 
     def close(self) -> None:
         """Interrupt what runs and close the database; may be called twice."""
@@ -122,12 +121,6 @@ class DuckDBEngine:
             with self._free:
                 self._watched.close()
             self._connection.close()
-
-    def __enter__(self) -> DuckDBEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _measure(self, work: Work) -> Measurements:
         seconds = self._limits.seconds if work.timeout is None else work.timeout
@@ -174,14 +167,8 @@ class DuckDBEngine:
     def _session(self, seconds: float | None, progress: Callable[[float], None] | None) -> Iterator[_Session]:
         with self._cursor(watched=progress is not None) as cursor:
             session = _Session(cursor)
-            with self._lock:
-                self._running.add(session)
-            try:
-                with self._watch.over(session, seconds, progress):
-                    yield session
-            finally:
-                with self._lock:
-                    self._running.discard(session)
+            with self._running.entered(session), self._watch.over(session, seconds, progress):
+                yield session
 
     @contextmanager
     def _cursor(self, *, watched: bool) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.engines.opaque import opaquely
 from tacit.engines.postgres.dialect import POSTGRES
@@ -67,7 +68,7 @@ class PostgresLimits:
     seconds: float | None = None
 
 
-class PostgresEngine:
+class PostgresEngine(Closing):
     """Measures tables and views of a PostgreSQL database.
 
     Args:
@@ -171,12 +172,6 @@ class PostgresEngine:
         """Cancel what runs and close all connections; may be called twice."""
         self.interrupt()
         self._server.close()
-
-    def __enter__(self) -> PostgresEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _measure(self, work: Work) -> Measurements:
         planned = statements(work.final, self._tables, work.key_secret)

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
+from tacit.engines.running import Running
 from tacit.engines.variables import fill
 
 if TYPE_CHECKING:
@@ -119,8 +120,7 @@ class Server:
             reconnect_timeout=_PATIENCE,
             open=True,
         )
-        self._lock = threading.Lock()
-        self._running: set[Session] = set()
+        self._running = Running()
 
     def reach(self) -> None:
         """Connect once and hang up; the pool would go on trying a server that is not there.
@@ -137,21 +137,13 @@ class Server:
         """A transaction for one question; any failure of the driver is the caller's to hide."""
         with self._pool.connection() as connection:
             session = Session(connection, seconds)
-            with self._lock:
-                self._running.add(session)
-            try:
+            with self._running.entered(session):
                 session.begin(self._settings)
                 yield session
-            finally:
-                with self._lock:
-                    self._running.discard(session)
 
     def interrupt(self) -> None:
         """Cancel whatever runs."""
-        with self._lock:
-            running = list(self._running)
-        for session in running:
-            session.interrupt()
+        self._running.interrupt()
 
     def close(self) -> None:
         """Close all connections."""

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.closing import Closing
 from tacit.core.errors import InputError, TacitError
 from tacit.engines.duckdb.connection import Limits
 from tacit.engines.duckdb.sources import SourceLike
@@ -50,7 +51,7 @@ _OPERATOR = logging.getLogger("tacit.operator")
 _PAUSE = 300.0
 
 
-class SparkEngine:
+class SparkEngine(Closing):
     """Measures tables with Spark.
 
     Args:
@@ -157,12 +158,6 @@ class SparkEngine:
             if not self._doubtful or self._held.is_alive():
                 self._drop_views()
             self._held.release()
-
-    def __enter__(self) -> SparkEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _measure(self, work: Work, seconds: float | None) -> Measurements:
         planned = statements(work.final, self._tables, work.key_secret)

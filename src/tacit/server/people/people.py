@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Self
 
+from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
@@ -25,7 +25,7 @@ from tacit.server.people.tokens import Tokens
 __all__ = ["People"]
 
 
-class People:
+class People(Closing):
     """People of a ledger: who they are, how they prove it, and what they wait for.
 
     Who somebody is stands in the ledger's chain; how they prove it in tables of the same database, as digests and
@@ -73,14 +73,6 @@ class People:
         """Give everything back but the ledger."""
         self._room.chain.close()
         self._room.tables.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Who there is ------------------------------------------------------------------------------------------------
 
