@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from query import CATEGORIES, CITIES, GROUPS, ROWS, SQL, generate
+from query import SQL, asked, generate, orders
 
 REPEATS = 3
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -81,24 +81,11 @@ def raw(address: str) -> Callable[[], object]:
 
 
 def engine(address: str, unit: str) -> Callable[[], object]:
-    """Tacit's engine: exact, bounded integers, before noise."""
-    from tacit.engines import Work
+    """Tacit's engine on PostgreSQL."""
     from tacit.engines.postgres import PostgresEngine
-    from tacit.query.catalog import Catalog, Column, Population, Table
-    from tacit.query.resolve import resolve
-    from tacit.query.types import DOUBLE, INTEGER, TEXT
 
-    columns = (
-        Column("user_id", INTEGER),
-        Column("city", TEXT, categories=CITIES),
-        Column("category", TEXT, categories=CATEGORIES),
-        Column("amount", DOUBLE, bounds=(0.0, 100.0)),
-    )
-    table = Table("orders", columns, population="users", unit=unit, max_groups=GROUPS, max_rows=ROWS)
-    catalog = Catalog((table,), (Population("users"),))
-    made = PostgresEngine(catalog, {"orders": "orders"}, address)
-    work = Work(resolve(SQL, catalog).final, b"benchmark")
-    return lambda: made.measure(work)
+    catalog = orders(unit)
+    return asked(PostgresEngine(catalog, {"orders": "orders"}, address), catalog)
 
 
 def processor(postmaster: int) -> float:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from query import CATEGORIES, CITIES, GROUPS, ROWS, SQL, generate
+from query import CATEGORIES, CITIES, GROUPS, ROWS, asked, generate, orders
 
 THREADS = 2
 MEMORY = "4GB"
@@ -33,32 +33,12 @@ RAW = "SELECT city, category, COUNT(*), SUM(amount), AVG(amount) FROM parquet.`{
 
 
 def engine(path: str, unit: str) -> Any:
-    """Tacit's engine, on the one Spark of this process."""
+    """Tacit's engine, on the one Spark of this process, and its catalog."""
     from tacit.engines.duckdb import DataSource, Limits
     from tacit.engines.spark import SparkEngine
-    from tacit.query.catalog import Catalog, Column, Population, Table
-    from tacit.query.types import DOUBLE, INTEGER, TEXT
 
-    columns = (
-        Column("user_id", INTEGER),
-        Column("city", TEXT, categories=CITIES),
-        Column("category", TEXT, categories=CATEGORIES),
-        Column("amount", DOUBLE, bounds=(0.0, 100.0)),
-    )
-    table = Table("orders", columns, population="users", unit=unit, max_groups=GROUPS, max_rows=ROWS)
-    catalog = Catalog((table,), (Population("users"),))
-    return SparkEngine(
-        catalog, {"orders": DataSource("parquet", path)}, Limits(threads=THREADS, memory=MEMORY)
-    ), catalog
-
-
-def asked(made: Any, catalog: Any) -> Callable[[], object]:
-    """The question, before noise."""
-    from tacit.engines import Work
-    from tacit.query.resolve import resolve
-
-    work = Work(resolve(SQL, catalog).final, b"benchmark")
-    return lambda: made.measure(work)
+    catalog, sources = orders(unit), {"orders": DataSource("parquet", path)}
+    return SparkEngine(catalog, sources, Limits(threads=THREADS, memory=MEMORY)), catalog
 
 
 def processor(process: int) -> float:

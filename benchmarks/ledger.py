@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import shutil
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tacit.accounting.filters import PureFilter
 from tacit.core.guarantees import PureDP
@@ -154,16 +153,6 @@ def growth(ledger: Ledger, entries: int) -> Iterator[tuple[int, float]]:
 
 
 @contextmanager
-def folder_on(parent: str | None) -> Iterator[Path]:
-    """A folder that is gone afterwards."""
-    path = Path(tempfile.mkdtemp(prefix="tacit-bench-", dir=parent))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-@contextmanager
 def postgres(folder: Path) -> Iterator[tuple[str, int]]:
     """A PostgreSQL of our own: its address, and its process."""
     with warnings.catch_warnings():
@@ -202,7 +191,8 @@ def sync_time(folder: Path) -> str:
 
 def on_sqlite() -> None:
     """Threads, and processes."""
-    with folder_on(None) as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as made:
+        folder = Path(made)
         show("one sync of this disk (median)", lambda: sync_time(folder))
         for number in (1, 8, 32):
             place, anchor = str(folder / f"t{number}" / "ledger"), folder / f"t{number}.anchor"
@@ -214,7 +204,8 @@ def on_sqlite() -> None:
 
 def on_postgres() -> None:
     """One client, and several."""
-    with folder_on(None) as folder, postgres(folder / "data") as (address, server):
+    with TemporaryDirectory(ignore_cleanup_errors=True) as made, postgres(Path(made) / "data") as (address, server):
+        folder = Path(made)
         for number in (1, WORKERS):
             told = processes(f"{address}#bench_{number}", folder / f"{number}.anchor", number, server)
             show(f"PostgreSQL, {number} clients on one account", lambda told=told: words(*told))  # type: ignore[misc]
@@ -228,7 +219,9 @@ def words(rate: float, counts: list[int], longest: float, spent: str) -> str:
 def long_ledger(entries: int) -> None:
     """Growing one, opening it, verifying it."""
     print(f"\n| a ledger of {entries:,} charges (on a disk in memory) | |\n|---|---|")
-    with folder_on("/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as made:
+        folder = Path(made)
         place, anchor = str(folder / "data" / "ledger"), folder / "anchor"
         with open_ledger(place, anchor) as ledger:
             for size, each in growth(ledger, entries):

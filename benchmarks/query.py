@@ -29,6 +29,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 CITIES = tuple(f"city_{i:02d}" for i in range(20))
 CATEGORIES = tuple(f"category_{i}" for i in range(10))
@@ -61,12 +62,9 @@ def raw(path: str) -> Callable[[], object]:
     return lambda: connection.execute(plain).fetchall()
 
 
-def engine(path: str, unit: str) -> Callable[[], object]:
-    """Tacit's engine: exact, bounded integers, before noise."""
-    from tacit.engines import Work
-    from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+def orders(unit: str) -> Any:
+    """The catalog of the one table, for a unit."""
     from tacit.query.catalog import Catalog, Column, Population, Table
-    from tacit.query.resolve import resolve
     from tacit.query.types import DOUBLE, INTEGER, TEXT
 
     columns = (
@@ -76,10 +74,25 @@ def engine(path: str, unit: str) -> Callable[[], object]:
         Column("amount", DOUBLE, bounds=(0.0, 100.0)),
     )
     table = Table("orders", columns, population="users", unit=unit, max_groups=GROUPS, max_rows=ROWS)
-    catalog = Catalog((table,), (Population("users"),))
-    made = DuckDBEngine(catalog, {"orders": DataSource("parquet", path)}, Limits(threads=THREADS))
+    return Catalog((table,), (Population("users"),))
+
+
+def asked(made: Any, catalog: Any) -> Callable[[], object]:
+    """The question to an engine: exact, bounded integers, before noise."""
+    from tacit.engines import Work
+    from tacit.query.resolve import resolve
+
     work = Work(resolve(SQL, catalog).final, b"benchmark")
     return lambda: made.measure(work)
+
+
+def engine(path: str, unit: str) -> Callable[[], object]:
+    """Tacit's engine on DuckDB."""
+    from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+
+    catalog = orders(unit)
+    sources = {"orders": DataSource("parquet", path)}
+    return asked(DuckDBEngine(catalog, sources, Limits(threads=THREADS)), catalog)
 
 
 def curator(path: str, unit: str) -> Callable[[], object]:

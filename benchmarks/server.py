@@ -13,17 +13,15 @@ import asyncio
 import itertools
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROWS = 100_000
@@ -243,16 +241,6 @@ class Server:
         self.process.wait(60)
 
 
-@contextmanager
-def folder_on(parent: str | None) -> Iterator[Path]:
-    """A folder that is gone afterwards."""
-    path = Path(tempfile.mkdtemp(prefix="tacit-bench-", dir=parent))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def line(what: str, found: dict[str, Any], wanted: str = "") -> str:
     """One line of the table."""
     wrong = {status: count for status, count in found["statuses"].items() if status != "200"}
@@ -276,7 +264,8 @@ def main() -> None:
     if chosen.generate:
         generate(chosen.generate)
         return
-    with folder_on(chosen.disk) as folder:
+    with TemporaryDirectory(dir=chosen.disk, ignore_cleanup_errors=True) as made:
+        folder = Path(made)
         os.environ["TACIT_STATE"] = str(folder / "state")
         project = make_project(folder, chosen.rows)
         token = make_token(project)
