@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engines.stopping import interrupting
 from tacit.core.errors import EngineError
 from tacit.engines import Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
@@ -78,20 +79,8 @@ def test_memory_limit(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_interrupt_from_another_thread(caplog: pytest.LogCaptureFixture) -> None:
     with engine(Limits(threads=2)) as made:
-        stop = threading.Event()
-
-        def keep_interrupting() -> None:
-            while not stop.wait(0.05):
-                made.interrupt()
-
-        other = threading.Thread(target=keep_interrupting)
-        other.start()
-        try:
-            with caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-                made.measure(Work(HARD, b"k"))
-        finally:
-            stop.set()
-            other.join()
+        with interrupting(made), caplog.at_level(logging.ERROR), pytest.raises(EngineError):
+            made.measure(Work(HARD, b"k"))
         assert made.measure(Work(EASY, b"k")).raw[0].tolist() == [50_000]
 
 

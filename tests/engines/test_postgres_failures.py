@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from engines.makers import load
+from engines.stopping import interrupting
 from support.postgres import address
 from tacit.core.errors import EngineError, InputError
 from tacit.engines import Engine, Measurements, Work
@@ -134,20 +135,8 @@ def test_connection_cut_while_nothing_runs(site: Site, engine: PostgresEngine) -
 
 
 def test_interrupt_from_another_thread(engine: PostgresEngine, caplog: pytest.LogCaptureFixture) -> None:
-    stop = threading.Event()
-
-    def interrupting() -> None:
-        while not stop.wait(0.05):
-            engine.interrupt()
-
-    other = threading.Thread(target=interrupting)
-    other.start()
-    try:
-        with caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-            engine.measure(Work(HARD, b"k"))
-    finally:
-        stop.set()
-        other.join()
+    with interrupting(engine), caplog.at_level(logging.ERROR), pytest.raises(EngineError):
+        engine.measure(Work(HARD, b"k"))
     assert count(engine.measure(Work(EASY, b"k"))) == [ROWS]
 
 

@@ -24,7 +24,9 @@ import pytest
 
 import tacit
 from engines import clinic
+from engines.stopping import once_running
 from engines.test_every_engine import refusal, shown
+from engines.test_spark_project import project as spark_project
 from support.bits import SeededBits
 from support.spark import QUICK
 from tacit.cli.doctor import examine
@@ -262,18 +264,9 @@ def test_interrupt_from_another_thread(
     real = type(other.spark).interruptTag
     monkeypatch.setattr(type(other.spark), "interruptTag", lambda spark, tag: stopped.extend(real(spark, tag)))
     with engine(server, DataSource("table", "endless")) as made:
-
-        def stop_soon() -> None:
-            while not made._running:
-                time.sleep(0.05)
-            time.sleep(0.3)
-            made.interrupt()
-
-        thread = threading.Thread(target=stop_soon)
-        thread.start()
-        with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
+        soon = once_running(made, made.interrupt, after=0.3)
+        with soon, caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
             made.measure(Work(HARD, b"k"))
-        thread.join()
         check_opaque(caught, caplog)
         assert stopped
         assert made._held.spark.getTags() == set()
@@ -310,29 +303,11 @@ def test_a_session_that_the_server_forgot_is_renewed(server: Server, caplog: pyt
         assert counted(made) == [2]
 
 
-PROJECT = """
-[project]
-engine = "{engine}"
-ledger = "{ledger}"
-
-[populations.{people}]
-epsilon = "4"
-
-[tables.visits]
-source = "visits"
-population = "{people}"
-unit = "patient"
-max_groups = 2
-
-[tables.visits.columns]
-ward = {{ categories = ["a", "b"] }}
-"""
 WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 
 
 def project(folder: Path, name: str, engine: str, ledger: str, people: str = "patients") -> Path:
-    place = folder / name
-    place.write_text(PROJECT.format(engine=engine, ledger=ledger, people=people))
+    place = spark_project(folder, name, engine=engine, ledger=ledger, people=people, source="visits")
     place.chmod(0o600)
     return place
 
@@ -343,9 +318,8 @@ def test_a_project_from_file_to_answer(server: Server, tmp_path: Path, monkeypat
     visits = pa.table({"patient": [1, 1, 2, 3, None], "ward": ["a", "b", "a", "c", "a"]})
     pq.write_table(visits, tmp_path / "visits" / "part.parquet")
     found = []
-    alone = PROJECT.replace('"visits"', '"visits/part.parquet"').format(engine="duckdb", ledger="d", people="patients")
-    (tmp_path / "duckdb.toml").write_text(alone)
-    for place in (tmp_path / "duckdb.toml", project(tmp_path, "spark.toml", server.place, "s")):
+    alone = spark_project(tmp_path, "duckdb.toml", engine="duckdb", ledger="d", source="visits/part.parquet")
+    for place in (alone, project(tmp_path, "spark.toml", server.place, "s")):
         with tacit.open(place) as curator:
             bits = SeededBits(7)
             monkeypatch.setattr(entropy, "current", lambda bits=bits: bits)
@@ -448,18 +422,9 @@ class Relay:
 
 def lost(made: SparkEngine, lose: Callable[[], None], caplog: pytest.LogCaptureFixture) -> None:
     """Ask what takes long, and lose the server in the middle of it."""
-
-    def soon() -> None:
-        while not made._running:
-            time.sleep(0.05)
-        time.sleep(0.3)
-        lose()
-
-    thread = threading.Thread(target=soon)
-    thread.start()
-    with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
+    soon = once_running(made, lose, after=0.3)
+    with soon, caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
         made.measure(Work(HARD, b"k"))
-    thread.join()
     check_opaque(caught, caplog)
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engines.stopping import once_running
 from support.spark import QUICK, held, spark_engine
 from tacit.core.errors import EngineError
 from tacit.engines import Work
@@ -84,16 +85,9 @@ def test_time_limit_and_progress(endless: SparkEngine, caplog: pytest.LogCapture
 
 
 def test_interrupt_from_another_thread(endless: SparkEngine, caplog: pytest.LogCaptureFixture) -> None:
-    def stop_soon() -> None:
-        while not endless._running:
-            time.sleep(0.05)
-        endless.interrupt()
-
-    other = threading.Thread(target=stop_soon)
-    other.start()
-    with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
+    stopped = once_running(endless, endless.interrupt)
+    with stopped, caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
         endless.measure(Work(HARD, b"k"))
-    other.join()
     check_opaque(caught, caplog)
     assert not held(generated=True).context.statusTracker().getActiveJobsIds()
     still_works(endless)
