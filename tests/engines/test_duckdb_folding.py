@@ -14,7 +14,8 @@ from tacit.core.errors import EngineError
 from tacit.engines import Measurements, Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, fetching
 from tacit.engines.duckdb.cells import in_cells
-from tacit.engines.duckdb.shares import Segments, TooWideError
+from tacit.engines.duckdb.folding import Segments
+from tacit.engines.duckdb.shares import TooWideError
 from tacit.engines.duckdb.statements import statements
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.final import FinalAggregation
@@ -28,6 +29,7 @@ QUESTIONS = (
     "SELECT k, n, COUNT(x), SUM(n), AVG(n) FROM t GROUP BY k, n",
     "SELECT k, VARIANCE(x), SUM(x) FILTER (WHERE n > 2), COUNT(*) FILTER (WHERE x IS NULL) FROM t GROUP BY k",
     "SELECT COUNT(*), SUM(x), AVG(n), COUNT(n) FROM t",
+    "SELECT k, SUM(n, contribution_bounds_per_group => (2, 9)), COUNT(x) FROM t GROUP BY k",
     "SELECT n, SUM(CLAMP(w, -5, 1000)), AVG(x) FROM t WHERE x > 0.5 GROUP BY n",
     "SELECT n, SUM(w) FROM t GROUP BY n",
 )
@@ -35,6 +37,7 @@ Units = Callable[[int], object]
 UNITS: dict[str, tuple[SqlType, pa.DataType, Units]] = {
     "small": (INTEGER, pa.int64(), lambda i: i),
     "negative": (INTEGER, pa.int64(), lambda i: 7 - i),
+    "narrow": (INTEGER, pa.int8(), lambda i: 127 - i),
     "wide": (INTEGER, pa.int64(), lambda i: (i * 0x9E3779B97F4A7C15) % 2**64 - 2**63),
     "text": (TEXT, pa.string(), lambda i: f"person {i}"),
     "day": (DATE, pa.date32(), lambda i: i),
@@ -96,7 +99,7 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert [plain(folded.measure(Work(final, SECRET))) for final in finals] == want
 
 
-@pytest.mark.parametrize(("name", "taken"), [("small", 4), ("negative", 4), ("wide", 0), ("text", 0)])
+@pytest.mark.parametrize(("name", "taken"), [("small", 5), ("negative", 5), ("narrow", 5), ("wide", 0), ("text", 0)])
 def test_units_that_keep_all_their_groups_are_added_up_in_cells(
     name: str, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from sql.corpus.accepted import ACCEPTED, GENERATED, WRITTEN
 from sql.corpus.clinic import CATALOG
+from tacit.core.errors import InternalError
 from tacit.query import Question, resolve
 from tacit.query.final import AggregateKind, Derive, Keep, Regroup, Slice, Sort
 from tacit.query.measures import MeasureKind
@@ -86,6 +88,13 @@ def test_bounds_come_from_metadata_intervals_and_the_query() -> None:
     assert clamp("SELECT SUM(score, contribution_bounds_per_group => (-1, 8)) FROM visits") == (-1, 8)
     assert clamp("SELECT COUNT(*, contribution_bounds_per_group => (0, 3)) FROM visits") == (0, 3)
     assert clamp("SELECT SUM(t) FROM (SELECT patient_id, SUM(cost) t FROM visits GROUP BY 1)") == (0, 20 * 5000)
+
+
+def test_zero_lies_within_every_clamp() -> None:
+    (measure,) = resolve("SELECT SUM(nights) FROM visits", CATALOG).final.measures
+    for clamp in ((1, 2), (-2, -1)):
+        with pytest.raises(InternalError, match="without rows"):
+            replace(measure, clamp=clamp)
 
 
 def test_a_person_with_one_row_counts_once() -> None:

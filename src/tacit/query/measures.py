@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from tacit.core.errors import InternalError
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.relations import Relation as Neighbouring
 from tacit.core.sensitivity import Sensitivity, contributions
@@ -86,7 +87,8 @@ class Measure:
         low: the smallest row value in steps.
         high: the largest row value in steps.
         centre: the public midpoint, in steps; 0 unless centred.
-        clamp: the values a unit may have in a group, in steps (in squared steps for CENTRED_SQUARES).
+        clamp: the values a unit may have in a group, in steps (in squared steps for CENTRED_SQUARES); 0, which
+            a unit without rows has, is one of them.
         rows: the most rows of a unit that count in a group.
         leaf: how many steps one leaf is wide; 0 unless LEAVES.
         width: how many integers per group; 1 unless LEAVES or CATEGORIES.
@@ -108,6 +110,10 @@ class Measure:
     width: int = 1
     categories: tuple[Value | None, ...] = ()
     auto: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.clamp[0] <= 0 <= self.clamp[1]:
+            raise InternalError(f"a unit without rows has 0, which is not in {self.clamp}")
 
     @property
     def unit_of_value(self) -> Fraction:

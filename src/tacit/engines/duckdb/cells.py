@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.folding import Fold, Rows, listed, per_group
-from tacit.engines.duckdb.shares import Integers, Segments
+from tacit.engines.duckdb.folding import Fold, Rows, listed
+from tacit.engines.duckdb.shares import Integers, Pairs
 
 __all__ = ["in_cells"]
 
 #: Cells per row beyond which most of them would stay empty.
 _CELLS = 4
+_LARGEST = 2**63 - 1
 
 
 def in_cells(rows: Rows, work: Fold) -> list[tuple[int, ...]] | None:
@@ -28,17 +29,25 @@ def in_cells(rows: Rows, work: Fold) -> list[tuple[int, ...]] | None:
         TooWideError: when 64 bits might not do.
     """
     first, last = int(rows.units.min()), int(rows.units.max())
-    count = (last - first + 1) * work.groups
-    if work.groups > work.most or count > _CELLS * len(rows.units):
+    units = last - first + 1
+    if work.groups > work.most or units * work.groups > _CELLS * len(rows.units) or last > _LARGEST:
         return None
-    cells = (rows.units - first).astype(np.int64) * work.groups + rows.groups
+    # Group after group, so that a group is added up in one go.
+    cells = np.subtract(rows.units, first, dtype=np.int64)
+    cells += rows.groups * np.int64(units)
+    shape = (work.groups, units)
     full = {name for name, column in rows.columns.items() if column.is_full}
-    pairs = _Cells(lambda name: rows.columns[name].of(slice(None)), full, cells, count)
-    return listed(per_group(work, pairs.present % work.groups, pairs))
+    pairs = _Cells(lambda name: rows.columns[name].of(slice(None)), full, cells, units * work.groups)
+    totals = [np.count_nonzero(pairs.lengths.reshape(shape), axis=1)]
+    for share in work.shares:
+        share.check_sum(len(cells))
+        # A unit that is not in a group has 0 there, and every clamp leaves 0 as it is.
+        totals.append(share.of(pairs).reshape(shape).sum(axis=1))
+    return listed(totals)
 
 
-class _Cells(Segments):
-    """Pairs as cells; those without rows are left out.
+class _Cells(Pairs):
+    """All pairs that there may be; those without rows have nothing.
 
     Args:
         read: the y of every row in a column.
@@ -50,13 +59,11 @@ class _Cells(Segments):
     def __init__(
         self, read: Callable[[str], Integers], full: Collection[str], cells: NDArray[np.int64], count: int
     ) -> None:
-        lengths = np.bincount(cells, minlength=count)
-        self.present = np.flatnonzero(lengths)
-        super().__init__(read, full, lengths[self.present])
-        self._cells, self._count = cells, count
+        super().__init__(read, full, np.bincount(cells, minlength=count))
+        self._cells = cells
 
     def sums(self, values: NDArray[Any]) -> Integers:
-        """Sums per pair; modulo 2^64, as those of the other kind."""
-        total = np.zeros(self._count, dtype=np.int64)
+        """Each value added to its cell."""
+        total = np.zeros_like(self.lengths)
         np.add.at(total, self._cells, values.astype(np.int64, copy=False))
-        return total[self.present]
+        return total

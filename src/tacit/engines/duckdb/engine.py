@@ -70,6 +70,7 @@ class DuckDBEngine(Closing):
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         # Rows that are bounded outside the database keep to its limit as well.
         self._most_rows = min(MOST_ROWS, memory // ROW_BYTES)
+        self._threads = self._limits.threads or os.cpu_count() or 1
         self._watch = Watch()
         self._lock = threading.Lock()
         self._running = Running()
@@ -157,8 +158,7 @@ class DuckDBEngine(Closing):
     def _answer(self, session: _Session, statement: DuckDBStatement) -> list[Any]:
         """The rows of a statement, by its faster form if that can."""
         if statement.rows is not None:
-            threads = self._limits.threads or os.cpu_count() or 1
-            rows = folded_rows(session.cursor, statement.rows, self._most_rows, threads, session.check)
+            rows = folded_rows(session.cursor, statement.rows, self._most_rows, self._threads, session.check)
             if rows is not None:
                 return rows
         return session.cursor.execute(statement.sql).fetchall()

@@ -8,7 +8,7 @@ between units into blocks small enough for a cache, and the blocks' integers are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.shares import WIDEST, Segments, Share, TooWideError
+from tacit.engines.duckdb.shares import WIDEST, Integers, Pairs, Share, TooWideError
 
-__all__ = ["Column", "Fold", "Keys", "Rows", "fold", "listed", "per_group"]
+__all__ = ["Column", "Fold", "Keys", "Rows", "Segments", "fold", "listed"]
 
 _KEY_BITS = 64
 _CHUNK = 2**16
@@ -194,6 +194,21 @@ def _blocks(words: Words, below: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
+class Segments(Pairs):
+    """Pairs of which each has one row or more, with their rows pair after pair."""
+
+    def __init__(self, read: Callable[[str], Integers], full: Collection[str], lengths: Integers) -> None:
+        super().__init__(read, full, lengths)
+        self._last = np.cumsum(lengths) - 1
+
+    def sums(self, values: NDArray[Any]) -> Integers:
+        """Differences of a running sum, which are right modulo 2^64 even where it wraps."""
+        running = np.cumsum(values, dtype=np.int64)[self._last]
+        # In place: joined to a first zero, as diff would have it, everything is copied twice.
+        running[1:] -= running[:-1].copy()
+        return running
+
+
 def _block(keys: Keys, words: Words) -> list[NDArray[np.int64]]:
     """Units per group and one total per share and group, of whole units."""
     work = keys.work
@@ -209,19 +224,14 @@ def _block(keys: Keys, words: Words) -> list[NDArray[np.int64]]:
     firsts = words[starts]
     if not kept.all():
         words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
-    return per_group(work, keys.groups(firsts), Segments(lambda name: keys.read(name, words), keys.full, lengths))
+    return _per_group(work, keys.groups(firsts), Segments(lambda name: keys.read(name, words), keys.full, lengths))
 
 
-def per_group(work: Fold, groups: NDArray[np.int64], pairs: Segments) -> list[NDArray[np.int64]]:
-    """Units and one total per share, by group; ``groups`` are those of the pairs.
-
-    Raises:
-        TooWideError: when 64 bits might not do.
-    """
+def _per_group(work: Fold, groups: Integers, pairs: Pairs) -> list[Integers]:
+    """Units and one total per share, by group; ``groups`` are those of the pairs."""
     totals = [np.bincount(groups, minlength=work.groups)]
     for share in work.shares:
-        if share.largest * len(groups) >= WIDEST:
-            raise TooWideError
+        share.check_sum(len(groups))
         total = np.zeros(work.groups, dtype=np.int64)
         np.add.at(total, groups, share.of(pairs))
         totals.append(total)

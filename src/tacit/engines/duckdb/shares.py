@@ -9,6 +9,7 @@ Everything is 64-bit integers. Whether they are wide enough is checked before th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from tacit.engines.sql.partials import TOTALS
 from tacit.engines.sql.quantising import counts_sql, quantised_sql
 from tacit.query.measures import Measure, MeasureKind
 
-__all__ = ["WIDEST", "Read", "Segments", "Share", "TooWideError", "read_shares"]
+__all__ = ["WIDEST", "Pairs", "Read", "Share", "TooWideError", "read_shares"]
 
 #: Sums of sizes stay below this, with room for one more addition.
 WIDEST = 2**62
@@ -34,21 +35,24 @@ class TooWideError(Exception):
     """64 bits might not do."""
 
 
-class Segments:
-    """Rows of some (unit, group) pairs, pair after pair.
+class Pairs(ABC):
+    """Rows of some (unit, group) pairs.
 
     Args:
         read: the y of every row in a column.
         full: columns in which every row counts.
-        lengths: how many rows each pair has; 1 or more.
+        lengths: how many rows each pair has.
     """
 
     def __init__(self, read: Callable[[str], Integers], full: Collection[str], lengths: Integers) -> None:
         self.lengths = lengths
         self.longest = int(lengths.max(initial=0))
         self._read, self._full = read, full
-        self._last = np.cumsum(lengths) - 1
         self._known: dict[tuple[str, str], Integers] = {}
+
+    @abstractmethod
+    def sums(self, values: NDArray[Any]) -> Integers:
+        """Sums per pair, from one value per row; right modulo 2^64."""
 
     def values(self, name: str) -> Integers:
         """Every row's y."""
@@ -63,13 +67,6 @@ class Segments:
     def totals(self, name: str) -> Integers:
         """The sum of each pair."""
         return self._once("totals", name, lambda: self.sums(self.values(name)))
-
-    def sums(self, values: NDArray[Any]) -> Integers:
-        """Sums per pair: differences of a running sum, which are right modulo 2^64 even where it wraps."""
-        running = np.cumsum(values, dtype=np.int64)[self._last]
-        # In place: joined to a first zero, as diff would have it, everything is copied twice.
-        running[1:] -= running[:-1].copy()
-        return running
 
     def _once(self, what: str, name: str, make: Callable[[], Integers]) -> Integers:
         found = self._known.get((what, name))
@@ -90,7 +87,16 @@ class Share:
         """How large a share can be."""
         return max(map(abs, self.measure.clamp))
 
-    def of(self, pairs: Segments) -> Integers:
+    def check_sum(self, count: int) -> None:
+        """Whether so many shares can be added up.
+
+        Raises:
+            TooWideError: when 64 bits might not do.
+        """
+        if self.largest * count >= WIDEST:
+            raise TooWideError
+
+    def of(self, pairs: Pairs) -> Integers:
         """The clamped integer of each pair.
 
         Raises:
@@ -107,7 +113,7 @@ class Share:
         inside = not len(value) or (low <= int(value.min()) and int(value.max()) <= high)
         return value if inside else np.maximum(np.minimum(value, high), low)
 
-    def _total(self, pairs: Segments) -> Integers:
+    def _total(self, pairs: Pairs) -> Integers:
         if self.column is None:
             raise InternalError("a sum needs a column")
         measure, start = self.measure, self.measure.low - 1 - self.measure.centre

@@ -28,6 +28,7 @@ import uvicorn
 from tacit.core.errors import InputError, TacitError
 from tacit.server.buckets import Buckets
 from tacit.server.running.connections import Connections
+from tacit.server.running.memory import keep_memory
 from tacit.server.running.metrics import Counters
 from tacit.server.running.pipes import Link
 from tacit.server.running.protocol import guarded
@@ -156,6 +157,7 @@ def _serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT)
+    keep_memory()
     _Worker(config, context, link, counters, welcome).run([listener])
 
 
