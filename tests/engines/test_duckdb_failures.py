@@ -132,10 +132,10 @@ def test_progress_is_told() -> None:
 def test_duckdb_counts_progress_for_one_cursor_and_prints_nothing() -> None:
     settings = "SELECT current_setting('enable_progress_bar'), current_setting('enable_progress_bar_print')"
     with engine(Limits(threads=1), rows=1) as made:
-        with made._cursor(watched=True) as cursor:
-            assert cursor.execute(settings).fetchall() == [(True, False)]
-        with made._cursor(watched=False) as cursor:
-            assert cursor.execute(settings).fetchall()[0][0] is False
+        with made._cursor(None, watched=True) as session:
+            assert session.cursor.execute(settings).fetchall() == [(True, False)]
+        with made._cursor(None, watched=False) as session:
+            assert session.cursor.execute(settings).fetchall()[0][0] is False
 
 
 def test_progress_of_two_questions_at_once() -> None:
@@ -145,8 +145,8 @@ def test_progress_of_two_questions_at_once() -> None:
     def ask() -> None:
         found.append(made.measure(Work(EASY, b"k", progress=lambda percent: None)).raw[0].tolist())
 
-    with engine(Limits(threads=1)) as made, made._cursor(watched=True) as held:
-        assert held is made._watched
+    with engine(Limits(threads=1)) as made, made._cursor(None, watched=True) as held:
+        assert held.cursor is made._watched
         thread = threading.Thread(target=ask)
         thread.start()
         thread.join()

@@ -15,6 +15,7 @@ from tacit.engines import Measurements, Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, fetching
 from tacit.engines.duckdb.cells import in_cells
 from tacit.engines.duckdb.folding import Segments
+from tacit.engines.duckdb.session import Session
 from tacit.engines.duckdb.shares import TooWideError
 from tacit.engines.duckdb.statements import statements
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -142,8 +143,8 @@ def test_which_questions_are_folded() -> None:
             assert plan is not None, sql
             cursor = engine._connection.cursor()
             cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
-            assert fetching.folded_rows(cursor, plan, 10**6, 1, lambda: None), sql
-            assert fetching.folded_rows(cursor, plan, 20, 1, lambda: None) is None, sql
+            assert fetching.folded_rows(Session(cursor), plan, 10**6, 1), sql
+            assert fetching.folded_rows(Session(cursor), plan, 20, 1) is None, sql
 
 
 def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypat
 
         def rows(plan: fetching.RowPlan) -> tuple[object, int]:
             read.clear()
-            return fetching.folded_rows(cursor, plan, 10**6, 1, lambda: None), len(read)
+            return fetching.folded_rows(Session(cursor), plan, 10**6, 1), len(read)
 
         found, batches = rows(plan)
         assert batches == 0

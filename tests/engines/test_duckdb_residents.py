@@ -117,11 +117,11 @@ def test_a_copy_lives_as_long_as_a_question_reads_it(tmp_path: Path) -> None:
     with engine_on(path) as engine:
         units(engine)
         units(engine)
-        with engine._residents.reading(["t"]) as tables:
+        with engine._residents.reading({"t"}) as reading:
             write(path, 20)
             assert [units(engine) for _ in range(2)] == [[10, 10]] * 2
             assert len(copies(engine)) == 2
-            assert engine._connection.execute(f"SELECT count(*) FROM {tables['t'].scan}").fetchall() == [(10,)]
+            assert engine._connection.execute(f"SELECT count(*) FROM {reading.tables['t'].scan}").fetchall() == [(10,)]
         assert len(copies(engine)) == 1
 
 

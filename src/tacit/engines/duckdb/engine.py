@@ -22,7 +22,9 @@ from tacit.engines.duckdb.connection import Limits, memory_limit, open_locked
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.examples import read_examples
 from tacit.engines.duckdb.fetching import MOST_ROWS, ROW_BYTES, folded_rows
+from tacit.engines.duckdb.prepared import Cursors
 from tacit.engines.duckdb.residents import Residents
+from tacit.engines.duckdb.session import Session
 from tacit.engines.duckdb.sources import SourceLike
 from tacit.engines.duckdb.statements import DuckDBStatement, statements
 from tacit.engines.duckdb.watching import Watch
@@ -121,15 +123,16 @@ class DuckDBEngine(Closing):
             # Whoever holds the watched cursor has been interrupted.
             with self._free:
                 self._watched.close()
+            self._residents.close()
             self._connection.close()
 
     def _measure(self, work: Work) -> Measurements:
         seconds = self._limits.seconds if work.timeout is None else work.timeout
         with (
-            self._residents.reading(scanned(work.final.source)) as tables,
-            self._session(seconds, work.progress) as session,
+            self._residents.reading(scanned(work.final.source)) as reading,
+            self._session(seconds, work.progress, reading.cursors) as session,
         ):
-            planned = statements(work.final, tables, work.key_secret)
+            planned = statements(work.final, reading.tables, work.key_secret)
             self._register(session.cursor, work.final.source)
             answered = [(statement, self._answer(session, statement)) for statement in planned]
         return read_measurements(work.final, answered)
@@ -155,55 +158,43 @@ class DuckDBEngine(Closing):
             if frame is not None:
                 cursor.register(*frame)
 
-    def _answer(self, session: _Session, statement: DuckDBStatement) -> list[Any]:
+    def _answer(self, session: Session, statement: DuckDBStatement) -> list[Any]:
         """The rows of a statement, by its faster form if that can."""
         if statement.rows is not None:
-            rows = folded_rows(session.cursor, statement.rows, self._most_rows, self._threads, session.check)
+            rows = folded_rows(session, statement.rows, self._most_rows, self._threads)
             if rows is not None:
                 return rows
         return session.cursor.execute(statement.sql).fetchall()
 
     @contextmanager
-    def _session(self, seconds: float | None, progress: Callable[[float], None] | None) -> Iterator[_Session]:
-        with self._cursor(watched=progress is not None) as cursor:
-            session = _Session(cursor)
-            with self._running.entered(session), self._watch.over(session, seconds, progress):
-                yield session
+    def _session(
+        self, seconds: float | None, progress: Callable[[float], None] | None, cursors: Cursors | None = None
+    ) -> Iterator[Session]:
+        with self._cursor(cursors, watched=progress is not None) as session:
+            try:
+                with self._running.entered(session), self._watch.over(session, seconds, progress):
+                    yield session
+            finally:
+                session.end()
 
     @contextmanager
-    def _cursor(self, *, watched: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self, cursors: Cursors | None, *, watched: bool) -> Iterator[Session]:
         """A cursor for one question; the one that can tell progress, if that is asked for and nobody else has it."""
         if watched and self._free.acquire(blocking=False):
             try:
-                yield self._watched
+                yield Session(self._watched)
             finally:
                 self._free.release()
-            return
-        with self._lock:
-            cursor = self._connection.cursor()
-        try:
-            yield cursor
-        finally:
-            cursor.close()
-
-
-class _Session:
-    """A cursor, and whether it has been told to stop: work between and after statements asks for itself."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self.cursor = cursor
-        self._stopped = threading.Event()
-
-    def interrupt(self) -> None:
-        self._stopped.set()
-        self.cursor.interrupt()
-
-    def percent(self) -> float:
-        return max(0.0, self.cursor.query_progress())
-
-    def check(self) -> None:
-        if self._stopped.is_set():
-            raise InterruptedError("INTERRUPT between statements")
+        elif cursors is not None:
+            with cursors.one() as planned:
+                yield Session(planned.cursor, planned.ask)
+        else:
+            with self._lock:
+                cursor = self._connection.cursor()
+            try:
+                yield Session(cursor)
+            finally:
+                cursor.close()
 
 
 def _shown(statement: DuckDBStatement) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tacit.engines.duckdb.cells import in_cells
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.folding import Column, Fold, Keys, Rows, fold
+from tacit.engines.duckdb.session import Session
 from tacit.engines.duckdb.shares import Read, Share, TooWideError
 from tacit.engines.sql.choosing import Chooser
 
@@ -64,44 +65,39 @@ class RowPlan:
     most_rows: int | None = None
 
 
-def folded_rows(
-    cursor: duckdb.DuckDBPyConnection, plan: RowPlan, most_rows: int, threads: int, check: Callable[[], None]
-) -> list[tuple[int, ...]] | None:
+def folded_rows(session: Session, plan: RowPlan, most_rows: int, threads: int) -> list[tuple[int, ...]] | None:
     """Group, units and one total per share, for every group that has any; None where SQL has to do it.
 
     Args:
-        cursor: to read with.
+        session: to read with; asked now and then whether to stop.
         plan: what to read.
         most_rows: that are held at once.
         threads: for adding up.
-        check: called now and then; may raise to stop.
     """
     try:
-        few = _few(cursor, plan, most_rows, check) if plan.chooser.whole else None
+        few = _few(session, plan, most_rows) if plan.chooser.whole else None
         if few:
             found = in_cells(Rows(*few[0]), _fold(plan, plan.chooser.folded))
             if found is not None:
                 return found
         keys = None
         if plan.chooser.whole:
-            keys = _packed(plan, _batches(cursor, plan, most_rows, check) if few is None else few)
+            keys = _packed(plan, _batches(session, plan, most_rows) if few is None else few)
         if keys is None:
-            keys = _numbered(cursor, plan, _batches(cursor, plan, most_rows, check))
-        check()
-        return fold(keys, threads, check)
+            keys = _numbered(session.cursor, plan, _batches(session, plan, most_rows))
+        session.check()
+        return fold(keys, threads, session.check)
     except TooWideError:
         return None
 
 
-def _few(
-    cursor: duckdb.DuckDBPyConnection, plan: RowPlan, most_rows: int, check: Callable[[], None]
-) -> list[Batch] | None:
+def _few(session: Session, plan: RowPlan, most_rows: int) -> list[Batch] | None:
     """All rows in a public group at once, where units are whole numbers and rows are few; None where they are not."""
     most = 0 if plan.large else min(FEW, most_rows)
     # A limit costs about as much as a filter.
     limit = "" if plan.most_rows is not None and plan.most_rows <= most else f" LIMIT {most + 1}"
-    found = cursor.execute(f"{plan.sql}{limit}").fetchnumpy() if most else {}
-    check()
+    found = session.ask(f"{plan.sql}{limit}").fetchnumpy() if most else {}
+    session.check()
     # Numbers of more than 64 bits come as floats, which are not exact; a row without a unit is SQL's to judge.
     exact = bool(found) and all(column.dtype.kind in "iu" for column in found.values())
     if not exact or len(found["u"]) > most or np.ma.isMaskedArray(found["u"]):
@@ -113,17 +109,15 @@ def _few(
     return [(unit, np.ma.getdata(group)[listed].astype(np.int16), columns)] if len(unit) else []
 
 
-def _batches(
-    cursor: duckdb.DuckDBPyConnection, plan: RowPlan, most_rows: int, check: Callable[[], None]
-) -> Iterator[Batch]:
+def _batches(session: Session, plan: RowPlan, most_rows: int) -> Iterator[Batch]:
     """All rows in a public group.
 
     Raises:
         TooWideError: for more rows than may be held.
     """
     count = 0
-    for batch in cursor.sql(plan.sql).to_arrow_reader(_BATCH):
-        check()
+    for batch in session.cursor.sql(plan.sql).to_arrow_reader(_BATCH):
+        session.check()
         rows = batch.filter(batch.column(1).is_valid()) if batch.column(1).null_count else batch
         count += rows.num_rows
         unit, group, *others = rows.columns

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.prepared import Cursors
 from tacit.engines.duckdb.sources import DuckDBTable
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["DATABASE", "Residents"]
+__all__ = ["DATABASE", "Reading", "Residents"]
 
 #: Where copies lie; attached by :mod:`connection` before the lock.
 DATABASE = "tacit_resident"
@@ -41,9 +42,17 @@ class _Copy:
     """A state of a source: its copy, or None where it has none yet or is too large, and who reads that."""
 
     state: State
+    cursors: Cursors
     table: DuckDBTable | None = None
     questions: int = 0
     users: int = 0
+
+
+class Reading(NamedTuple):
+    """All tables as one question is to read them; and cursors, where it is about one copy and nothing else."""
+
+    tables: Mapping[str, DuckDBTable]
+    cursors: Cursors | None
 
 
 class Residents:
@@ -64,8 +73,8 @@ class Residents:
         self._made = 0
 
     @contextmanager
-    def reading(self, names: Iterable[str]) -> Iterator[Mapping[str, DuckDBTable]]:
-        """All tables as one question is to read them, which is about the tables named."""
+    def reading(self, names: Collection[str]) -> Iterator[Reading]:
+        """For a question about the tables named."""
         taken: list[_Copy] = []
         found = dict(self._tables)
         try:
@@ -76,7 +85,7 @@ class Residents:
                         copy.users += 1
                         taken.append(copy)
                         found[name] = copy.table
-            yield found
+            yield Reading(found, taken[0].cursors if len(taken) == len(names) == 1 else None)
         finally:
             with self._lock:
                 for copy in taken:
@@ -97,7 +106,7 @@ class Residents:
                     self._drop(known)
             if state is None:
                 return None
-            known = self._copies[name] = _Copy(state)
+            known = self._copies[name] = _Copy(state, Cursors(self._connection))
         known.questions += 1
         if known.questions == 2:
             known.table = self._copied(source, state)
@@ -136,7 +145,14 @@ class Residents:
                 return None
         return replace(made, rows=int(count))
 
+    def close(self) -> None:
+        """Close the cursors that nobody uses."""
+        with self._lock:
+            for copy in self._copies.values():
+                copy.cursors.close()
+
     def _drop(self, copy: _Copy) -> None:
+        copy.cursors.close()
         if copy.table is not None:
             with self._connection.cursor() as cursor:
                 cursor.execute(f"DROP TABLE IF EXISTS {copy.table.scan}")
