@@ -44,9 +44,12 @@ def statements(
 ) -> tuple[DuckDBStatement, ...]:
     """Everything to run for one final aggregation."""
     made = writer(_Writer, DUCKDB, final, tables, secret)
-    measures = [final.measures[i] for i in made.summed]
-    first = DuckDBStatement(made.sums(measures), made.summed, is_spread=False, rows=made.row_plan(measures))
-    return (first, *(DuckDBStatement(other.sql, other.measures, is_spread=True) for other in made.others()))
+    rows = made.row_plan([final.measures[i] for i in made.summed])
+    first = made.first()
+    return (
+        DuckDBStatement(first.write, first.measures, first.is_spread, rows),
+        *(DuckDBStatement(other.write, other.measures, other.is_spread) for other in made.others()),
+    )
 
 
 @dataclass(frozen=True)

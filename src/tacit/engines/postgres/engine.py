@@ -126,7 +126,8 @@ class PostgresEngine(Closing):
         for measure in final.measures:
             check_width(measure)
         check_windows(POSTGRES, final.source)
-        statements(final, self._tables, b"")
+        for statement in statements(final, self._tables, b""):
+            _ = statement.sql
 
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
         """The statements for a final aggregation, for people, without the secret."""

@@ -104,7 +104,8 @@ class SparkEngine(Closing):
             check_width(measure)
         check_windows(SPARK, final.source)
         # What cannot be written is refused here as well.
-        statements(final, self._tables, b"")
+        for statement in statements(final, self._tables, b""):
+            _ = statement.sql
 
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
         """The statements for a final aggregation, for people: tables by name instead of by view, and no secret."""

@@ -12,8 +12,9 @@ better on rows overrides :meth:`Writer.kept` and :meth:`Writer.sums`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TypeVar
 
 from tacit.core.errors import InternalError
@@ -43,11 +44,25 @@ class Statement:
 
     Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place``
     and ``n``.
+
+    Args:
+        write: the SQL; called when it is wanted, since a database may have another way.
+        measures: their places in the final aggregation.
+        is_spread: whether it is the statement of a spread measure.
     """
 
-    sql: str
+    write: Callable[[], str]
     measures: tuple[int, ...]
     is_spread: bool
+
+    @cached_property
+    def sql(self) -> str:
+        """What to run.
+
+        Raises:
+            Refusal: it cannot be written.
+        """
+        return self.write()
 
 
 def statements(
@@ -106,12 +121,13 @@ class Writer:
 
     def first(self) -> Statement:
         """The statement of all sums."""
-        return Statement(self.sums([self.final.measures[i] for i in self.summed]), self.summed, is_spread=False)
+        measures = [self.final.measures[i] for i in self.summed]
+        return Statement(partial(self.sums, measures), self.summed, is_spread=False)
 
     def others(self) -> tuple[Statement, ...]:
         """One statement for each spread measure."""
         spread = [i for i, measure in enumerate(self.final.measures) if measure.kind in SPREAD]
-        return tuple(Statement(self.spread(self.final.measures[i]), (i,), is_spread=True) for i in spread)
+        return tuple(Statement(partial(self.spread, self.final.measures[i]), (i,), is_spread=True) for i in spread)
 
     def sums(self, measures: list[Measure]) -> str:
         """Group columns, ``units``, and one total per measure."""

@@ -150,8 +150,9 @@ def _serve(
         timeout_graceful_shutdown=max(int(settings.drain_seconds), 1),
     )
     _hush()
-    # Threads that work hold the interpreter for so long before the loop gets a turn: it must be small beside a slot.
-    sys.setswitchinterval(_TURN)
+    if settings.slot:
+        # Threads that work hold the interpreter so long before the loop gets a turn: it must be small beside a slot.
+        sys.setswitchinterval(_TURN)
     # What was imported and opened stays for good: the collector need not look at it ever again. Plans that are kept are
     # many objects; to look through all of them takes a tenth of a second in which nobody is answered.
     gc.collect()
