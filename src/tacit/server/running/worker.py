@@ -47,8 +47,9 @@ _FILES: Final = 256
 _HANDSHAKE_SECONDS: Final = 10.0
 _PIECE: Final = 16
 _TURN: Final = 0.001
-#: How often Python's collector looks at young, older and all objects: what a request leaves behind is young.
-_COLLECT: Final = (20_000, 20, 1_000)
+#: How often Python's collector looks at young, older and all objects: what a request leaves behind is young. Each look
+#: is short, since nobody is answered meanwhile; to look rarely and long takes no less time in all.
+_COLLECT: Final = (2_000, 10, 10_000)
 
 
 @dataclass(frozen=True)
