@@ -14,9 +14,10 @@ from tacit.core.errors import EngineError
 from tacit.engines import Measurements, Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, fetching
 from tacit.engines.duckdb.cells import in_cells
-from tacit.engines.duckdb.folding import Segments
+from tacit.engines.duckdb.folding import Column as Values
+from tacit.engines.duckdb.folding import Fold, Rows, Segments
 from tacit.engines.duckdb.session import Session
-from tacit.engines.duckdb.shares import TooWideError
+from tacit.engines.duckdb.shares import Share, TooWideError
 from tacit.engines.duckdb.statements import statements
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.final import FinalAggregation
@@ -131,6 +132,14 @@ def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> fetching.RowPlan |
     return statements(final, engine._tables, SECRET)[0].rows
 
 
+def shares_of(sql: str) -> tuple[Share, ...]:
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 10))}
+    with DuckDBEngine(catalog(INTEGER), data) as engine:
+        plan = plan_of(resolve(sql, catalog(INTEGER)).final, engine)
+    assert plan is not None
+    return plan.shares
+
+
 def test_which_questions_are_folded() -> None:
     """All but the last of them, whose values are too wide; and it is the fold that answers, not SQL after it."""
     data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 500))}
@@ -211,13 +220,21 @@ def test_running_sums_may_wrap_and_segments_may_not() -> None:
 
 
 def test_shares_that_might_not_fit_are_given_back() -> None:
-    final = resolve(QUESTIONS[2], catalog(INTEGER)).final
-    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 10))}
-    with DuckDBEngine(catalog(INTEGER), data) as engine:
-        plan = plan_of(final, engine)
-    assert plan is not None
     many = Segments(lambda _: np.ones(1, dtype=np.int64), (), np.array([2**40]))
     many._last = np.array([0])
-    squares = next(share for share in plan.shares if share.measure.kind.value == "centred_squares")
+    squares = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
     with pytest.raises(TooWideError):
         squares.of(many)
+
+
+def test_cells_whose_shares_might_not_add_up_are_given_back() -> None:
+    share = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
+    rows = Rows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": Values(np.full(4, 3), 0)})
+
+    def added(largest: int) -> list[tuple[int, ...]] | None:
+        wide = replace(share, column="y0", measure=replace(share.measure, clamp=(0, largest)))
+        return in_cells(rows, Fold(1, 1, 0, lambda _, codes: codes.astype(np.uint32), {"y0": 9}, (wide,)))
+
+    assert added(2**59) is not None
+    with pytest.raises(TooWideError):
+        added(2**60)

@@ -91,6 +91,25 @@ def test_a_file_that_changes_is_read_anew(suffix: str, catalog: Catalog, tmp_pat
         assert shown(asked(engine, catalog)) == want != last
 
 
+def test_a_file_that_changes_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy is of the file before, and answers nobody."""
+    path = write(tmp_path / "t.parquet", 10)
+    real, looks = residents._state, 0
+
+    def look(files: tuple[str, ...]) -> object:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            write(path, 20)
+        return real(files)
+
+    monkeypatch.setattr(residents, "_state", look)
+    with engine_on(path) as engine:
+        assert [units(engine) for _ in range(2)] == [[5, 5], [10, 10]]
+        assert looks == 3, "at the first question, at the second, and after the copy for that was made"
+        assert copies(engine) == []
+
+
 def test_one_question_alone_makes_no_copy(tmp_path: Path) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
         assert units(engine) == [5, 5]
