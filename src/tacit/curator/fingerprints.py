@@ -81,24 +81,24 @@ class Digests:
         marks: list[str] = []
         own: list[str] = []
         for file in source.files:
-            content, first, state = self._file(file, where)
+            place = os.path.realpath(file)
+            content, first, state = self._file(place, where)
             parts.append(content)
-            found = [f"content {content}", f"path {file.resolve()}", f"file {state.st_dev}:{state.st_ino}:{first}"]
+            found = [f"content {content}", f"path {place}", f"file {state.st_dev}:{state.st_ino}:{first}"]
             own += [f"table {inside} of {mark}" for mark in found] if inside else found
             marks += found
-            log = file.with_name(f"{file.name}.wal")
-            if source.kind == "duckdb" and log.exists():
-                # What a DuckDB file holds is in part in its log.
-                parts.append(self._file(log, where)[0])
+            # What a DuckDB file holds is in part in its log.
+            if source.kind == "duckdb" and os.path.exists(log := f"{file}.wal"):
+                parts.append(self._file(os.path.realpath(log), where)[0])
         if not parts:
             raise InputError(where, f"there is no file {source.path}")
         version = parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return Fingerprint(version, tuple(dict.fromkeys([*marks, *own])), tuple(dict.fromkeys(own)))
 
-    def _file(self, file: Path, where: str) -> tuple[str, str, os.stat_result]:
+    def _file(self, place: str, where: str) -> tuple[str, str, os.stat_result]:
         """The digests of a file and of its first bytes, and the state they are of."""
+        name = os.path.basename(place)
         try:
-            place = str(file.resolve())
             for _ in range(_TRIES):
                 before = os.stat(place)
                 state = _state(before)
@@ -112,8 +112,8 @@ class Digests:
                     self._keep(place, state, f"{content} {first}")
                     return content, first, before
         except OSError as problem:
-            raise InputError(where, f"cannot read {file.name}: {problem.strerror}") from None
-        raise InputError(where, f"{file.name} changes while it is read; ask again when it is complete")
+            raise InputError(where, f"cannot read {name}: {problem.strerror}") from None
+        raise InputError(where, f"{name} changes while it is read; ask again when it is complete")
 
     def _frame(self, frame: Any) -> str:
         with self._lock:

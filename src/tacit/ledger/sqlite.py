@@ -82,6 +82,7 @@ class SqliteStore(SqliteReader):
     def __init__(self, path: Path, connect: Connect, disk: Disk, migrated: tuple[int, int] | None) -> None:
         super().__init__(connect(path))
         self._path = path
+        self._gate = _gate_of(path)
         self._connect = connect
         self._disk = disk
         self._migrated = migrated
@@ -112,7 +113,7 @@ class SqliteStore(SqliteReader):
                 raise StorageError(f"the ledger {path} has a second name (hard link); each would get a log of its own")
             disk.make_folder(path.parent)
             migrated: list[tuple[int, int] | None] = []
-            _pass_gate(disk, path, lambda: migrated.append(_prepare(connect(path), migrations)))
+            _pass_gate(disk, _gate_of(path), lambda: migrated.append(_prepare(connect(path), migrations)))
             disk.sync_folder(path.parent)
             return cls(path, connect, disk, migrated[0])
 
@@ -162,7 +163,7 @@ class SqliteStore(SqliteReader):
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_BATCH))]
         try:
             with failures("the ledger"):
-                _pass_gate(self._disk, self._path, lambda: self._transact(batch))
+                _pass_gate(self._disk, self._gate, lambda: self._transact(batch))
         except Exception as problem:
             for ticket in batch:
                 ticket.result, ticket.problem = None, problem
@@ -273,10 +274,14 @@ def _union(select: str, count: int) -> str:
     return " UNION ALL ".join([select] * count)
 
 
-def _pass_gate(disk: Disk, path: Path, work: Callable[[], None]) -> None:
+def _gate_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-gate")
+
+
+def _pass_gate(disk: Disk, gate: Path, work: Callable[[], None]) -> None:
     """Writers of all processes work one after the other."""
     try:
-        disk.locked(path.with_name(f"{path.name}-gate"), work, patience=_PATIENCE)
+        disk.locked(gate, work, patience=_PATIENCE)
     except HeldError as problem:
         raise StoreBusy(f"another process holds the ledger, and nothing was charged: {problem}") from None
 
