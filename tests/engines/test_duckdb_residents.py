@@ -18,6 +18,7 @@ from engines.test_every_engine import shown
 from tacit.core.errors import EngineError
 from tacit.engines import Measurements, Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, residents
+from tacit.engines.duckdb.statements import statements
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER, TEXT
@@ -108,6 +109,33 @@ def test_a_file_that_changes_while_it_is_copied(tmp_path: Path, monkeypatch: pyt
         assert [units(engine) for _ in range(2)] == [[5, 5], [10, 10]]
         assert looks == 3, "at the first question, at the second, and after the copy for that was made"
         assert copies(engine) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "looked_up"),
+    [
+        ("SELECT k, COUNT(*) FROM t GROUP BY k", False),
+        ("SELECT k, COUNT(*), SUM(x) FROM t WHERE x > 0.5 AND id < 90 GROUP BY k", False),
+        ("SELECT k, x > 1, COUNT(*) FROM t GROUP BY k, x > 1", False),
+        ("SELECT k, COUNT(*) FROM t WHERE k <> 'b' GROUP BY k", True),
+        ("SELECT k, COUNT(*) FILTER (WHERE k = 'a') FROM t GROUP BY k", True),
+        ("SELECT UPPER(k), COUNT(*) FROM t GROUP BY 1", True),
+        ("SELECT k, UPPER(k), COUNT(*) FROM t GROUP BY 1, 2", True),
+    ],
+)
+def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: Path) -> None:
+    """Where a question reads a text itself, the copy's number of it does not do."""
+    keys = ["b", "a", None, "c", "B", "a"]
+    table = pa.table({"id": list(range(96)), "k": keys * 16, "x": [0.0, 1.0, 2.0] * 32})
+    pq.write_table(table, tmp_path / "t.parquet")
+    final = resolve(sql, CATALOG).final
+    with duckdb_engine(CATALOG, {"t": table}) as plain, engine_on(tmp_path / "t.parquet") as engine:
+        want = shown(plain.measure(Work(final, SECRET)))
+        assert [shown(engine.measure(Work(final, SECRET))) for _ in range(3)] == [want] * 3
+        with engine._residents.reading({"t"}) as reading:
+            rows = statements(final, reading.tables, SECRET)[0].rows
+        assert rows is not None
+        assert ('"c1"' in rows.sql) is looked_up
 
 
 def test_one_question_alone_makes_no_copy(tmp_path: Path) -> None:

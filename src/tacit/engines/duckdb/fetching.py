@@ -106,7 +106,7 @@ def _few(session: Session, plan: RowPlan, most_rows: int) -> list[Batch] | None:
     listed = ~np.ma.getmaskarray(group) if np.ma.isMaskedArray(group) else slice(None)
     unit = found["u"][listed]
     columns = {name: Column(_filled(found[name][listed], read.fill), read.fill) for name, read in plan.columns.items()}
-    return [(unit, np.ma.getdata(group)[listed].astype(np.int16), columns)] if len(unit) else []
+    return [(unit, np.ma.getdata(group)[listed].astype(np.int16, copy=False), columns)] if len(unit) else []
 
 
 def _batches(session: Session, plan: RowPlan, most_rows: int) -> Iterator[Batch]:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.prepared import Cursors
-from tacit.engines.duckdb.sources import DuckDBTable
+from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
+from tacit.query.types import TEXT
 
 if TYPE_CHECKING:
     import duckdb
@@ -121,6 +122,11 @@ class Residents:
         if source.row is not None:
             listed.append(f"{source.row} AS {_ROW}")
         most = min(_MOST_VALUES, self._memory // _MEMORY) // len(listed)
+        # A text is looked up among the declared ones here, once, and not by every question that groups by it.
+        places = {name: f"p{i}" for i, (name, values) in enumerate(source.listed.items()) if len(values) <= MOST_PLACES}
+        for name, place in places.items():
+            number = DUCKDB.place_among(source.columns[name], source.listed[name], TEXT)
+            listed.append(f"CAST({number} AS SMALLINT) AS {place}")
         self._made += 1
         scan = f"{DATABASE}.t{self._made}"
         made = replace(
@@ -129,6 +135,7 @@ class Residents:
             columns=columns,
             row=None if source.row is None else _ROW,
             doubles={name: columns[name] for name in source.doubles},
+            places=places,
         )
         with self._connection.cursor() as cursor:
             try:

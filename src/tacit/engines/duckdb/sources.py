@@ -23,13 +23,13 @@ from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
 from tacit.query.catalog import Table
-from tacit.query.types import TEXT, Kind, SqlType
+from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["DataSource", "DuckDBTable", "SourceLike", "find_files", "open_source"]
+__all__ = ["MOST_PLACES", "DataSource", "DuckDBTable", "SourceLike", "find_files", "open_source"]
 
 #: The last, unseen column of a frame: the number of the row.
 ROW_COLUMN = "tacit row"
@@ -38,6 +38,8 @@ _WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE")
 _TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
+#: Of values whose number is a SMALLINT.
+MOST_PLACES = 2**15 - 1
 _LONGEST_HEADER = 2**20
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -74,10 +76,14 @@ class DuckDBTable(StoredTable):
     Args:
         frame: what to register in each session, by name; None for files.
         files: that are read; none for frames and databases.
+        listed: the declared values of columns of texts, in order.
+        places: for some of these columns, the number that a row's value has among them, a SMALLINT; NULL for others.
     """
 
     frame: tuple[str, pa.Table] | None = None
     files: tuple[str, ...] = ()
+    listed: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_files(path: str) -> tuple[str, ...]:
@@ -105,8 +111,10 @@ def open_source(
             size = sum(Path(file).stat().st_size for file in files)
             names = f"[{', '.join(map(DUCKDB.text, files))}]"
             if source.kind == "parquet":
-                return replace(_open_parquet(connection, names, table, index), size=size, files=files), files
-            return replace(_open_csv(files, names, table, index), size=size, files=files), files
+                made = _open_parquet(connection, names, table, index)
+            else:
+                made = _open_csv(files, names, table, index)
+            return replace(made, size=size, files=files, listed=_listed(table)), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
 
@@ -170,6 +178,15 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     stored = _described(connection, name)
     columns, doubles = _columns(table, stored), _doubles(table, stored)
     return DuckDBTable(index, name, columns, DUCKDB.quoted(ROW_COLUMN), rows.nbytes, doubles, frame=(name, numbered))
+
+
+def _listed(table: Table) -> dict[str, tuple[Value | None, ...]]:
+    """Texts as the planner lists them where they are keys."""
+    return {
+        column.name.lower(): tuple(sorted(set(column.categories), key=lambda value: sort_key(value, TEXT)))
+        for column in table.columns
+        if column.categories and column.type == TEXT
+    }
 
 
 def _described(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tuple[str, str]]:

@@ -11,18 +11,21 @@ Both keep the same rows and give the same integers; SQL is for what does not fit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from tacit.engines.duckdb.bitsets import kept_clauses
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fetching import MOST_ROWS, RowPlan
 from tacit.engines.duckdb.shares import read_shares
+from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.partials import Partials
 from tacit.engines.sql.relations import scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer, writer
 from tacit.engines.sql.tables import StoredTable
 from tacit.query.algebra import Filter, Project, Relation, Scan
+from tacit.query.expressions import Reference
 from tacit.query.final import FinalAggregation
 from tacit.query.measures import Measure
 
@@ -79,11 +82,36 @@ class _Writer(Writer):
         columns, shares = found
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
         # Rows outside the public list come along with NULL for a group: a condition would compute the group twice.
-        rows = self.reading_loosely(measures).all_rows({name: made.sql for name, made in columns.items()}, read)
+        loose = self.reading_loosely(measures)._reading_places(read)
+        rows = loose.all_rows({name: made.sql for name, made in columns.items()}, read)
         bounds = (self.groups.count, self.final.max_groups)
         return RowPlan(
             rows, self.chooser, *bounds, columns, shares, large=self._is_large(), most_rows=self._most_rows()
         )
+
+    def _reading_places(self, read: frozenset[int]) -> Self:
+        """The same with the numbers of keys instead of keys, where the table has them and nobody reads the keys."""
+        used, node = set(read) | {self.unit}, self.final.source
+        while isinstance(node, Filter):
+            used |= slots_of([node.condition])
+            node = node.source
+        # What is computed from small numbers is one as well, and has to fit.
+        if not isinstance(node, Scan) or node.path or self.groups.count > MOST_PLACES:
+            return self
+        stored = self.tables[node.table.lower()]
+        if not isinstance(stored, DuckDBTable):
+            return self
+        columns, placed = dict(stored.columns), set()
+        for index, key in enumerate(self.final.keys):
+            others = slots_of(other.expression for other in self.final.keys if other is not key)
+            if not isinstance(key.expression, Reference) or key.expression.slot in used | others:
+                continue
+            name = node.columns[key.expression.slot].lower()
+            if name in stored.places and stored.listed[name] == key.values:
+                columns[name] = stored.places[name]
+                placed.add(index)
+        tables = {**self.tables, node.table.lower(): replace(stored, columns=columns)}
+        return replace(self, tables=tables, groups=replace(self.groups, placed=frozenset(placed)))
 
     def kept(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
         """Rows in the groups their unit keeps."""

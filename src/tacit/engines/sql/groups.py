@@ -38,9 +38,15 @@ def _is_run(values: Sequence[Value | None], kind: SqlType) -> bool:
 
 @dataclass(frozen=True)
 class Groups:
-    """The keys of a final aggregation."""
+    """The keys of a final aggregation.
+
+    Args:
+        final: the aggregation.
+        placed: which of its keys the source gives as numbers of their values already.
+    """
 
     final: FinalAggregation
+    placed: frozenset[int] = frozenset()
 
     @property
     def is_public(self) -> bool:
@@ -72,10 +78,10 @@ class Groups:
         if not self.final.keys:
             return "0"
         terms, stride = [], self.count
-        for sql, key in zip(keys, self.final.keys, strict=True):
+        for index, (sql, key) in enumerate(zip(keys, self.final.keys, strict=True)):
             values = key.values or ()
             stride //= len(values)
-            position = position_sql(d, sql, values, key.expression.type)
+            position = sql if index in self.placed else position_sql(d, sql, values, key.expression.type)
             terms.append(position if stride == 1 else f"{position} * {stride}")
         return f"({' + '.join(terms)})"
 
