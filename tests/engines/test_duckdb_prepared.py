@@ -140,6 +140,19 @@ def test_few_plans_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exe
     assert len(set(executed)) == 8
 
 
+def test_long_statements_and_many_numbers_are_not_kept(tmp_path: Path, executed: list[str]) -> None:
+    with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
+        cursors = Cursors(engine._connection)
+        for text, kept in (("'x'", 1), (f"'{'x' * prepared._LONGEST}'", 0), (", ".join(["CAST(1 AS BIGINT)"] * 17), 0)):
+            executed.clear()
+            for _ in range(3):
+                with cursors.one() as cursor:
+                    assert cursor.ask(f"SELECT {text} WHERE 2 = CAST(2 AS BIGINT)").fetchall()
+            assert len(set(executed)) == kept
+        assert len(cursors._shapes) == 1
+        cursors.close()
+
+
 def test_after_a_failure_the_cursor_is_not_used_again(tmp_path: Path) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
         cursors = Cursors(engine._connection)

@@ -24,6 +24,8 @@ _PARTS = re.compile(
     re.VERBOSE,
 )
 _MOST_NUMBERS = 16
+#: Characters of a statement whose plan is kept: many long ones would fill the memory.
+_LONGEST = 4096
 #: Of a cursor; one that has planned more is given up, and its plans with it.
 _MOST_PLANS = 32
 _MOST_SHAPES = 1024
@@ -112,9 +114,9 @@ class PlannedCursor:
 
     def ask(self, sql: str) -> duckdb.DuckDBPyConnection:
         """Run a statement, by a plan that is kept if there is one."""
-        shape = shape_of(sql)
-        name = self._planned(shape)
-        if name is None:
+        shape = shape_of(sql) if len(sql) <= _LONGEST else None
+        name = None if shape is None else self._planned(shape)
+        if shape is None or name is None:
             return self.cursor.execute(sql)
         numbers = ", ".join(f"CAST({number} AS BIGINT)" for number in shape.numbers)
         return self.cursor.execute(f"EXECUTE {name}({numbers})")
