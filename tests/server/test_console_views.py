@@ -25,7 +25,7 @@ from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.charts import LOOKS, draw_answer, draw_burn_down
 from tacit.server.console.drawing import MOST_TEXT, Drawing, Panel, Point, address, read_address
 from tacit.server.console.figures import amounts_text, as_pair, charge_of, down, percent, up
-from tacit.server.console.gauges import gauges, tightest
+from tacit.server.console.gauges import gauges, left_words, tightest
 from tacit.server.console.odds import promise
 from tacit.server.console.problems import problem_of
 from tacit.server.console.quotes import AskForm, view_quote
@@ -72,6 +72,16 @@ def test_gauges_show_what_is_limited_and_what_a_question_would_add() -> None:
     assert theirs.share == "share of alice"
     assert other.full
     assert tightest(()) is None
+
+
+def test_what_is_left_names_every_share_that_has_an_end() -> None:
+    alone, shared = budget("1", "3"), budget("1", "3", ("0.5", "2"))
+    assert left_words(alone, "alice") == "Of the budget ε 2 of 3 is left."
+    assert left_words(replace(alone, questions=4), "alice").endswith("ε 2 of 3 is left: enough for 4 more like this.")
+    assert left_words(replace(shared, questions=1), "alice") == (
+        "Of the budget ε 2 of 3 is left, of your share ε 1.5 of 2: enough for one more like this."
+    )
+    assert left_words(replace(shared, questions=0), "alice").endswith(": not enough for another question like this.")
 
 
 @settings(derandomize=True, deadline=None)

@@ -17,7 +17,8 @@ from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.charts import LOOKS, draw_answer
 from tacit.server.console.datasets import view_table
 from tacit.server.console.drawing import address
-from tacit.server.console.figures import amounts_text, down, symbol
+from tacit.server.console.figures import amounts_text
+from tacit.server.console.gauges import left_words
 from tacit.server.console.guarding import HEADERS, same
 from tacit.server.console.problems import Problem, problem_of
 from tacit.server.console.quotes import LEVELS, PAYS, AskForm, QuoteView, view_quote
@@ -132,7 +133,7 @@ async def answered(visit: Visit, answer: Answer, *, again: bool = False) -> dict
             "position": answer.charge.number,
             "csv": again,
             "receipt": "" if theirs else answer.receipt.to_json(),
-            "left": _left(budget),
+            "left": left_words(budget, visit.name),
         },
     }
 
@@ -155,15 +156,6 @@ def _words(answer: Answer, *, again: bool) -> str:
     else:
         start = f"Charged to {answer.charge.population} before any data was read. Asked again, it is free."
     return f"{start}{found} Clipping to bounds and groups that were left out are not in the intervals."
-
-
-def _left(budget: Budget) -> str:
-    main = budget.lines[0]
-    left = f"{symbol(main.currency)} {down(main.left)} of {down(main.cap)} is left"
-    if budget.questions is None:
-        return f"Of the budget, {left}."
-    more = {0: "not enough for another question like this", 1: "enough for one more like this"}
-    return f"Of the budget, {left}: {more.get(budget.questions, f'enough for {budget.questions:,} more like this')}."
 
 
 def _mark(visit: Visit, of: str) -> str:

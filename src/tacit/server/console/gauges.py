@@ -11,7 +11,7 @@ from tacit.curator.accounts import Budget
 from tacit.ledger import Balance
 from tacit.server.console.figures import down, percent, symbol, up
 
-__all__ = ["Gauge", "gauges", "tightest"]
+__all__ = ["Gauge", "gauges", "left_words", "tightest"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,21 @@ def gauges(budget: Budget, *, charge: Mapping[str, Fraction] | None = None, anal
 def tightest(found: Iterable[Gauge]) -> Gauge | None:
     """The one that will stop first."""
     return max(found, key=lambda gauge: gauge.used, default=None)
+
+
+def left_words(budget: Budget, analyst: str) -> str:
+    """What is left, of each share as well that has an end: whichever is used up first counts."""
+    left = [f"Of the budget {_of(budget.lines[0])} is left"]
+    shares = [balance for balance in budget.balances[1:] if balance.limited]
+    left += [f"of {_share(balance, analyst)} {_of(balance.lines[0])}" for balance in shares]
+    if budget.questions is None:
+        return f"{', '.join(left)}."
+    more = {0: "not enough for another question like this", 1: "enough for one more like this"}
+    return f"{', '.join(left)}: {more.get(budget.questions, f'enough for {budget.questions:,} more like this')}."
+
+
+def _of(line: Line) -> str:
+    return f"{symbol(line.currency)} {down(line.left)} of {down(line.cap)}"
 
 
 def _share(balance: Balance, analyst: str) -> str:
