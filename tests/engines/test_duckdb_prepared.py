@@ -101,7 +101,7 @@ def test_other_numbers_by_the_same_plan(tmp_path: Path, executed: list[str]) -> 
 def test_a_number_that_decides_about_the_plan(tmp_path: Path) -> None:
     """How many digits a DECIMAL has is part of its type."""
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._connection)
+        cursors = Cursors(engine._new_cursor)
         sql = "SELECT round(12.345::DECIMAL(9, 3), CAST({} AS BIGINT)::INTEGER)"
         for digits, want in ((1, "12.3"), (1, "12.3"), (0, "12"), (2, "12.35"), (1, "12.3")):
             with cursors.one() as cursor:
@@ -142,7 +142,7 @@ def test_few_plans_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exe
 
 def test_long_statements_and_many_numbers_are_not_kept(tmp_path: Path, executed: list[str]) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._connection)
+        cursors = Cursors(engine._new_cursor)
         for text, kept in (("'x'", 1), (f"'{'x' * prepared._LONGEST}'", 0), (", ".join(["CAST(1 AS BIGINT)"] * 17), 0)):
             executed.clear()
             for _ in range(3):
@@ -155,7 +155,7 @@ def test_long_statements_and_many_numbers_are_not_kept(tmp_path: Path, executed:
 
 def test_after_a_failure_the_cursor_is_not_used_again(tmp_path: Path) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._connection)
+        cursors = Cursors(engine._new_cursor)
         with cursors.one() as first:
             pass
         with suppress(ValueError), cursors.one() as second:

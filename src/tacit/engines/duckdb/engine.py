@@ -67,14 +67,14 @@ class DuckDBEngine(Closing):
         self._limits = limits or Limits()
         self._connection, self._watched, self._tables = open_locked(catalog, data, self._limits)
         memory = memory_limit(self._connection)
-        self._residents = Residents(self._connection, self._tables, memory)
+        self._lock = threading.Lock()
+        self._residents = Residents(self._new_cursor, self._tables, memory)
         self._free = threading.Lock()
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         # Rows that are bounded outside the database keep to its limit as well.
         self._most_rows = min(MOST_ROWS, memory // ROW_BYTES)
         self._threads = self._limits.threads or os.cpu_count() or 1
         self._watch = Watch()
-        self._lock = threading.Lock()
         self._running = Running()
         self._closed = False
 
@@ -189,12 +189,16 @@ class DuckDBEngine(Closing):
             with cursors.one() as planned:
                 yield Session(planned.cursor, planned.ask)
         else:
-            with self._lock:
-                cursor = self._connection.cursor()
+            cursor = self._new_cursor()
             try:
                 yield Session(cursor)
             finally:
                 cursor.close()
+
+    def _new_cursor(self) -> duckdb.DuckDBPyConnection:
+        # One after the other: a connection remembers the cursors that it made.
+        with self._lock:
+            return self._connection.cursor()
 
 
 def _shown(statement: DuckDBStatement) -> str:

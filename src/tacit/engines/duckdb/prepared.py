@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,11 +55,11 @@ class Cursors:
     """Cursors for questions about one copy; safe to use from several threads.
 
     Args:
-        connection: to the database.
+        make: a cursor.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
+    def __init__(self, make: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        self._make = make
         self._lock = threading.Lock()
         self._idle: list[PlannedCursor] = []
         self._closed = False
@@ -69,7 +69,7 @@ class Cursors:
     def one(self) -> Iterator[PlannedCursor]:
         """One that nobody else uses; after a failure nobody does any more."""
         with self._lock:
-            cursor = self._idle.pop() if self._idle else PlannedCursor(self._connection.cursor(), self)
+            cursor = self._idle.pop() if self._idle else PlannedCursor(self._make(), self)
         try:
             yield cursor
         except BaseException:

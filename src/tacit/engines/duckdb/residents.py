@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -60,13 +60,15 @@ class Residents:
     """Copies of small tables; safe to use from several threads.
 
     Args:
-        connection: to the database.
+        make: a cursor of the database.
         tables: as they are read from their sources, by name.
         memory: bytes that the database may use.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, DuckDBTable], memory: int) -> None:
-        self._connection = connection
+    def __init__(
+        self, make: Callable[[], duckdb.DuckDBPyConnection], tables: Mapping[str, DuckDBTable], memory: int
+    ) -> None:
+        self._make = make
         self._tables = tables
         self._memory = memory
         self._lock = threading.Lock()
@@ -107,7 +109,7 @@ class Residents:
                     self._drop(known)
             if state is None:
                 return None
-            known = self._copies[name] = _Copy(state, Cursors(self._connection))
+            known = self._copies[name] = _Copy(state, Cursors(self._make))
         known.questions += 1
         if known.questions == 2:
             known.table = self._copied(source, state)
@@ -137,7 +139,7 @@ class Residents:
             doubles={name: columns[name] for name in source.doubles},
             places=places,
         )
-        with self._connection.cursor() as cursor:
+        with self._make() as cursor:
             try:
                 cursor.execute(f"CREATE TABLE {scan} AS SELECT {', '.join(listed)} FROM {source.scan} LIMIT {most + 1}")
                 # Compresses, after which texts are looked up once for each different one.
@@ -161,7 +163,7 @@ class Residents:
     def _drop(self, copy: _Copy) -> None:
         copy.cursors.close()
         if copy.table is not None:
-            with self._connection.cursor() as cursor:
+            with self._make() as cursor:
                 cursor.execute(f"DROP TABLE IF EXISTS {copy.table.scan}")
 
 
