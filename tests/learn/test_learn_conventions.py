@@ -118,8 +118,8 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     try:
         check(estimator)
     except SkipTest as skipped:
-        # Checks that do not apply say so; the one reason that is accepted is the noise itself.
-        assert "non deterministic" in str(skipped)  # noqa: PT017
+        # Checks that do not apply say so. Accepted: the noise itself, and arrays of a kind that scipy has switched off.
+        assert "non deterministic" in str(skipped) or "SCIPY_ARRAY_API is not set" in str(skipped)  # noqa: PT017
 
 
 NAMES = [name for name in tacit.learn.__all__ if inspect.isclass(getattr(tacit.learn, name))]
