@@ -5,46 +5,43 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 __all__ = ["interrupting", "once_running"]
 
 
 @contextmanager
-def interrupting(engine: Any) -> Iterator[None]:
-    """Interrupt the engine again and again until the block ends."""
-    stop = threading.Event()
-
-    def keep_on() -> None:
-        while not stop.wait(0.05):
-            engine.interrupt()
-
-    other = threading.Thread(target=keep_on)
+def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Work in another thread, which is told when the block ends and waited for."""
+    ended = threading.Event()
+    other = threading.Thread(target=work, args=(ended,))
     other.start()
     try:
         yield
     finally:
-        stop.set()
+        ended.set()
         other.join()
 
 
-@contextmanager
-def once_running(engine: Any, act: Callable[[], object], *, after: float = 0.0) -> Iterator[None]:
-    """Do something so many seconds after the engine has begun a question in this block."""
-    stop = threading.Event()
+def interrupting(engine: Any) -> AbstractContextManager[None]:
+    """Interrupt the engine again and again until the block ends."""
 
-    def soon() -> None:
+    def keep_on(ended: threading.Event) -> None:
+        while not ended.wait(0.05):
+            engine.interrupt()
+
+    return _beside(keep_on)
+
+
+def once_running(engine: Any, act: Callable[[], object], *, after: float = 0.0) -> AbstractContextManager[None]:
+    """Do something so many seconds after the engine has begun a question in this block."""
+
+    def soon(ended: threading.Event) -> None:
         while not engine._running:
-            if stop.wait(0.05):
+            if ended.wait(0.05):
                 return
         time.sleep(after)
         act()
 
-    other = threading.Thread(target=soon)
-    other.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        other.join()
+    return _beside(soon)
