@@ -19,7 +19,6 @@ __all__ = ["in_cells"]
 
 #: Cells per row beyond which most of them would stay empty.
 _CELLS = 4
-_LARGEST = 2**63 - 1
 
 
 def in_cells(rows: Rows, work: Fold) -> list[tuple[int, ...]] | None:
@@ -30,7 +29,7 @@ def in_cells(rows: Rows, work: Fold) -> list[tuple[int, ...]] | None:
     """
     first, last = int(rows.units.min()), int(rows.units.max())
     units = last - first + 1
-    if work.groups > work.most or units * work.groups > _CELLS * len(rows.units) or last > _LARGEST:
+    if work.groups > work.most or units * work.groups > _CELLS * len(rows.units):
         return None
     # Group after group, so that a group is added up in one go.
     cells = np.subtract(rows.units, first, dtype=np.int64)

@@ -114,9 +114,11 @@ class PlannedCursor:
 
     def ask(self, sql: str) -> duckdb.DuckDBPyConnection:
         """Run a statement, by a plan that is kept if there is one."""
-        shape = shape_of(sql) if len(sql) <= _LONGEST else None
-        name = None if shape is None else self._planned(shape)
-        if shape is None or name is None:
+        if len(sql) > _LONGEST:
+            return self.cursor.execute(sql)
+        shape = shape_of(sql)
+        name = self._planned(shape)
+        if name is None:
             return self.cursor.execute(sql)
         numbers = ", ".join(f"CAST({number} AS BIGINT)" for number in shape.numbers)
         return self.cursor.execute(f"EXECUTE {name}({numbers})")
