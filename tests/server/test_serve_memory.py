@@ -21,15 +21,16 @@ def questions(count):
         made = [np.ones(2**18) for _ in range(8)]
         del made
 
-def asked(count):
-    thread = threading.Thread(target=questions, args=(count,))
-    thread.start()
-    thread.join()
+def watched():
+    # In one thread: another one may have a heap of its own, which is new to it.
+    questions(3)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    questions(20)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
-asked(3)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-asked(20)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+thread = threading.Thread(target=watched)
+thread.start()
+thread.join()
 """
 
 
@@ -41,5 +42,5 @@ def faults(how: str) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="about glibc")
 def test_a_question_uses_the_memory_of_the_one_before() -> None:
     """Twenty questions of sixteen megabytes are 80,000 pages; kept, the first one's do for all."""
-    assert faults("keep") < 20_000
+    assert faults("keep") < 1_000
     assert faults("give back") > 40_000
