@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -136,6 +137,17 @@ def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: 
             rows = statements(final, reading.tables, SECRET)[0].rows
         assert rows is not None
         assert ('"c1"' in rows.sql) is looked_up
+
+
+def test_texts_that_are_listed_otherwise_are_looked_up(tmp_path: Path) -> None:
+    final = resolve("SELECT k, COUNT(*) FROM t GROUP BY k", CATALOG).final
+    turned = replace(final, keys=tuple(replace(key, values=("b", "a")) for key in final.keys))
+    with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
+        units(engine)
+        units(engine)
+        with engine._residents.reading({"t"}) as reading:
+            plans = [statements(each, reading.tables, SECRET)[0].rows for each in (final, turned)]
+    assert ['"c1"' in plan.sql for plan in plans if plan is not None] == [False, True]
 
 
 def test_one_question_alone_makes_no_copy(tmp_path: Path) -> None:
