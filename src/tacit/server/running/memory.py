@@ -1,7 +1,7 @@
 """Memory that a process keeps for its next question.
 
 The C library gives what a thread frees back to the system at once, and the arrays of the next question have to be
-mapped and cleared again, page by page: a fifth of all that a small question costs.
+mapped and cleared again, page by page: a sixth of all that a small question cost.
 """
 
 from __future__ import annotations
