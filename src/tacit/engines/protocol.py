@@ -68,11 +68,13 @@ class Marks:
         version: the same as long as it is the same table.
         marks: any one of them is enough.
         own: those that no other table shares.
+        rows: those of relations whose rows it has as they are, under the same names of columns; None for ``own``.
     """
 
     version: str
     marks: tuple[str, ...]
     own: tuple[str, ...]
+    rows: tuple[str, ...] | None = None
 
 
 @runtime_checkable

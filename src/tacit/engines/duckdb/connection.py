@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.identities import check_identities
 from tacit.engines.duckdb.residents import DATABASE
 from tacit.engines.duckdb.sources import DuckDBTable, SourceLike, open_source
 from tacit.query.catalog import Catalog
@@ -63,6 +64,7 @@ def open_locked(
             stored, read = open_source(connection, by_name[table.name.lower()], table, index)
             tables[table.name.lower()] = stored
             files |= set(read)
+        check_identities(connection, catalog, sources, tables)
         connection.execute(f"ATTACH ':memory:' AS {DATABASE} (COMPRESS true)")
         watched = _watched(connection)
         _lock(connection, sorted(files), limits)

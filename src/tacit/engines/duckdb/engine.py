@@ -83,6 +83,10 @@ class DuckDBEngine(Closing):
         for measure in final.measures:
             check_width(measure)
         check_windows(DUCKDB, final.source)
+        if any(self._tables[name].row is None for name in scanned(final.source)):
+            # Rows of a view have no number; a statement that needs one cannot be written, and is refused.
+            for statement in statements(final, self._tables, b""):
+                _ = statement.sql
 
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
         """The statements for a final aggregation, for people: tables by name instead of by path, and no secret."""

@@ -165,7 +165,15 @@ def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Tabl
     connection.execute(f"ATTACH {DUCKDB.text(place)} AS {database} (READ_ONLY)")
     scan = f"{database}.{DUCKDB.quoted(name or table.name)}"
     stored, size = _described(connection, scan), Path(place).stat().st_size
-    return DuckDBTable(index, scan, _columns(table, stored), "rowid", size=size, doubles=_doubles(table, stored))
+    columns, row = _columns(table, stored, exact=True), _row_of(connection, database, name or table.name)
+    return DuckDBTable(index, scan, columns, row, size=size, doubles=_doubles(table, stored))
+
+
+def _row_of(connection: duckdb.DuckDBPyConnection, database: str, name: str) -> str | None:
+    """The number of a row; a view has none."""
+    held = "SELECT count(*) FROM duckdb_tables() WHERE database_name = ? AND lower(table_name) = lower(?)"
+    ((tables,),) = connection.execute(held, [database, name]).fetchall()
+    return "rowid" if tables else None
 
 
 def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> DuckDBTable:
@@ -194,13 +202,15 @@ def _described(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tu
     return {str(name).lower(): (str(name), str(kind)) for name, kind, *_ in rows}
 
 
-def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def _columns(table: Table, stored: Mapping[str, tuple[str, str]], *, exact: bool = False) -> dict[str, str]:
+    """Every declared column as it is read; ``exact`` where the source may call texts equal that differ (COLLATE)."""
     found = {}
     for declared in table.columns:
         if declared.name.lower() not in stored:
             raise InputError(f"{table.name}.{declared.name}", "is not a column of the source")
         name, kind = stored[declared.name.lower()]
-        expression = _read(DUCKDB.quoted(name), kind.upper(), declared.type)
+        value = f'({DUCKDB.quoted(name)} COLLATE "binary")' if exact and kind == "VARCHAR" else DUCKDB.quoted(name)
+        expression = _read(value, kind.upper(), declared.type)
         if expression is None:
             raise InputError(f"{table.name}.{declared.name}", f"cannot read a column of type {kind} as {declared.type}")
         found[declared.name.lower()] = expression

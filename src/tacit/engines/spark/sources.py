@@ -17,6 +17,7 @@ from tacit.engines.duckdb.sources import SourceLike, find_files, open_source
 from tacit.engines.frames import as_arrow
 from tacit.engines.spark.dialect import SPARK, mantissa
 from tacit.engines.spark.files import check_same_files, read_from
+from tacit.engines.spark.identities import check_identities
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
@@ -66,6 +67,7 @@ def open_tables(
         views.append(f"{prefix}_{index}")
         source = by_name[table.name.lower()]
         tables[table.name.lower()] = open_table(spark, table, source, views[-1], index=index, elsewhere=elsewhere)
+    check_identities(spark, catalog, by_name, dict(zip(tables, views, strict=True)))
     return tables, tuple(views)
 
 

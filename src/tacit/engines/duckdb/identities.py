@@ -1,0 +1,86 @@
+"""The columns that tell persons apart, as files, frames and tables of DuckDB store them. No row is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.sources import DuckDBTable, SourceLike
+from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
+from tacit.query.catalog import Catalog
+from tacit.query.units import identifying
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["check_identities", "form_of"]
+
+#: A file or other source, and its columns by name in small letters.
+Store = tuple[str, dict[str, StoredColumn]]
+_WHOLE = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)\Z")
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)\Z")
+
+
+def form_of(kind: str, place: str = "") -> StoredColumn:
+    """A type of DuckDB as the form of a person."""
+    exact = _DECIMAL.match(kind)
+    if exact:
+        scale = int(exact.group(2))
+        return StoredColumn(Form.DECIMAL if scale else Form.WHOLE, kind, scale, place)
+    if _WHOLE.match(kind):
+        return StoredColumn(Form.WHOLE, kind, 0, place)
+    if kind == "VARCHAR" or kind.startswith("ENUM"):
+        return StoredColumn(Form.TEXT, "VARCHAR", 0, place)
+    plain = {
+        "UUID": Form.UUID,
+        "DATE": Form.DATE,
+        "BOOLEAN": Form.BOOLEAN,
+        "NULL": Form.NOTHING,
+        '"NULL"': Form.NOTHING,
+    }
+    return StoredColumn(plain.get(kind, Form.OTHER), kind, 0, place)
+
+
+def check_identities(
+    connection: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
+    sources: Mapping[str, SourceLike],
+    tables: Mapping[str, DuckDBTable],
+) -> None:
+    """Refuse sources that would write one person in two ways; before the connection is locked.
+
+    Raises:
+        InputError: see :func:`tacit.engines.stored_units.check_stored_units`.
+    """
+    kinds = {name.lower(): source.kind for name, source in sources.items()}
+    found: dict[str, dict[str, list[StoredColumn]]] = {}
+    for table in catalog.tables:
+        name = table.name.lower()
+        if not identifying(catalog, table):
+            continue
+        per_file = kinds[name] == "parquet"
+        stores = _in_files(connection, tables[name].files) if per_file else [_in_scan(connection, tables[name].scan)]
+        found[name] = {
+            column: [store.get(column) or StoredColumn(Form.ABSENT, "", 0, store_name) for store_name, store in stores]
+            for column in identifying(catalog, table)
+        }
+    check_stored_units(catalog, found)
+
+
+def _in_scan(connection: duckdb.DuckDBPyConnection, scan: str) -> Store:
+    return "the source", _described(connection, f"SELECT * FROM {scan}")
+
+
+def _in_files(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> list[Store]:
+    """Columns of every file by itself: read together, whole numbers and doubles are doubles."""
+    # Names of folders are no part of a file.
+    reads = [(Path(file).name, f"read_parquet({DUCKDB.text(file)}, hive_partitioning = false)") for file in files]
+    return [(name, _described(connection, f"SELECT * FROM {read}", name)) for name, read in reads]
+
+
+def _described(connection: duckdb.DuckDBPyConnection, select: str, place: str = "") -> dict[str, StoredColumn]:
+    rows = connection.execute(f"DESCRIBE {select}").fetchall()
+    return {str(name).lower(): form_of(str(kind).upper(), place) for name, kind, *_ in rows}

@@ -1,0 +1,306 @@
+"""Who is a person, as stores write it: one form per population, and every row of one person under one unit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engines.makers import database
+from tacit.core.errors import InputError
+from tacit.engines import Engine, Work
+from tacit.engines.duckdb import DataSource, DuckDBEngine
+from tacit.engines.postgres import PostgresEngine
+from tacit.engines.spark.identities import form_of as spark_form
+from tacit.engines.stored_units import Form
+from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
+from tacit.query.refusal import Refusal
+from tacit.query.resolve import resolve
+from tacit.query.types import BOOLEAN, DATE, INTEGER, TEXT, SqlType, decimal
+
+BIG = 2**53
+
+
+def people(kind: SqlType, *names: str) -> Catalog:
+    columns = (Column("id", kind), Column("x", INTEGER, bounds=(0, 9)))
+    return Catalog(
+        tuple(Table(name, columns, population="p", unit="id") for name in names or ("t",)), (Population("p"),)
+    )
+
+
+def rows(unit: str = "row") -> Catalog:
+    columns = (Column("id", INTEGER), Column("x", INTEGER, bounds=(0, 9)))
+    return Catalog((Table("t", columns, population="p", unit=unit),), (Population("p"),))
+
+
+def frame(ids: pa.Array) -> DataSource:
+    return DataSource("frame", None, pa.table({"id": ids, "x": pa.array([1] * len(ids), pa.int64())}))
+
+
+def write(place: Path, ids: pa.Array) -> None:
+    pq.write_table(pa.table({"id": ids, "x": pa.array([1] * len(ids), pa.int64())}), place)
+
+
+def counted(engine: Engine, sql: str, catalog: Catalog) -> list[list[int]]:
+    found = engine.measure(Work(resolve(sql, catalog).final, b"k"))
+    return [found.raw_units.tolist(), *(array.tolist() for array in found.raw)]
+
+
+# Files and frames
+
+
+def test_files_of_one_table_with_whole_numbers_and_doubles_are_refused(tmp_path: Path) -> None:
+    """Read together they are doubles, in which 2^53 and 2^53 + 1 are one person."""
+    write(tmp_path / "a.parquet", pa.array([BIG, BIG + 1]))
+    write(tmp_path / "b.parquet", pa.array([1.0, 2.0]))
+    with pytest.raises(InputError, match=r"tables\.t\.source: .*a\.parquet as BIGINT and b\.parquet as DOUBLE"):
+        DuckDBEngine(people(INTEGER), {"t": DataSource("parquet", str(tmp_path / "*.parquet"))})
+    write(tmp_path / "b.parquet", pa.array([BIG, 3], pa.uint64()))
+    with DuckDBEngine(people(INTEGER), {"t": DataSource("parquet", str(tmp_path / "*.parquet"))}) as engine:
+        assert counted(engine, "SELECT COUNT(DISTINCT id) FROM t", people(INTEGER))[0] == [3]
+
+
+def test_files_with_texts_and_numbers_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", pa.array([7]))
+    write(tmp_path / "b.parquet", pa.array(["07"]))
+    for kind in (INTEGER, TEXT):
+        with pytest.raises(InputError, match="in two ways: a.parquet as BIGINT and b.parquet as VARCHAR"):
+            DuckDBEngine(people(kind), {"t": DataSource("parquet", str(tmp_path / "*.parquet"))})
+
+
+def test_a_file_without_the_unit_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", pa.array([7]))
+    pq.write_table(pa.table({"x": pa.array([1])}), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"b\.parquet lacks the column id"):
+        DuckDBEngine(people(INTEGER), {"t": DataSource("parquet", str(tmp_path / "*.parquet"))})
+
+
+def test_a_unit_in_the_names_of_folders_is_refused(tmp_path: Path) -> None:
+    """Whether 01 and 1 are one person would depend on whether another folder is called x."""
+    for folder in ("id=01", "id=1"):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"x": pa.array([1])}), tmp_path / folder / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet lacks the column id.* not in the name of a folder"):
+        DuckDBEngine(people(INTEGER), {"t": DataSource("parquet", str(tmp_path / "*" / "*.parquet"))})
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids", "shown"),
+    [
+        (INTEGER, pa.array([1.0, float(BIG)]), "DOUBLE"),
+        (INTEGER, pa.array([1.0], pa.float32()), "FLOAT"),
+        (decimal(2), pa.array([1.5]), "DOUBLE"),
+        (INTEGER, pa.array([True]), "BOOLEAN"),
+        (TEXT, pa.array([7]), "BIGINT"),
+        (TEXT, pa.array([True]), "BOOLEAN"),
+        (BOOLEAN, pa.array([7]), "BIGINT"),
+        (DATE, pa.array([0], pa.timestamp("us")), "TIMESTAMP"),
+        (decimal(2), pa.array(["1.234"]).cast(pa.decimal128(9, 3)), r"DECIMAL\(9,3\)"),
+        (INTEGER, pa.array(["1.50"]).cast(pa.decimal128(9, 2)), r"DECIMAL\(9,2\)"),
+    ],
+)
+def test_stored_types_that_do_not_keep_persons_apart(kind: SqlType, ids: pa.Array, shown: str) -> None:
+    with pytest.raises(InputError, match=rf"tables\.t\.columns\.id: tells persons apart, is stored as {shown} "):
+        DuckDBEngine(people(kind), {"t": frame(ids)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids"),
+    [
+        (INTEGER, pa.array([1, 1, None, 2], pa.int8())),
+        (INTEGER, pa.array([1, 1, 2**64 - 1, 2], pa.uint64())),
+        (INTEGER, pa.array(["1", "01", "x", "2"])),
+        (INTEGER, pa.array([1, 1, None, 2]).dictionary_encode()),
+        (INTEGER, pa.array(["1", "1", None, "2"]).cast(pa.decimal128(20, 0))),
+        (decimal(2), pa.array(["1.5", "1.5", None, "2.5"]).cast(pa.decimal128(9, 1))),
+        (decimal(0), pa.array([1, 1, None, 2])),
+        (TEXT, pa.array(["a", "a", None, "A"])),
+        (TEXT, pa.array(["a", "a", None, "b"]).dictionary_encode()),
+        (TEXT, pa.array(["a", "a", None, "a "], pa.large_string())),
+        (DATE, pa.array([0, 0, None, 1], pa.date32())),
+        (BOOLEAN, pa.array([True, True, None, False])),
+    ],
+)
+def test_stored_types_that_do(kind: SqlType, ids: pa.Array) -> None:
+    """Two persons each; a row whose unit cannot be read belongs to nobody."""
+    catalog = people(kind)
+    with DuckDBEngine(catalog, {"t": frame(ids)}) as engine:
+        assert counted(engine, "SELECT COUNT(DISTINCT id) FROM t", catalog)[0] == [2]
+
+
+def test_keys_on_the_way_to_a_unit_count(tmp_path: Path) -> None:
+    """A visit whose key has lost its last digits would be another person's."""
+    catalog = Catalog(
+        (
+            Table("people", (Column("key", INTEGER, unique=True), Column("id", INTEGER)), population="p", unit="id"),
+            Table("t", (Column("key", INTEGER),), population="p", foreign_keys=(ForeignKey("key", "people", "key"),)),
+        ),
+        (Population("p"),),
+    )
+    whole = pa.table({"key": pa.array([1]), "id": pa.array([1])})
+    with pytest.raises(InputError, match=r"tables\.t\.columns\.key: tells persons apart, is stored as DOUBLE"):
+        sources = {"people": whole, "t": pa.table({"key": pa.array([1.0])})}
+        DuckDBEngine(catalog, {name: DataSource("frame", None, made) for name, made in sources.items()})
+
+
+# Tables of a DuckDB file
+
+
+def base(place: Path, *statements: str) -> str:
+    with duckdb.connect(str(place)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    return str(place)
+
+
+def test_a_uuid_and_its_text_in_one_population_are_refused(tmp_path: Path) -> None:
+    one = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    file = base(
+        tmp_path / "b.duckdb",
+        f"CREATE TABLE a AS SELECT '{one}'::UUID AS id, 1::BIGINT AS x",
+        f"CREATE TABLE b AS SELECT upper('{one}') AS id, 1::BIGINT AS x",
+        "CREATE VIEW c AS SELECT CAST(id AS VARCHAR) AS id, x FROM a",
+    )
+    sources = {name: DataSource("duckdb", f"{file}#{name}") for name in "abc"}
+    with pytest.raises(InputError, match=r"tables\.b\.columns\.id: .*by text \(VARCHAR\), and a\.id by UUID"):
+        DuckDBEngine(people(TEXT, "a", "b"), {name: sources[name] for name in "ab"})
+    DuckDBEngine(people(TEXT, "b", "c"), {name: sources[name] for name in "bc"}).close()
+    DuckDBEngine(people(TEXT, "a"), {"a": sources["a"]}).close()
+
+
+def test_texts_of_a_collated_column_are_compared_byte_by_byte(tmp_path: Path) -> None:
+    """Under NOCASE, Ab and ab are one person here and two where the text is hashed, and one key under either spelling."""
+    file = base(
+        tmp_path / "b.duckdb",
+        "CREATE TABLE t (id VARCHAR COLLATE NOCASE, x BIGINT)",
+        "INSERT INTO t VALUES ('Ab', 1), ('ab', 1), ('ab', 1)",
+    )
+    catalog = people(TEXT)
+    with DuckDBEngine(catalog, {"t": DataSource("duckdb", f"{file}#t")}) as engine:
+        assert counted(engine, "SELECT COUNT(*) FROM t", catalog)[0] == [2]
+        assert counted(engine, "SELECT COUNT(*) FROM t WHERE id = 'AB'", catalog)[0] == [0]
+        # Rows have other texts than their units.
+        keyed = Catalog((Table("t", catalog.tables[0].columns, population="p", unit="x"),), (Population("p"),))
+    with DuckDBEngine(keyed, {"t": DataSource("duckdb", f"{file}#t")}) as engine:
+        found = engine.measure(Work(resolve("SELECT id, COUNT(*) FROM t GROUP BY id", keyed).final, b"k"))
+        assert len(found.keys) == 1
+        assert engine.measure(Work(resolve("SELECT COUNT(DISTINCT id) FROM t", keyed).final, b"k")).raw_units == [1]
+
+
+def test_rows_of_a_view_have_no_number(tmp_path: Path) -> None:
+    file = base(
+        tmp_path / "b.duckdb", "CREATE TABLE a AS SELECT 1::BIGINT AS id, 1::BIGINT AS x", "CREATE VIEW t AS FROM a"
+    )
+    doubled = resolve("SELECT COUNT(*) FROM (SELECT x FROM t UNION ALL SELECT x FROM t)", rows()).final
+    with DuckDBEngine(rows(), {"t": DataSource("duckdb", f"{file}#t")}) as engine:
+        assert counted(engine, "SELECT COUNT(*) FROM t", rows()) == [[1], [1]]
+        with pytest.raises(Refusal, match="have no address"):
+            engine.check(doubled)
+
+
+# PostgreSQL
+
+
+@pytest.fixture
+def schema() -> Any:
+    with psycopg.connect(database(), autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS persons CASCADE; CREATE SCHEMA persons")
+        yield connection
+
+
+def test_rows_of_parents_and_children_are_different_persons(schema: Any) -> None:
+    """Parent and child have the same addresses: without the table's number two rows would be one person."""
+    schema.execute("CREATE TABLE persons.t (id bigint, x bigint)")
+    schema.execute("CREATE TABLE persons.child () INHERITS (persons.t)")
+    for table in ("t", "child"):
+        schema.execute(f"INSERT INTO persons.{table} SELECT i, i % 10 FROM generate_series(1, 50) AS s(i)")
+    doubled = "SELECT COUNT(*) FROM (SELECT x FROM t UNION ALL SELECT x FROM t)"
+    with PostgresEngine(rows(), {"t": "persons.t"}, database()) as engine:
+        assert counted(engine, doubled, rows()) == [[100], [100]]
+        assert counted(engine, "SELECT MEDIAN(x) FROM t", rows())[0] == [100]
+        # A row that goes takes itself along and nobody else.
+        schema.execute("DELETE FROM persons.child WHERE id = 7")
+        assert counted(engine, doubled, rows()) == [[99], [99]]
+
+
+def test_rows_of_partitions_have_addresses(schema: Any) -> None:
+    schema.execute("CREATE TABLE persons.t (id bigint, x bigint) PARTITION BY RANGE (id)")
+    for i in range(3):
+        schema.execute(f"CREATE TABLE persons.p{i} PARTITION OF persons.t FOR VALUES FROM ({i * 10}) TO ({i * 10 + 10})")
+    schema.execute("INSERT INTO persons.t SELECT i, i % 10 FROM generate_series(0, 29) AS s(i)")
+    doubled = "SELECT COUNT(*) FROM (SELECT x FROM t UNION ALL SELECT x FROM t)"
+    with PostgresEngine(rows(), {"t": "persons.t"}, database()) as engine:
+        assert counted(engine, doubled, rows()) == [[30], [30]]
+        schema.execute("CREATE TABLE persons.p3 PARTITION OF persons.t FOR VALUES FROM (30) TO (40)")
+        schema.execute("INSERT INTO persons.t VALUES (30, 0)")
+        assert counted(engine, doubled, rows()) == [[31], [31]]
+
+
+def test_a_table_that_gets_children_is_opened_again(schema: Any) -> None:
+    from tacit.core.errors import EngineError
+
+    schema.execute("CREATE TABLE persons.t (id bigint, x bigint); INSERT INTO persons.t VALUES (1, 1)")
+    with PostgresEngine(rows(), {"t": "persons.t"}, database()) as engine:
+        schema.execute("CREATE TABLE persons.child () INHERITS (persons.t)")
+        with pytest.raises(EngineError):
+            counted(engine, "SELECT COUNT(*) FROM t", rows())
+
+
+def test_parents_children_and_siblings_share_marks(schema: Any) -> None:
+    schema.execute("CREATE TABLE persons.t (id bigint, x bigint) PARTITION BY RANGE (id)")
+    schema.execute("CREATE TABLE persons.a PARTITION OF persons.t FOR VALUES FROM (0) TO (10)")
+    schema.execute("CREATE TABLE persons.b PARTITION OF persons.t FOR VALUES FROM (10) TO (20)")
+    schema.execute("CREATE VIEW persons.v AS SELECT * FROM persons.b; CREATE TABLE persons.other (id bigint, x bigint)")
+
+    def marks(name: str) -> Any:
+        with PostgresEngine(rows("id"), {"t": f"persons.{name}"}, database()) as engine:
+            return engine.marks("t")
+
+    assert set(marks("t").marks) == set(marks("a").marks) == set(marks("b").marks) == set(marks("a").rows)
+    assert set(marks("a").marks) < set(marks("v").marks)
+    # What a view calls its columns is its own affair.
+    assert not set(marks("v").rows) & set(marks("a").marks)
+    assert not set(marks("other").marks) & set(marks("t").marks)
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other", "words"),
+    [
+        (TEXT, "char(5)", "text", r"tables\.u\.columns\.id: .*by text \(text\), and t\.id by text padded with spaces"),
+        (TEXT, "varchar(9)", "uuid", r"tables\.u\.columns\.id: .*by UUID \(uuid\), and t\.id by text"),
+        (INTEGER, "bigint", "double precision", r"tables\.u\.columns\.id: .*stored as float8"),
+        (INTEGER, "bigint", "numeric", r"tables\.u\.columns\.id: .*stored as numeric and"),
+        (INTEGER, "bigint", "numeric(12,2)", r"tables\.u\.columns\.id: .*stored as numeric\(12,2\)"),
+        (TEXT, "text", "bigint", r"tables\.u\.columns\.id: .*stored as int8"),
+        (DATE, "date", "timestamptz", r"tables\.u\.columns\.id: .*stored as timestamptz"),
+        (INTEGER, "bigint", "numeric(12,0)", ""),
+        (INTEGER, "int2", "text", ""),
+        (TEXT, "text", "varchar(3)", ""),
+    ],
+)
+def test_forms_of_persons_in_postgres(schema: Any, kind: SqlType, one: str, other: str, words: str) -> None:
+    for name, stored in (("t", one), ("u", other)):
+        schema.execute(f"CREATE TABLE persons.{name} (id {stored}, x bigint)")
+    names = {"t": "persons.t", "u": "persons.u"}
+    if words:
+        with pytest.raises(InputError, match=words):
+            PostgresEngine(people(kind, "t", "u"), names, database())
+    else:
+        PostgresEngine(people(kind, "t", "u"), names, database()).close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("bigint", Form.WHOLE), ("decimal(20,0)", Form.WHOLE), ("decimal(12,2)", Form.DECIMAL), ("double", Form.OTHER),
+        ("string", Form.TEXT), ("string collate UTF8_LCASE", Form.TEXT), ("char(5)", Form.PADDED), ("varchar(5)", Form.TEXT),
+        ("date", Form.DATE), ("timestamp", Form.OTHER), ("binary", Form.OTHER), ("void", Form.NOTHING),
+    ],
+)  # fmt: skip
+def test_forms_of_persons_in_spark(kind: str, form: Form) -> None:
+    assert spark_form(kind).form is form
