@@ -46,8 +46,8 @@ def catalog(**population: Any) -> Catalog:
         Column("weight", DOUBLE),
     )
     visits = Table("visits", columns, population="patients", unit="patient")
-    single = Table("single", columns[1:], population="patients", unit="row")
-    return Catalog((visits, single), (Population("patients", **population),))
+    single = Table("single", columns[1:], population="singles", unit="row")
+    return Catalog((visits, single), (Population("patients", **population), Population("singles", **population)))
 
 
 def frame(persons: int = 900, visits: int = 1) -> pa.Table:

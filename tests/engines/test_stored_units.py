@@ -69,7 +69,7 @@ def test_files_with_texts_and_numbers_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", pa.array([7]))
     write(tmp_path / "b.parquet", pa.array(["07"]))
     for kind in (INTEGER, TEXT):
-        with pytest.raises(InputError, match="in two ways: a.parquet as BIGINT and b.parquet as VARCHAR"):
+        with pytest.raises(InputError, match=r"in two ways: a\.parquet as BIGINT and b\.parquet as VARCHAR"):
             DuckDBEngine(people(kind), {"t": DataSource("parquet", str(tmp_path / "*.parquet"))})
 
 
@@ -143,9 +143,10 @@ def test_keys_on_the_way_to_a_unit_count(tmp_path: Path) -> None:
         (Population("p"),),
     )
     whole = pa.table({"key": pa.array([1]), "id": pa.array([1])})
+    frames = {"people": whole, "t": pa.table({"key": pa.array([1.0])})}
+    sources = {name: DataSource("frame", None, made) for name, made in frames.items()}
     with pytest.raises(InputError, match=r"tables\.t\.columns\.key: tells persons apart, is stored as DOUBLE"):
-        sources = {"people": whole, "t": pa.table({"key": pa.array([1.0])})}
-        DuckDBEngine(catalog, {name: DataSource("frame", None, made) for name, made in sources.items()})
+        DuckDBEngine(catalog, sources)
 
 
 # Tables of a DuckDB file
@@ -231,7 +232,9 @@ def test_rows_of_parents_and_children_are_different_persons(schema: Any) -> None
 def test_rows_of_partitions_have_addresses(schema: Any) -> None:
     schema.execute("CREATE TABLE persons.t (id bigint, x bigint) PARTITION BY RANGE (id)")
     for i in range(3):
-        schema.execute(f"CREATE TABLE persons.p{i} PARTITION OF persons.t FOR VALUES FROM ({i * 10}) TO ({i * 10 + 10})")
+        schema.execute(
+            f"CREATE TABLE persons.p{i} PARTITION OF persons.t FOR VALUES FROM ({i * 10}) TO ({i * 10 + 10})"
+        )
     schema.execute("INSERT INTO persons.t SELECT i, i % 10 FROM generate_series(0, 29) AS s(i)")
     doubled = "SELECT COUNT(*) FROM (SELECT x FROM t UNION ALL SELECT x FROM t)"
     with PostgresEngine(rows(), {"t": "persons.t"}, database()) as engine:

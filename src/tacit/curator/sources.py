@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tacit.core.errors import EngineError, InputError
+from tacit.curator.binding import BoundUnits
 from tacit.curator.fingerprints import Digests, Fingerprint
 from tacit.curator.schemas import Source
 from tacit.engines.protocol import Recognises
@@ -48,6 +49,7 @@ class BoundSources:
         self._digests = digests
         self._veil = veil
         self._engine = engine
+        self._units = BoundUnits(catalog, ledger, veil)
         self._seen: dict[str, Fingerprint] = {}
         self._lock = threading.Lock()
 
@@ -55,8 +57,11 @@ class BoundSources:
         """Look at every source, and bind it.
 
         Raises:
-            InputError: a source belongs to another population, which is named.
+            InputError: a source belongs to another population, which is named, or its persons are named by another
+                column than before. Units and columns are compared before anything is written.
         """
+        self._units.check((table, self.fingerprint(table)) for table in self._catalog.tables)
+        self._units.fix()
         # Protected ones first, so that a source cannot be both.
         for table in sorted(self._catalog.tables, key=lambda table: table.public):
             self._look(table)
@@ -64,14 +69,16 @@ class BoundSources:
     def version(self, tables: Iterable[str]) -> str:
         """Names the content of some tables as it is now."""
         try:
-            found = [self._look(table) for name in tables if (table := self._catalog.table(name)) is not None]
+            read = [table for name in tables if (table := self._catalog.table(name)) is not None]
+            self._units.still(dict.fromkeys(table.population for table in read if table.population is not None))
+            found = [self._look(table) for table in read]
         except InputError as problem:
             # Names and places of files are the operator's business.
             raise EngineError(str(problem)) from None
         return self._veil("\n".join(found))
 
     def _look(self, table: Table) -> str:
-        now = self._fingerprint(table)
+        now = self.fingerprint(table)
         with self._lock:
             known = self._seen.get(table.name)
         if known != now:
@@ -80,14 +87,15 @@ class BoundSources:
                 self._seen[table.name] = now
         return f"{table.name.lower()} {now.version}"
 
-    def _fingerprint(self, table: Table) -> Fingerprint:
+    def fingerprint(self, table: Table) -> Fingerprint:
+        """What the source of a table looks like now."""
         source = self._sources[table.name]
         if not source.is_elsewhere or not isinstance(self._engine, Recognises):
             return self._digests.of(source, f"tables.{table.name}.source")
         # A table changes all the time, and when it did is nobody's business: its version is its owner's word, and until
         # another is said an answer that was bought stays the answer.
         found = self._engine.marks(table.name)
-        return Fingerprint(f"{found.version} {source.version or ''}", found.marks, found.own)
+        return Fingerprint(f"{found.version} {source.version or ''}", found.marks, found.own, found.rows)
 
     def _bind(self, table: Table, now: Fingerprint) -> None:
         if table.population is not None and not table.public:
@@ -95,6 +103,7 @@ class BoundSources:
                 self._ledger.bind_source(table.population, [*map(self._veil, now.marks)], name=table.name)
             except InputError as problem:
                 raise InputError(f"tables.{table.name}.population", problem.problem) from None
+            self._units.bind(table, now)
             return
         # A public table may lie in a DuckDB file beside protected ones, so there the table counts, not the file.
         for mark in now.own:

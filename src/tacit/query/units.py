@@ -38,11 +38,16 @@ def unit_type(catalog: Catalog, population: str) -> SqlType | None:
 
 
 def unit_path(catalog: Catalog, table: Table) -> str:
-    """How the unit of a protected table is found, by columns: ``"row"``, ``"patient"``, ``"visit > id > patient"``."""
+    """How the unit of a protected table is found, by columns: ``"row"``, ``"patient"``, ``"visit > id > patient"``.
+
+    A key that points to the unit column itself is the person, as that column is.
+    """
     if table.unit is not None:
         return ROW if table.unit == ROW else table.unit.lower()
-    steps = [name for key in catalog.path_to_unit(table) for name in (key.column, key.references)]
-    return " > ".join([*steps, _named(catalog, table)[1].name]).lower()
+    path, unit = catalog.path_to_unit(table), _named(catalog, table)[1].name
+    steps = [name for key in path for name in (key.column, key.references)]
+    named = steps[:-1] if steps[-1].lower() == unit.lower() else [*steps, unit]
+    return " > ".join(named).lower()
 
 
 def identifying(catalog: Catalog, table: Table) -> frozenset[str]:
