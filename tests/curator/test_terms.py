@@ -234,7 +234,14 @@ def test_two_tables_of_a_duckdb_file_have_columns_of_their_own(tmp_path: Path) -
             "CREATE TABLE visits AS SELECT 1::BIGINT AS patient, 2::BIGINT AS doctor, 'a' AS ward, 1::BIGINT AS cost"
         )
         connection.execute("CREATE TABLE people AS SELECT 1::BIGINT AS id")
-    more = '[tables.people]\nsource = "b.duckdb#people"\npopulation = "patients"\nunit = "id"\n[tables.people.columns]\nid = { type = "integer" }'
+    more = """
+[tables.people]
+source = "b.duckdb#people"
+population = "patients"
+unit = "id"
+[tables.people.columns]
+id = { type = "integer" }
+"""
     ask(write(tmp_path, source="b.duckdb#visits", more=more))
     with pytest.raises(InputError, match="named in this source by 'patient'"):
         ask(write(tmp_path, source="b.duckdb#visits", unit='unit = "doctor"'))
@@ -247,3 +254,26 @@ def test_one_file_of_many_has_the_unit_of_all(tmp_path: Path) -> None:
     ask(write(tmp_path, source="*.parquet"))
     with pytest.raises(InputError, match="named in this source by 'patient'"):
         ask(write(tmp_path, source="two.parquet", unit='unit = "doctor"'))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_that_gets_other_columns_while_it_is_open_is_not_read(tmp_path: Path, kind: str) -> None:
+    """Columns that were exchanged would make the doctor a patient; ids that became doubles would merge."""
+    source = tmp_path / f"visits.{kind}"
+    columns = {"patient": [1, 2], "doctor": [3, 4], "ward": ["a", "b"], "cost": [1, 2]}
+    if kind == "parquet":
+        pq.write_table(pa.table(columns), source)
+    with tacit.open(write(tmp_path, source=source.name)) as curator:
+        curator.sql("SELECT COUNT(*) FROM visits", epsilon="0.1")
+        if kind == "csv":
+            source.write_text("doctor,patient,ward,cost\n1,2,a,3\n")
+        else:
+            pq.write_table(pa.table({**columns, "patient": [1.0, 2.0]}), source)
+        with pytest.raises(EngineError):
+            curator.sql("SELECT COUNT(*) FROM visits", epsilon="0.1")
+        # The same columns with other rows are another version.
+        if kind == "csv":
+            source.write_text("patient,doctor,ward,cost\n1,2,a,3\n")
+        else:
+            pq.write_table(pa.table({**columns, "patient": [1, 3]}), source)
+        assert not curator.sql("SELECT COUNT(*) FROM visits", epsilon="0.1").charge.repeated

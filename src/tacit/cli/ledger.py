@@ -25,7 +25,6 @@ from tacit.cli.operators import (
 from tacit.cli.printing import JsonFlag, console, print_json, visible
 from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, read_project
 from tacit.core.errors import InputError
-from tacit.ledger.protection import protection_words
 
 if TYPE_CHECKING:
     from tacit.ledger import Record, Report
@@ -324,6 +323,8 @@ def _about(kind: str, body: dict[str, Any]) -> str:
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
         case "unit" | "column" | "declared":
+            from tacit.ledger.protection import protection_words
+
             return protection_words(kind, body)
         case "key":
             lost = "" if body.get("signature") else " (the old one was lost)"

@@ -1,4 +1,4 @@
-"""Who a project protects, held against the ledger: the unit of each population, the column of each source, declarations.
+"""Who a project protects, held against the ledger: units of populations, columns of sources, declarations.
 
 The unit and the columns are terms of the account: fixed by the first opening, refused when they are others later, and
 fixed anew by an operator's entry alone. Bounds, categories and limits may change; each change becomes an entry.

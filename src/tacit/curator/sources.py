@@ -14,6 +14,7 @@ from tacit.core.errors import EngineError, InputError
 from tacit.curator.binding import BoundUnits
 from tacit.curator.fingerprints import Digests, Fingerprint
 from tacit.curator.schemas import Source
+from tacit.curator.shapes import Shape, shape_of
 from tacit.engines.protocol import Recognises
 from tacit.ledger import Ledger
 from tacit.query.algebra import Relation, Scan, sources
@@ -51,6 +52,7 @@ class BoundSources:
         self._engine = engine
         self._units = BoundUnits(catalog, ledger, veil)
         self._seen: dict[str, Fingerprint] = {}
+        self._shapes: dict[str, Shape] = {}
         self._lock = threading.Lock()
 
     def bind(self) -> None:
@@ -82,6 +84,7 @@ class BoundSources:
         with self._lock:
             known = self._seen.get(table.name)
         if known != now:
+            self._check_shape(table)
             self._bind(table, now)
             with self._lock:
                 self._seen[table.name] = now
@@ -96,6 +99,13 @@ class BoundSources:
         # another is said an answer that was bought stays the answer.
         found = self._engine.marks(table.name)
         return Fingerprint(f"{found.version} {source.version or ''}", found.marks, found.own, found.rows)
+
+    def _check_shape(self, table: Table) -> None:
+        """Refuse a source that was written anew with other columns since the project was opened."""
+        where = f"tables.{table.name}.source"
+        now = shape_of(self._sources[table.name], where)
+        if not now <= self._shapes.setdefault(table.name, now):
+            raise InputError(where, "has other columns than when the project was opened; open it again")
 
     def _bind(self, table: Table, now: Fingerprint) -> None:
         if table.population is not None and not table.public:
