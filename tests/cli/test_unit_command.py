@@ -38,7 +38,8 @@ def test_a_unit_that_moves_is_refused_told_and_fixed_anew(clinic: Path, run: Run
 
 def test_bounds_and_limits_that_change_are_told(clinic: Path, run: Run, run_json: Json) -> None:
     run("query", ALL, "--epsilon", "0.5")
-    (clinic / "tacit.toml").write_text(PROJECT.replace("max_rows = 5", "max_rows = 50").replace("[0, 2500]", "[0, 9000]"))
+    changed = PROJECT.replace("max_rows = 5", "max_rows = 50").replace("[0, 2500]", "[0, 9000]")
+    (clinic / "tacit.toml").write_text(changed)
     assert run("query", ALL, "--epsilon", "0.5").exit_code == 0
     for words in ("visits: max_rows was 5, is 50", "visits: cost.bounds was 0 to 2500, is 0 to 9000"):
         assert any(words in change for change in run_json("ledger", "verify")["changes"])

@@ -277,3 +277,44 @@ def test_a_file_that_gets_other_columns_while_it_is_open_is_not_read(tmp_path: P
         else:
             pq.write_table(pa.table({**columns, "patient": [1, 3]}), source)
         assert not curator.sql("SELECT COUNT(*) FROM visits", epsilon="0.1").charge.repeated
+
+
+def test_a_public_view_beside_protected_tables_is_refused(tmp_path: Path) -> None:
+    """A public table may lie in a file with protected ones; a view may have their rows."""
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "b.duckdb")) as connection:
+        connection.execute(
+            "CREATE TABLE visits AS SELECT 1::BIGINT AS patient, 2::BIGINT AS doctor, 'a' AS ward, 1::BIGINT AS cost"
+        )
+        connection.execute("CREATE VIEW open AS SELECT * FROM visits; CREATE TABLE wards AS SELECT 'a' AS ward")
+    more = '[tables.{0}]\nsource = "b.duckdb#{0}"\npublic = true\n[tables.{0}.columns]\nward = {{ type = "text" }}'
+    ask(write(tmp_path, source="b.duckdb#visits", more=more.format("wards")))
+    with pytest.raises(
+        InputError, match=r"tables\.open\.public: this source holds persons of the population 'patients'"
+    ):
+        ask(write(tmp_path, source="b.duckdb#visits", more=more.format("open")))
+
+
+def test_another_name_does_not_hide_what_is_declared(tmp_path: Path) -> None:
+    project = write(tmp_path)
+    ask(project)
+    renamed = project.read_text().replace("[tables.visits", "[tables.again").replace("max_rows = 2", "max_rows = 200")
+    project.write_text(renamed)
+    with tacit.open(project) as curator:
+        curator.sql("SELECT COUNT(*) FROM again", epsilon="0.1")
+    (change,) = report(tmp_path).changes
+    assert "again of clinic was declared after charges: unit patient, max_groups 1, max_rows 200" in change
+
+
+def test_a_fit_stops_too_where_the_unit_was_fixed_anew(tmp_path: Path) -> None:
+    from tacit.learn import LogisticRegression
+
+    project = write(tmp_path)
+    with tacit.open(project) as curator:
+        write(tmp_path, unit='unit = "doctor"')
+        fix_units(load(project), "patients", reason="doctors", operator="olga")
+        before = entries(tmp_path)
+        with pytest.raises(EngineError):
+            curator.fit(LogisticRegression(epsilon=1), "SELECT cost, ward FROM visits")
+    assert entries(tmp_path) == before

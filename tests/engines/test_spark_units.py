@@ -64,3 +64,15 @@ def test_padded_texts_are_not_mixed_with_others() -> None:
     with spark_engine(catalog, {"t": plain, "u": DataSource("table", "padded")}) as engine:
         both = "SELECT COUNT(*) FROM (SELECT id, x FROM t UNION ALL SELECT id, x FROM u)"
         assert counted(engine, both, catalog)[0] == [2]
+
+
+def test_columns_called_as_the_numbers_of_rows(tmp_path: Path) -> None:
+    from engines.test_stored_units import rows
+
+    plain = pa.table({"id": [1], "x": [1]})
+    for name in ("tacit row", "TACIT ROW", "seen tacit microseconds"):
+        with pytest.raises(InputError, match="a name that is needed otherwise"):
+            opened(rows(), t=plain.append_column(name, pa.array([0])))
+    pq.write_table(plain.append_column("_metadata", pa.array([0])), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="a name that is needed otherwise"):
+        opened(rows(), t=DataSource("parquet", f"{tmp_path}/t.parquet"))

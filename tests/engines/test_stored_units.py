@@ -14,7 +14,7 @@ import pytest
 from engines.makers import database
 from tacit.core.errors import InputError
 from tacit.engines import Engine, Work
-from tacit.engines.duckdb import DataSource, DuckDBEngine
+from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.spark.identities import form_of as spark_form
 from tacit.engines.stored_units import Form
@@ -204,6 +204,48 @@ def test_rows_of_a_view_have_no_number(tmp_path: Path) -> None:
             engine.check(doubled)
 
 
+@pytest.mark.parametrize("name", ["tacit row", "Tacit Row"])
+def test_a_frame_with_a_column_called_as_the_number_of_a_row(name: str) -> None:
+    """Its values would decide who is a person: all zeros made everybody one."""
+    table = pa.table({"id": [1, 2], "x": [1, 1], name: [0, 0]})
+    with pytest.raises(InputError, match=r"tables\.t\.source: has a column called 'tacit row'"):
+        DuckDBEngine(rows(), {"t": DataSource("frame", None, table)})
+
+
+@pytest.mark.parametrize("name", ["file_index", "FILE_INDEX", "file_row_number"])
+def test_a_file_with_a_column_called_as_the_number_of_a_row(tmp_path: Path, name: str) -> None:
+    """A text in it made questions fail, by one person's value."""
+    pq.write_table(pa.table({"id": [1, 2], "x": [1, 1], name: ["a", "0"]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=rf"tables\.t\.source: has a column called '{name.lower()}'"):
+        DuckDBEngine(rows(), {"t": DataSource("parquet", str(tmp_path / "t.parquet"))})
+
+
+def test_a_table_with_a_column_called_rowid(tmp_path: Path) -> None:
+    file = base(tmp_path / "b.duckdb", "CREATE TABLE t AS SELECT 1::BIGINT AS id, 1::BIGINT AS x, 0 AS rowid")
+    with pytest.raises(InputError, match=r"tables\.t\.source: has a column called 'rowid'"):
+        DuckDBEngine(rows(), {"t": DataSource("duckdb", f"{file}#t")})
+    DuckDBEngine(rows("id"), {"t": DataSource("duckdb", f"{file}#t")}).close()
+
+
+def test_rows_of_many_csv_files_are_recognised_again(tmp_path: Path) -> None:
+    """Files are read by several threads; a row read twice must be one person both times."""
+    for file in range(4):
+        lines = "".join(f"{i},{(i * 7 + file) % 10}\n" for i in range(30_000))
+        (tmp_path / f"{file}.csv").write_text(f"id,x\n{lines}")
+    total = sum(min(2 * ((i * 7 + file) % 10), 9) for file in range(4) for i in range(30_000))
+    doubled = "SELECT COUNT(*), SUM(x) FROM (SELECT x FROM t UNION ALL SELECT x FROM t)"
+    with DuckDBEngine(rows(), {"t": DataSource("csv", str(tmp_path / "*.csv"))}, Limits(threads=4)) as engine:
+        assert counted(engine, doubled, rows()) == [[120_000], [120_000], [total]]
+
+
+def test_a_view_that_reads_other_files_is_refused(tmp_path: Path) -> None:
+    """Called public, it gave out the rows of a protected file that the project reads as well."""
+    write(tmp_path / "a.parquet", pa.array([1]))
+    file = base(tmp_path / "b.duckdb", f"CREATE VIEW v AS FROM '{tmp_path}/a.parquet'")
+    with pytest.raises(InputError, match=r"tables\.t\.source: v is a view that reads other files than b\.duckdb"):
+        DuckDBEngine(people(INTEGER), {"t": DataSource("duckdb", f"{file}#v")})
+
+
 # PostgreSQL
 
 
@@ -307,3 +349,17 @@ def test_forms_of_persons_in_postgres(schema: Any, kind: SqlType, one: str, othe
 )  # fmt: skip
 def test_forms_of_persons_in_spark(kind: str, form: Form) -> None:
     assert spark_form(kind).form is form
+
+
+def test_a_view_of_a_function_is_refused(schema: Any) -> None:
+    """What the function reads stands in its text: the view would have a budget of its own."""
+    schema.execute("CREATE TABLE persons.t (id bigint, x bigint)")
+    schema.execute("CREATE FUNCTION persons.f() RETURNS SETOF persons.t LANGUAGE sql AS 'SELECT * FROM persons.t'")
+    schema.execute(
+        "CREATE VIEW persons.v AS SELECT * FROM persons.f(); CREATE VIEW persons.w AS SELECT * FROM persons.v"
+    )
+    for name in ("v", "w"):
+        with pytest.raises(InputError, match=rf"persons\.{name} takes rows from the function persons\.f"):
+            PostgresEngine(rows("id"), {"t": f"persons.{name}"}, database())
+    schema.execute("CREATE VIEW persons.s AS SELECT i AS id, i AS x FROM generate_series(1::bigint, 3) AS s(i)")
+    PostgresEngine(rows("id"), {"t": "persons.s"}, database()).close()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,9 +36,9 @@ _ROWS: Final = [
 ]
 _WITH: Final = "WITH v AS (SELECT id, cost FROM visits UNION ALL SELECT id, cost FROM letters) "
 _QUESTIONS: Final = {
-    "rows of two tables": _WITH + "SELECT COUNT(*), SUM(cost) FROM v",
-    "a median over two tables": _WITH + "SELECT MEDIAN(cost) FROM v",
-    "keys of two tables": _WITH + "SELECT cost, COUNT(*) FROM v GROUP BY cost",
+    "rows of two tables": "SELECT COUNT(*), SUM(cost) FROM v",
+    "a median over two tables": "SELECT MEDIAN(cost) FROM v",
+    "keys of two tables": "SELECT cost, COUNT(*) FROM v GROUP BY cost",
 }
 #: Declared types of ids; a table cannot have one and another table of its population another.
 _TYPES: Final = ("integer", "decimal", "text", "date", "boolean", "row")
@@ -45,11 +47,13 @@ _TYPES: Final = ("integer", "decimal", "text", "date", "boolean", "row")
 def unit_checks() -> Iterator[Check]:
     """One person in two stores that write ids otherwise; kinds of ids that must be refused; a unit that moves."""
     for name, sql in _QUESTIONS.items():
-        yield Check(
-            f"SQL: {name}", "replay", lambda sql=sql: judged(replay_neighbours(_asking(sql), _ROWS, unit="person"))
-        )
+        yield Check(f"SQL: {name}", "replay", partial(_replayed, _WITH + sql))
     yield Check("units of two kinds in one population", "refusals", _mixed)
     yield Check("a unit that moves after it was fixed", "refusals", _moved)
+
+
+def _replayed(sql: str) -> Verdict:
+    return judged(replay_neighbours(_asking(sql), _ROWS, unit="person"))
 
 
 def _asking(sql: str) -> Callable[[list[dict[str, Any]]], Any]:
@@ -122,8 +126,9 @@ def _moved() -> Verdict:
     accepted = []
     for first, second in permutations(kinds, 2):
         with tempfile.TemporaryDirectory() as folder:
-            place = {"anchor": str(Path(folder) / "anchor"), "ledger": str(Path(folder) / "tacit.ledger")}
-            projects = [_placed(_made({"data": frame}, {"data": kinds[name]}), place) for name in (first, second)]
+            made = [_made({"data": frame}, {"data": kinds[name]}) for name in (first, second)]
+            anchor, ledger = str(Path(folder) / "anchor"), str(Path(folder) / "tacit.ledger")
+            projects = [replace(project, anchor=anchor, ledger=ledger) for project in made]
             with open_project(projects[0]) as curator:
                 curator.sql("SELECT COUNT(*) FROM data", epsilon="0.1")
             try:
@@ -132,9 +137,3 @@ def _moved() -> Verdict:
                 continue
             accepted.append(f"{first} and then {second}")
     return Verdict(bool(accepted), f"accepted: {', '.join(accepted)}" if accepted else "each is refused", accepted)
-
-
-def _placed(project: Project, place: dict[str, str]) -> Project:
-    from dataclasses import replace
-
-    return replace(project, **place)

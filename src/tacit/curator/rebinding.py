@@ -7,6 +7,7 @@ before was about the units of before.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from tacit.core.errors import InputError
@@ -38,7 +39,7 @@ def fix_units(
     if population not in units or project.ledger is None:
         raise InputError("population", f"must be one that tables are about: {', '.join(units)}")
     address = project.engine if session is None else session
-    with open_engine(address, project.catalog, project.sources, project.limits.model_dump()) as engine:
+    with closing(open_engine(address, project.catalog, project.sources, project.limits.model_dump())) as engine:
         opened = open_ledger(project.ledger, anchor=project.anchor, key=project.key)
         with opened.ledger as ledger:
             veil = opened.keys.veil

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from tacit.core.errors import EngineError, InputError
 from tacit.curator.binding import BoundUnits
 from tacit.curator.fingerprints import Digests, Fingerprint
 from tacit.curator.schemas import Source
 from tacit.curator.shapes import Shape, shape_of
-from tacit.engines.protocol import Recognises
+from tacit.engines.protocol import HasViews, Recognises
 from tacit.ledger import Ledger
 from tacit.query.algebra import Relation, Scan, sources
 from tacit.query.catalog import Catalog, Table
@@ -94,11 +95,14 @@ class BoundSources:
         """What the source of a table looks like now."""
         source = self._sources[table.name]
         if not source.is_elsewhere or not isinstance(self._engine, Recognises):
-            return self._digests.of(source, f"tables.{table.name}.source")
+            found = self._digests.of(source, f"tables.{table.name}.source")
+            # A view has rows of other tables of its file, so the file counts.
+            is_view = isinstance(self._engine, HasViews) and source.inside != "" and self._engine.is_view(table.name)
+            return replace(found, own=found.marks, rows=found.own) if is_view else found
         # A table changes all the time, and when it did is nobody's business: its version is its owner's word, and until
         # another is said an answer that was bought stays the answer.
-        found = self._engine.marks(table.name)
-        return Fingerprint(f"{found.version} {source.version or ''}", found.marks, found.own, found.rows)
+        known = self._engine.marks(table.name)
+        return Fingerprint(f"{known.version} {source.version or ''}", known.marks, known.own, known.rows)
 
     def _check_shape(self, table: Table) -> None:
         """Refuse a source that was written anew with other columns since the project was opened."""

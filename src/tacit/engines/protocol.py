@@ -21,7 +21,7 @@ from tacit.query.algebra import Relation
 from tacit.query.final import FinalAggregation
 from tacit.query.types import Value
 
-__all__ = ["Engine", "Marks", "Measurements", "Recognises", "Work"]
+__all__ = ["Engine", "HasViews", "Marks", "Measurements", "Recognises", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +122,11 @@ class Recognises(Protocol):
 
     def marks(self, table: str) -> Marks:
         """By what a table of the catalog is recognised; reads no row."""
+
+
+@runtime_checkable
+class HasViews(Protocol):
+    """An engine that reads files in which views lie beside tables."""
+
+    def is_view(self, table: str) -> bool:
+        """Whether a table of the catalog may have rows of any table in its file."""

@@ -70,7 +70,7 @@ class Protected(Book):
         with self._working():
             self._terms(name)
             if self._unit(name)[1] is None:
-                first = {"after": 0, "was": None, "sources": []}
+                first: dict[str, Any] = {"after": 0, "was": None, "sources": []}
                 self._write({"kind": "unit", "population": name, "unit": dict(unit), **first})
         self.check_unit(name, unit)
 

@@ -101,12 +101,19 @@ class ProtectionAudit:
         #: What changed, in words, in order.
         self.changes: list[str] = []
 
-    def read(self, seq: int, body: Mapping[str, Any], accounts: Iterable[str]) -> str:
-        """Take in one entry; what is wrong with it, in words, or nothing."""
+    def read(self, seq: int, body: Mapping[str, Any], accounts: Iterable[str], *, charged: bool) -> str:
+        """Take in one entry; what is wrong with it, in words, or nothing.
+
+        Args:
+            seq: its place.
+            body: what it says.
+            accounts: of all populations so far.
+            charged: whether anything was charged to its population so far.
+        """
         if body["population"] not in accounts:
             return "is about an account that does not exist"
         if body["kind"] == "declared":
-            return self._declare(seq, body)
+            return self._declare(seq, body, charged=charged)
         wrong = self._unit(seq, body) if body["kind"] == "unit" else ""
         return wrong or self._bind(seq, body)
 
@@ -140,13 +147,17 @@ class ProtectionAudit:
             self._note(seq, f"persons of {body['population']} are named in {words}")
         return ""
 
-    def _declare(self, seq: int, body: Mapping[str, Any]) -> str:
+    def _declare(self, seq: int, body: Mapping[str, Any], *, charged: bool) -> str:
         key = body["project"], body["table"]
         known = self._declared.get(key)
         self._declared[key] = body["terms"]
         changed = {} if known is None else differences(known, body["terms"])
         if body["changed"] != changed:
             return f"does not say what changed in the declaration of {body['table']}"
+        if known is None and charged:
+            # Under another name, of the table or of the project, there is nothing to compare with.
+            limits = ", ".join(f"{name} {body['terms'].get(name, '')}" for name in ("unit", "max_groups", "max_rows"))
+            self._note(seq, f"{body['table']} of {body['project']} was declared after charges: {limits}")
         for name, (before, now) in changed.items():
             self._note(seq, f"{body['table']}: {name} was {before or 'not stated'}, is {now or 'not stated'}")
         return ""
@@ -164,7 +175,7 @@ def changes_in(reader: Reader) -> list[str]:
         entry = reader.entry(seq)
         if entry is not None:
             body = json.loads(entry.body)
-            audit.read(seq, body, (body["population"],))
+            audit.read(seq, body, (body["population"],), charged=False)
     return audit.changes
 
 

@@ -208,7 +208,8 @@ class _Audit:
             case "key":
                 self._succeed(entry.seq, body)
             case "unit" | "column" | "declared":
-                wrong = self._protection.read(entry.seq, body, self._limits)
+                charged = any(self._spent[pocket] for pocket in self._spent if pocket.account == body["population"])
+                wrong = self._protection.read(entry.seq, body, self._limits, charged=charged)
                 if wrong:
                     self.problem(f"entry {entry.seq} {wrong}")
         if entry.seq == 1 and body["kind"] != "opened":

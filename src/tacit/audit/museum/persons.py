@@ -43,7 +43,8 @@ def unit_that_moved(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
 
 def unit_that_is_a_term(rows: Sequence[dict[str, Any]]) -> tuple[int, str]:
     """The same where the unit is a term of the account, and another one is refused."""
-    fixed, counts = "person", []
+    fixed = "person"
+    counts: list[int] = []
     for unit in ("person", "row"):
         if unit != fixed:
             return counts[0], str(InputError("unit", f"the account protects {fixed}, not {unit}"))

@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.sources import DuckDBTable, SourceLike
+from tacit.engines.duckdb.sources import DuckDBTable, SourceLike, find_files, row_number_taken
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
-from tacit.query.catalog import Catalog
-from tacit.query.units import identifying
+from tacit.query.catalog import Catalog, Table
+from tacit.query.units import ROW, identifying
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["check_identities", "form_of"]
+__all__ = ["check_identities", "check_row_numbers", "form_of"]
 
 #: A file or other source, and its columns by name in small letters.
 Store = tuple[str, dict[str, StoredColumn]]
+#: Names by which DuckDB numbers the rows of files, and the files.
+_FILE_ROW: Final = "file_row_number"
+_FILE: Final = "file_index"
 _WHOLE = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)\Z")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)\Z")
 
@@ -42,6 +45,21 @@ def form_of(kind: str, place: str = "") -> StoredColumn:
         '"NULL"': Form.NOTHING,
     }
     return StoredColumn(plain.get(kind, Form.OTHER), kind, 0, place)
+
+
+def check_row_numbers(connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table) -> None:
+    """Refuse files whose own columns are called as the numbers of their rows are; they would decide who is a person.
+
+    Raises:
+        InputError: naming the column.
+    """
+    if source.kind != "parquet":
+        return
+    columns = {name for _, store in _in_files(connection, find_files(source.path or "")) for name in store}
+    taken = [_FILE_ROW, *([_FILE] if table.unit == ROW else [])]
+    for name in taken:
+        if name in columns:
+            raise row_number_taken(table.name, name)
 
 
 def check_identities(

@@ -15,7 +15,7 @@ __all__ = ["check_identities", "form_of"]
 
 _FORMS: Final = {
     **dict.fromkeys(("int2", "int4", "int8"), Form.WHOLE),
-    **dict.fromkeys(("text", "varchar", "name", "enum", "citext"), Form.TEXT),
+    **dict.fromkeys(("text", "varchar", "enum", "citext"), Form.TEXT),
     "bpchar": Form.PADDED,
     "uuid": Form.UUID,
     "date": Form.DATE,

@@ -85,6 +85,16 @@ SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity
 FROM below b JOIN pg_catalog.pg_class c ON c.oid = b.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 ORDER BY 1
 """
+# Functions of users that a view takes rows from: what they read is hidden in their text.
+_FUNCTIONS = """
+SELECT DISTINCT n.nspname || '.' || p.proname
+FROM pg_catalog.pg_rewrite r
+JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
+  AND d.refclassid = 'pg_catalog.pg_proc'::regclass
+JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE r.ev_class = ANY (%s::oid[]) AND p.proretset AND n.nspname <> 'pg_catalog' AND n.nspname <> 'information_schema'
+ORDER BY 1
+"""
 # The relation itself and all that it inherits from or that inherits from it: their rows are in each other as they are.
 _FAMILY = """
 WITH RECURSIVE edges AS (
@@ -198,6 +208,13 @@ def describe(session: Asks, text: str, where: str) -> Described:
     bases = tuple(
         (int(row[0]), str(row[1]), str(row[2]), str(row[3]), bool(row[4])) for row in session.rows(_BASES, (oid,))
     )
+    hidden = session.rows(_FUNCTIONS, ([base[0] for base in bases],))
+    if hidden:
+        raise InputError(
+            where,
+            f"{text} takes rows from the function {hidden[0][0]}, behind which nobody sees whose they are; name the "
+            "table that it reads, or a view of it",
+        )
     family = frozenset(int(row[0]) for row in session.rows(_FAMILY, (oid,)))
     parts = tuple(str(row[0]) for row in session.rows(_PARTS, (oid,)))
     return Described(int(oid), str(schema), str(name), str(kind), columns, bases, int(pages), inexact, family, parts)
