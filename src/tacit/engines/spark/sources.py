@@ -146,7 +146,7 @@ def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | Non
 
 
 def _check_names(columns: Iterable[str], *taken: str) -> None:
-    """Refuse columns with names that stand for something else: they would decide who a row is, or be read for others."""
+    """Refuse columns whose names stand for something else: they would decide who a row is, or be read for others."""
     for name in map(str.lower, columns):
         if name in taken or name.endswith(f" {_MICROSECONDS}"):
             raise InputError("source", f"has a column called {name!r}, a name that is needed otherwise; rename it")
