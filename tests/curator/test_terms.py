@@ -318,3 +318,31 @@ def test_a_fit_stops_too_where_the_unit_was_fixed_anew(tmp_path: Path) -> None:
         with pytest.raises(EngineError):
             curator.fit(LogisticRegression(epsilon=1), "SELECT cost, ward FROM visits")
     assert entries(tmp_path) == before
+
+
+def test_an_operator_cannot_reach_into_another_population(tmp_path: Path) -> None:
+    ask(write(tmp_path))
+    before = entries(tmp_path)
+    project = write(tmp_path, population="others", unit='unit = "doctor"')
+    with pytest.raises(InputError, match="this source belongs to the population 'patients'"):
+        fix_units(load(project), "others", reason="x", operator="olga")
+    second = """
+[tables.again]
+source = "visits.csv"
+population = "patients"
+unit = "doctor"
+[tables.again.columns]
+doctor = { type = "integer" }
+"""
+    with pytest.raises(InputError, match="reads the same rows as visits"):
+        fix_units(load(write(tmp_path, more=second)), "patients", reason="x", operator="olga")
+    assert entries(tmp_path) == before
+    assert report(tmp_path).ok
+
+
+def test_letters_of_names_decide_nothing(tmp_path: Path) -> None:
+    ask(write(tmp_path))
+    before = entries(tmp_path)
+    with tacit.open(write(tmp_path, unit='unit = "PATIENT"')):
+        pass
+    assert entries(tmp_path) == before

@@ -60,11 +60,22 @@ class BoundUnits:
         """
         for population, unit in unit_terms(self._catalog).items():
             self._ledger.check_unit(population, unit)
+        for population, binding in self.bindings(found):
+            self._ledger.check_column(population, binding)
+
+    def bindings(self, found: Iterable[tuple[Table, Fingerprint]]) -> list[tuple[str, Binding]]:
+        """The population and what the ledger keeps, of every protected source.
+
+        Raises:
+            InputError: two tables read the same rows and name persons by two columns.
+        """
         first: dict[str, tuple[str, str]] = {}
+        listed = []
         for table, fingerprint in found:
             binding = self.binding(table, fingerprint)
             if binding is None or table.population is None:
                 continue
+            listed.append((table.population, binding))
             for mark in binding.rows:
                 other, column = first.setdefault(mark, (table.name, binding.column))
                 if column != binding.column:
@@ -73,7 +84,7 @@ class BoundUnits:
                         f"reads the same rows as {other}, where persons are named by {column!r} and here by "
                         f"{binding.column!r}: a source has one unit; declare the same one, or leave one table out",
                     )
-            self._ledger.check_column(table.population, binding)
+        return listed
 
     def fix(self) -> None:
         """Fix the units of all populations, where that is not done."""

@@ -16,6 +16,9 @@ from tacit.curator.config import Project
 from tacit.curator.opened_ledger import open_ledger
 from tacit.curator.sources import BoundSources
 from tacit.engines.registry import open_engine
+from tacit.ledger import Ledger
+from tacit.ledger.entries import plain_name
+from tacit.query.catalog import Table
 
 __all__ = ["fix_units"]
 
@@ -33,7 +36,8 @@ def fix_units(
         session: a Spark session, for a project whose engine is Spark.
 
     Raises:
-        InputError: no table is about the population, or it has no account.
+        InputError: no table is about the population, or a source belongs to another one.
+        AccessError: it has no account.
     """
     units = unit_terms(project.catalog)
     if population not in units or project.ledger is None:
@@ -45,9 +49,19 @@ def fix_units(
             veil = opened.keys.veil
             sources = BoundSources(project.catalog, project.sources, ledger, opened.digests, veil, engine)
             bound = BoundUnits(project.catalog, ledger, veil)
-            tables = [table for table in project.catalog.tables if table.population == population]
-            found = [bound.binding(table, sources.fingerprint(table)) for table in tables]
-            known = [binding for binding in found if binding is not None]
+            found = [(table, sources.fingerprint(table)) for table in project.catalog.tables]
+            for table, fingerprint in found:
+                if table.population == population:
+                    _check_owner(ledger, table, [*map(veil, fingerprint.marks)])
+            known = [binding for owner, binding in bound.bindings(found) if owner == population]
             before = ledger.unit_of(population)
             ledger.change_unit(population, units[population], known, reason=reason, operator=operator)
     return before, units[population]
+
+
+def _check_owner(ledger: Ledger, table: Table, marks: list[str]) -> None:
+    """A source of another population is none of this one's business."""
+    for mark in marks:
+        owner = ledger.source_of(mark)
+        if owner is not None and owner != plain_name(table.population or "", "population"):
+            raise InputError(f"tables.{table.name}.population", f"this source belongs to the population {owner!r}")

@@ -63,11 +63,12 @@ class BoundSources:
             InputError: a source belongs to another population, which is named, or its persons are named by another
                 column than before. Units and columns are compared before anything is written.
         """
-        self._units.check((table, self.fingerprint(table)) for table in self._catalog.tables)
+        found = {table.name: self.fingerprint(table) for table in self._catalog.tables}
+        self._units.check((table, found[table.name]) for table in self._catalog.tables)
         self._units.fix()
         # Protected ones first, so that a source cannot be both.
         for table in sorted(self._catalog.tables, key=lambda table: table.public):
-            self._look(table)
+            self._look(table, found[table.name])
 
     def version(self, tables: Iterable[str]) -> str:
         """Names the content of some tables as it is now."""
@@ -80,8 +81,8 @@ class BoundSources:
             raise EngineError(str(problem)) from None
         return self._veil("\n".join(found))
 
-    def _look(self, table: Table) -> str:
-        now = self.fingerprint(table)
+    def _look(self, table: Table, found: Fingerprint | None = None) -> str:
+        now = found or self.fingerprint(table)
         with self._lock:
             known = self._seen.get(table.name)
         if known != now:
