@@ -15,6 +15,8 @@ from engines.makers import database
 from tacit.core.errors import InputError
 from tacit.engines import Engine, Work
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.duckdb.identities import _in_files
+from tacit.engines.duckdb.identities import form_of as duckdb_form
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.spark.identities import form_of as spark_form
 from tacit.engines.stored_units import Form
@@ -147,6 +149,41 @@ def test_keys_on_the_way_to_a_unit_count(tmp_path: Path) -> None:
     sources = {name: DataSource("frame", None, made) for name, made in frames.items()}
     with pytest.raises(InputError, match=r"tables\.t\.columns\.key: tells persons apart, is stored as DOUBLE"):
         DuckDBEngine(catalog, sources)
+
+
+def test_two_columns_that_differ_in_case_alone(tmp_path: Path) -> None:
+    """Which of them is the person was a matter of their order."""
+    table = pa.table({"ID": [7, 7], "id": [1, 2], "x": [1, 1]})
+    with pytest.raises(InputError, match=r"t\.id: stands for two columns of the source"):
+        DuckDBEngine(people(INTEGER), {"t": DataSource("frame", None, table)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"tables\.t\.columns\.id: .*stored as two columns that differ in case"):
+        DuckDBEngine(people(INTEGER), {"t": DataSource("parquet", str(tmp_path / "t.parquet"))})
+
+
+def test_columns_of_files_are_told_as_duckdb_reads_them(tmp_path: Path) -> None:
+    """The types come from the footer, which lists nested columns with their parts; those have no form."""
+    nested = pa.array([{"id": 1, "deep": {"id": 2}}, None])
+    table = pa.table(
+        {
+            "before": nested, "lists": pa.array([[{"id": 1}], []]), "id": pa.array([1, 2], pa.uint16()), "after": nested,
+            "text": ["a", "b"], "dict": pa.array(["a", "b"]).dictionary_encode(), "nulls": pa.nulls(2),
+            "money": pa.array(["1.5", "2"]).cast(pa.decimal128(9, 2)), "big": pa.array(["1", "2"]).cast(pa.decimal128(30, 0)),
+            "day": pa.array([1, 2], pa.date32()), "yes": [True, False], "float": [1.5, 2.5], "seen": pa.array([1, 2], pa.timestamp("ms")),
+            "bytes": pa.array([b"a", b"b"]), "small": pa.array([1, 2], pa.int8()),
+        }
+    )  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(table.select(["id", "text"]), tmp_path / "b.parquet")
+    with duckdb.connect() as connection:
+        found = dict(_in_files(connection, [str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]))
+        described = connection.execute(f"DESCRIBE FROM '{tmp_path}/a.parquet'").fetchall()
+    assert list(found) == ["a.parquet", "b.parquet"]
+    assert list(found["b.parquet"]) == ["id", "text"]
+    told = {name: (column.form, column.scale) for name, column in found["a.parquet"].items()}
+    seen = {name: duckdb_form(kind.upper()) for name, kind, *_ in described}
+    assert told == {name: (column.form, column.scale) for name, column in seen.items()}
+    assert {told[name][0] for name in ("before", "after", "lists", "bytes", "float", "seen")} == {Form.OTHER}
 
 
 # Tables of a DuckDB file

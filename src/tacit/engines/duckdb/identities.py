@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -92,13 +92,33 @@ def _in_scan(connection: duckdb.DuckDBPyConnection, scan: str) -> Store:
     return "the source", _described(connection, f"SELECT * FROM {scan}")
 
 
-def _in_files(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> list[Store]:
-    """Columns of every file by itself: read together, whole numbers and doubles are doubles."""
-    # Names of folders are no part of a file.
-    reads = [(Path(file).name, f"read_parquet({DUCKDB.text(file)}, hive_partitioning = false)") for file in files]
-    return [(name, _described(connection, f"SELECT * FROM {read}", name)) for name, read in reads]
+def _in_files(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[Store]:
+    """Columns of every file by itself: read together, whole numbers and doubles are doubles.
+
+    Names of folders are no part of a file.
+    """
+    names = ", ".join(map(DUCKDB.text, files))
+    select = f"SELECT file_name, name, num_children, duckdb_type FROM parquet_schema([{names}])"
+    stores: dict[str, dict[str, StoredColumn]] = {}
+    inside: list[int] = []
+    for file, name, children, kind in connection.execute(select).fetchall():
+        # A tree, each node before its children; the root of a file has its columns for children.
+        if str(file) not in stores:
+            stores[str(file)] = {}
+            inside = [int(children or 0)]
+            continue
+        if len(inside) == 1:
+            shown = str(kind).upper() if kind is not None and not children else "STRUCT"
+            key = str(name).lower()
+            shown = "two columns that differ in case alone" if key in stores[str(file)] else shown
+            stores[str(file)][key] = form_of(shown, Path(str(file)).name)
+        inside[-1] -= 1
+        inside.append(int(children or 0))
+        while len(inside) > 1 and inside[-1] == 0:
+            inside.pop()
+    return [(Path(file).name, columns) for file, columns in stores.items()]
 
 
-def _described(connection: duckdb.DuckDBPyConnection, select: str, place: str = "") -> dict[str, StoredColumn]:
+def _described(connection: duckdb.DuckDBPyConnection, select: str) -> dict[str, StoredColumn]:
     rows = connection.execute(f"DESCRIBE {select}").fetchall()
-    return {str(name).lower(): form_of(str(kind).upper(), place) for name, kind, *_ in rows}
+    return {str(name).lower(): form_of(str(kind).upper()) for name, kind, *_ in rows}

@@ -207,8 +207,12 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     rows = as_arrow(frame, table.name)
     import pyarrow as pa
 
-    if any(column.lower() == ROW_COLUMN for column in rows.column_names):
+    names = [column.lower() for column in rows.column_names]
+    if ROW_COLUMN in names:
         raise row_number_taken(table.name, ROW_COLUMN)
+    twice = next((column.name for column in table.columns if names.count(column.name.lower()) > 1), None)
+    if twice is not None:
+        raise InputError(f"{table.name}.{twice}", "stands for two columns of the source that differ in case alone")
     numbered = rows.append_column(ROW_COLUMN, pa.array(range(rows.num_rows), type=pa.int64()))
     name = f"tacit_frame_{index}"
     connection.register(name, numbered)

@@ -147,7 +147,10 @@ def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | Non
 
 def _check_names(columns: Iterable[str], *taken: str) -> None:
     """Refuse columns whose names stand for something else: they would decide who a row is, or be read for others."""
-    for name in map(str.lower, columns):
+    names = [name.lower() for name in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("source", f"has two columns called {name!r}, in letters of either case; rename one")
         if name in taken or name.endswith(f" {_MICROSECONDS}"):
             raise InputError("source", f"has a column called {name!r}, a name that is needed otherwise; rename it")
 
