@@ -346,3 +346,19 @@ def test_letters_of_names_decide_nothing(tmp_path: Path) -> None:
     with tacit.open(write(tmp_path, unit='unit = "PATIENT"')):
         pass
     assert entries(tmp_path) == before
+
+
+def test_a_source_that_nobody_recognises_leaves_a_trace(tmp_path: Path) -> None:
+    """A copy with other ends of lines is another file; that it names persons otherwise is told."""
+    ask(write(tmp_path))
+    (tmp_path / "visits.csv").write_text("patient,doctor,ward,cost\n1,2,a,3\n")
+    ask(write(tmp_path))
+    assert report(tmp_path).changes == (), "a new version of the same source is no news"
+    (tmp_path / "copy.csv").write_bytes(b"patient,doctor,ward,cost\r\n1,2,a,3\r\n")
+    ask(write(tmp_path, source="copy.csv", unit='unit = "doctor"'))
+    found = report(tmp_path)
+    assert found.ok
+    assert any(
+        "visits, a source not seen before, names persons of patients by doctor" in each for each in found.changes
+    )
+    assert any("visits: unit was patient, is doctor" in each for each in found.changes)

@@ -119,7 +119,7 @@ class Protected(Book):
         with self._working():
             self._terms(owner)
         while fresh := self.check_column(owner, source):
-            listed = [self._listed(source._replace(rows=tuple(fresh)), fresh)]
+            listed = [self._listed(source, fresh)]
             with self._working():
                 if isinstance(self._write({"kind": "column", "population": owner, "sources": listed}), Placed):
                     return

@@ -115,7 +115,7 @@ class ProtectionAudit:
         if body["kind"] == "declared":
             return self._declare(seq, body, charged=charged)
         wrong = self._unit(seq, body) if body["kind"] == "unit" else ""
-        return wrong or self._bind(seq, body)
+        return wrong or self._bind(seq, body, charged=charged)
 
     def _unit(self, seq: int, body: Mapping[str, Any]) -> str:
         population, now = body["population"], body["unit"]
@@ -131,9 +131,13 @@ class ProtectionAudit:
         self._note(seq, f"the unit of {population}{changed} was fixed anew by {body['operator']}: {body['reason']}")
         return ""
 
-    def _bind(self, seq: int, body: Mapping[str, Any]) -> str:
+    def _bind(self, seq: int, body: Mapping[str, Any], *, charged: bool) -> str:
         changed = {}
         for source in _sources(body):
+            if charged and not any(mark in self._columns for mark in source["rows"]):
+                # Perhaps a copy that nobody recognises, with another column for the person.
+                words = f"{source['name']}, a source not seen before, names persons of {body['population']}"
+                self._note(seq, f"{words} by {source['column']}")
             for mark in source["rows"]:
                 known = self._columns.get(mark, ("", ""))
                 if known[0] and known[0] != body["population"]:
