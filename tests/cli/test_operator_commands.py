@@ -116,7 +116,7 @@ def test_lists_for_people(clinic: Path, run: Run) -> None:
 def test_verify_and_show(clinic: Path, run: Run, run_json: Json) -> None:
     run("query", ALL, "--epsilon", "0.5")
     told = run_json("ledger", "verify")
-    assert set(told) == {"ok", "ledger", "entries", "charges", "outcomes", "head", "problems"}
+    assert set(told) == {"ok", "ledger", "entries", "charges", "outcomes", "head", "problems", "changes"}
     assert (told["ok"], told["charges"], told["outcomes"], told["problems"]) == (True, 1, 1, [])
     assert "all hold" in run("ledger", "verify").stdout
     (entry,) = run_json("ledger", "show")["entries"]
@@ -125,7 +125,7 @@ def test_verify_and_show(clinic: Path, run: Run, run_json: Json) -> None:
     assert entry["released"]
     assert ALL in run("ledger", "show").stdout
     kinds = [one["kind"] for one in run_json("ledger", "show", "--all")["entries"]]
-    assert kinds == ["opened", "account", "source", "reserve", "commit"]
+    assert kinds == ["opened", "account", "unit", "source", "column", "declared", "reserve", "commit"]
     assert run_json("ledger", "show", "--analyst", "bob")["entries"] == []
     assert len(run_json("ledger", "show", "--all", "--last", "2")["entries"]) == 2
     assert run("ledger", "show", "--all", "--analyst", "x").exit_code == 2

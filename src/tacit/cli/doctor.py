@@ -197,6 +197,7 @@ def _ledger(project: Path, loaded: Project) -> Iterator[Finding]:
         return
     yield _looked("ledger", lambda: _quick(place), "tacit ledger verify says more; bring the newest copy back")
     yield from _accounts(place, loaded)
+    yield from _units(place, loaded)
     if place.is_file:
         yield from _guarded(Path(place.ledger), "ledger file")
     yield _looked("keys", lambda: _keys(place), f"chmod 600 {place.key}, or restore it from your backup")
@@ -241,6 +242,31 @@ def _accounts(place: Place, loaded: Project) -> Iterator[Finding]:
             yield Finding(f"budget {name}", False, words, remedy)
         else:
             yield Finding(f"budget {name}", True, terms_words(wanted))
+
+
+def _units(place: Place, loaded: Project) -> Iterator[Finding]:
+    """Whether the accounts protect whom the file says, and what was changed about that."""
+    from tacit.cli.operators import reading
+    from tacit.curator.binding import unit_terms
+    from tacit.ledger.entries import plain_name
+    from tacit.ledger.opening import read_body
+    from tacit.ledger.protection import changes_in, unit_name, unit_words
+
+    try:
+        with reading(place) as (reader, _):
+            for name, wanted in unit_terms(loaded.catalog).items():
+                seq = reader.find(unit_name(plain_name(name, "population")))
+                known = None if seq is None else read_body(reader, seq)["unit"]
+                if known is not None and known != wanted:
+                    words = f"the account protects {unit_words(known)}; the file says {unit_words(wanted)}"
+                    remedy = f"put the unit back, or: tacit ledger unit {name} --reason …"
+                    yield Finding(f"unit {name}", False, words, remedy)
+                else:
+                    yield Finding(f"unit {name}", True, f"one person is {unit_words(wanted)}")
+            for change in changes_in(reader):
+                yield Finding("changed", True, change)
+    except TacitError:
+        return
 
 
 def _keys(place: Place) -> str:

@@ -124,6 +124,34 @@ def caps(
         console().print(f"{told['population']}: {told['before']} before, {told['now']} now.", markup=False)
 
 
+@app.command()
+def unit(
+    population: Annotated[str, typer.Argument(help="Whose budget.", show_default=False)],
+    reason: ReasonOption,
+    project: ProjectOption = DEFAULT_PROJECT,
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the unit that the project file states that of the account: a renamed column, or the right one at last.
+
+    Changing the file alone is refused: what was released was about the persons of before. What was spent stays spent,
+    and this leaves a permanent entry. Programs that have the project open must open it again.
+    """
+    from tacit.curator.config import load
+    from tacit.curator.rebinding import fix_units
+    from tacit.ledger.protection import unit_words
+
+    with reported("population", as_json=as_json):
+        find_ledger(project)
+        before, now = fix_units(load(project), population, reason=reason, operator=operator_name(operator))
+    told = {"population": population, "before": before, "now": now, "reason": reason}
+    if as_json:
+        print_json(told)
+    else:
+        was = "nothing fixed" if before is None else unit_words(before)
+        console().print(f"{population}: {was} before, {unit_words(now)} now.", markup=False)
+
+
 @app.command("rotate-key")
 def rotate_key(
     reason: ReasonOption,
@@ -197,6 +225,7 @@ def _report_json(report: Report) -> dict[str, Any]:
         "outcomes": report.outcomes,
         "head": {"position": report.head.seq, "hash": report.head.hash},
         "problems": list(report.problems),
+        "changes": list(report.changes),
     }
 
 
@@ -208,6 +237,8 @@ def _show_report(report: Report) -> None:
         markup=False,
         soft_wrap=True,
     )
+    for change in report.changes:
+        screen.print(f"changed  {visible(change)}", style="yellow", markup=False, soft_wrap=True)
     for problem in report.problems:
         screen.print(f"problem  {problem}", style="red", markup=False, soft_wrap=True)
     if report.ok:
@@ -291,6 +322,10 @@ def _about(kind: str, body: dict[str, Any]) -> str:
             return f"{owner}: {caps or 'no limit of their own'} of {body.get('population')}"
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
+        case "unit" | "column" | "declared":
+            from tacit.ledger.protection import protection_words
+
+            return protection_words(kind, body)
         case "key":
             lost = "" if body.get("signature") else " (the old one was lost)"
             return f"{body.get('public_key')}{lost}{_colon(body.get('reason'))}"

@@ -42,11 +42,13 @@ class Fingerprint:
         version: a digest of all of its content.
         marks: by which it is recognised; any one of them is enough.
         own: those that no other table shares; in a DuckDB file several tables share the file's.
+        rows: those of everything whose rows it has as they are, under the same names of columns; None for ``own``.
     """
 
     version: str
     marks: tuple[str, ...]
     own: tuple[str, ...]
+    rows: tuple[str, ...] | None = None
 
 
 class Digests:

@@ -10,6 +10,7 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import account_kind, filter_of
 from tacit.curator.answer import Desk
+from tacit.curator.binding import declared_terms
 from tacit.curator.config import Project, ProjectModel, build, load, validate
 from tacit.curator.curator import Curator
 from tacit.curator.opened_ledger import OpenedLedger, open_ledger
@@ -132,6 +133,10 @@ def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> Desk:
         opened.ledger.ensure_account(name, limit)
     sources = BoundSources(project.catalog, project.sources, opened.ledger, opened.digests, opened.keys.veil, engine)
     sources.bind()
+    for table in project.catalog.tables:
+        if table.population is not None and not table.public:
+            terms = declared_terms(project.catalog, table)
+            opened.ledger.declare(project.name, table.name, table.population, terms)
     return Desk(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 

@@ -10,6 +10,9 @@ account    a population's account and its terms
 caps       other caps for an account, by an operator
 quota      caps for one analyst's or project's share
 source     fingerprints of data that holds persons of a population
+unit       what one person of a population is; see :mod:`tacit.ledger.protection` for this and the next two
+column     which column of a source names the person
+declared   bounds, categories and limits of a table, and what changed since the last time
 analyst    someone was registered, changed, revoked
 reserve    a charge
 repeat     an idempotency key that stands for an earlier charge, because the question was a repeat
@@ -33,6 +36,7 @@ from typing import Any
 
 from tacit.core.errors import InputError
 from tacit.ledger.grains import from_grains, grains_up
+from tacit.ledger.protection import EFFECTS
 from tacit.ledger.protocol import Cap, Move, Name, Pocket, Step
 from tacit.ledger.records import Order
 from tacit.ledger.terms import Priced, caps_of, filter_from_terms
@@ -346,4 +350,5 @@ _EFFECTS = {
     "key": _key,
     "adopted": _nothing,
     "note": _nothing,
+    **EFFECTS,
 }

@@ -19,13 +19,14 @@ from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.core.events import Event, event_from_json
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_nonnegative
-from tacit.ledger.book import Book, Clock, translated
+from tacit.ledger.book import Clock, translated
 from tacit.ledger.chain import digest
 from tacit.ledger.entries import check_text, owner_of, plain_name, reserve_body, source_name
 from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError
 from tacit.ledger.grains import from_grains, grains_down
 from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import check_anchor, choose_anchor, open_reader, open_store, read_entry
+from tacit.ledger.protected import Protected
 from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Taken
 from tacit.ledger.records import Analyst, Budget, Order, Outcome, Record, Report, Reservation
 from tacit.ledger.terms import Priced, filter_from_terms, price, terms_of
@@ -37,7 +38,7 @@ __all__ = ["Ledger"]
 _MOST_PRICES = 1024
 
 
-class Ledger(Book, Closing):
+class Ledger(Protected, Closing):
     """Accounts, charges and outcomes in one append-only, hash-chained book. Safe to use from several threads.
 
     Any number of processes may hold the same ledger open. After a storage error the object is stopped for good: every

@@ -212,6 +212,7 @@ class Report:
         charges: reservations among the entries.
         outcomes: commits among them, each compared with the stored bytes.
         problems: what is wrong, in words; empty for a ledger that is whole.
+        changes: what was changed about who is protected and how, in words; nothing is wrong with them.
     """
 
     ledger: str
@@ -220,6 +221,7 @@ class Report:
     charges: int
     outcomes: int
     problems: tuple[str, ...]
+    changes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -27,6 +27,7 @@ from tacit.ledger.entries import (
     request_name,
 )
 from tacit.ledger.glance import Charge, Commit, glance
+from tacit.ledger.protection import ProtectionAudit
 from tacit.ledger.protocol import GENESIS, Head, Level, Move, Name, Pocket, Reader, StorageError, Stored
 from tacit.ledger.records import Amount, Outcome, Report, Reservation
 from tacit.ledger.signatures import is_signed, succession_text
@@ -40,7 +41,7 @@ Progress = Callable[[int, int], None]
 _EVERY: Final = 5000
 _MOST_PROBLEMS: Final = 20
 #: Spaces whose names move from entry to entry; all others are taken once and for good.
-_MOVING: Final = frozenset({"terms", "analyst", "revoked"})
+_MOVING: Final = frozenset({"terms", "analyst", "revoked", "unit terms", "column", "declared"})
 _RECENT: Final = 64
 #: So many different charges, and so many quotes, are remembered.
 _MOST_KNOWN: Final = 1 << 14
@@ -134,6 +135,7 @@ class _Audit:
         self._spent: dict[Pocket, int] = {}
         self._caps: dict[Pocket, int | None] = {}
         self._moving: dict[Name, int] = {}
+        self._protection = ProtectionAudit()
         self._taken = 0
         self._secret = f"{entropy.current().bits(128):032x}"
 
@@ -175,7 +177,10 @@ class _Audit:
         problems = self._problems
         if self._missed:
             problems = [*problems, f"and {self._missed} more"]
-        return Report(self._ledger, self._head.seq, self._head, self._charges, self._outcomes, tuple(problems))
+        changes = tuple(self._protection.changes)
+        return Report(
+            self._ledger, self._head.seq, self._head, self._charges, self._outcomes, tuple(problems), changes=changes
+        )
 
     def problem(self, words: str) -> None:
         """Note one, and only count what is too much to read."""
@@ -202,6 +207,11 @@ class _Audit:
                 self._commit(entry, body["of"], body["papers"], body.get("key", ""))
             case "key":
                 self._succeed(entry.seq, body)
+            case "unit" | "column" | "declared":
+                charged = any(self._spent[pocket] for pocket in self._spent if pocket.account == body["population"])
+                wrong = self._protection.read(entry.seq, body, self._limits, charged=charged)
+                if wrong:
+                    self.problem(f"entry {entry.seq} {wrong}")
         if entry.seq == 1 and body["kind"] != "opened":
             self.problem("the first entry does not open the ledger")
         for name in effects.get("bars", ()):

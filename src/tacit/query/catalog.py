@@ -29,11 +29,10 @@ from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.domains import MAX_VALUES, Domain, Range, finite, truth
 from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
+from tacit.query.units import ROW, check_units
 
 __all__ = ["ROW", "Catalog", "Column", "ForeignKey", "Population", "Table", "is_name"]
 
-#: The unit of a table in which every row is its own unit.
-ROW = "row"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
@@ -205,6 +204,7 @@ class Catalog:
         object.__setattr__(self, "_by_name", MappingProxyType(by_name))
         for table in self.tables:
             self._check(table)
+        check_units(self)
 
     def table(self, name: str) -> Table | None:
         """The table of that name, whatever its case."""
