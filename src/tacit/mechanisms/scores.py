@@ -38,6 +38,7 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.base import Mechanism, smallest_that
 from tacit.mechanisms.grid import Grid
+from tacit.mechanisms.key_order import plain_order
 from tacit.noise.laplace import LARGEST_SCALE
 
 __all__ = [
@@ -130,6 +131,10 @@ class Selection(Mechanism, Generic[T]):
 
     def _read(self, scores: ScoreList, candidates: Sequence[Any] | None, *, additive: bool = False) -> Scores:
         return read_scores(scores, candidates, grid=self._grid, additive=additive)
+
+    def _read_as_given(self, scores: ScoreList) -> Scores:
+        """Scores for a table of the law, which is not released: a mapping's in the mapping's own order."""
+        return read_scores(list(scores.values()) if isinstance(scores, Mapping) else scores, None, grid=self._grid)
 
     def _scale_in_steps(self, scores: Scores) -> Fraction:
         """The scale for these scores in their own steps, with the sensitivity that rounding may have enlarged."""
@@ -235,7 +240,7 @@ def read_scores(scores: ScoreList, candidates: Sequence[Any] | None, *, grid: Gr
     """Scores as integer gaps, exactly.
 
     Args:
-        scores: numbers, one per candidate, or a mapping from candidate to score.
+        scores: numbers, one per candidate, or a mapping from candidate to score, read in the public order of its keys.
         candidates: what the numbers belong to; left out, candidates are known by their index.
         grid: the public grid for scores that have to be rounded.
         additive: whether noise will be added; then only whole numbers keep a step of their own.
@@ -262,8 +267,10 @@ def _split(scores: ScoreList, candidates: Sequence[Any] | None) -> tuple[Any, tu
     if isinstance(scores, Mapping):
         if candidates is not None:
             raise InputError("candidates", "must be left out when scores map candidates to numbers")
-        labels: tuple[Any, ...] | None = tuple(scores)
-        values: Any = list(scores.values())
+        # Ties go to the lower index, and the order in which a mapping was filled is not public.
+        numbers, order = list(scores.values()), plain_order(scores)
+        labels: tuple[Any, ...] | None = tuple(order.values())
+        values: Any = [numbers[i] for i in order]
     else:
         values, labels = _listed(scores, "scores"), None
         if candidates is not None:
