@@ -62,8 +62,8 @@ def shown(value: object) -> str:
 @pytest.mark.parametrize("turn", range(len(WARDS)))
 def test_the_first_key_of_a_counter_does_not_come_out_first(rule: str, turn: int) -> None:
     keys = PartitionSelection(epsilon=1, delta="1e-5", rule=rule)
-    counts = {ward: 10**6 for ward in WARDS}
-    turned = {ward: 10**6 for ward in (*WARDS[turn:], *WARDS[:turn])}
+    counts = dict.fromkeys(WARDS, 10**6)
+    turned = dict.fromkeys((*WARDS[turn:], *WARDS[:turn]), 10**6)
     assert list(map(shown, keys.release(turned))) == list(map(shown, keys.release(counts)))
 
 
@@ -85,7 +85,7 @@ def test_the_first_key_of_a_counter_does_not_come_out_first(rule: str, turn: int
 )
 def test_equal_keys_come_out_alike(equal: tuple[Hashable, ...]) -> None:
     keys = PartitionSelection(epsilon=1, delta="1e-5")
-    assert len({key: None for key in equal}) == 1
+    assert len(dict.fromkeys(equal)) == 1
     released = {shown(*keys.release({key: 10**6})) for key in equal}
     assert len(released) == 1
     assert equal[0] == keys.release({equal[-1]: 10**6})[0]
