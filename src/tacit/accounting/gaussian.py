@@ -11,11 +11,13 @@ import math
 from fractions import Fraction
 
 from tacit.core.normal import gaussian_delta_bounds
-from tacit.core.numbers import float_nearest
+from tacit.core.numbers import float_nearest, log_bounds, round_up, sqrt_bounds
 
 __all__ = ["gaussian_epsilon_bounds", "gaussian_epsilon_high", "gaussian_epsilon_low", "log_gaussian_delta"]
 
 _WIDENINGS = 60
+#: Above this the law of the loss leaves the range of floats long before ε means anything.
+_LARGEST_MU = 10**4
 
 
 def gaussian_epsilon_bounds(mu: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
@@ -25,6 +27,8 @@ def gaussian_epsilon_bounds(mu: Fraction, delta: Fraction) -> tuple[Fraction, Fr
 
 def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
     """An ε with δ(ε) <= ``delta``, evaluated and found to hold."""
+    if mu > _LARGEST_MU:
+        return _concentrated(mu, delta)
     guess = _solve(mu, delta)
     if guess is None:
         return Fraction(0)
@@ -38,7 +42,8 @@ def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
 
 def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
     """An ε with δ(ε) >= ``delta``, evaluated and found so; or zero."""
-    guess = _solve(mu, delta)
+    # Nobody needs to know how little such a release promises.
+    guess = None if mu > _LARGEST_MU else _solve(mu, delta)
     if guess is None:
         return Fraction(0)
     low = Fraction(guess)
@@ -47,6 +52,11 @@ def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
         if low == 0 or gaussian_delta_bounds(low, mu)[0] >= delta:
             break
     return low
+
+
+def _concentrated(mu: Fraction, delta: Fraction) -> Fraction:
+    """ε = μ²/2 + μ√(2 ln(1/δ)), from the zCDP of the release; for a large μ nearly all of it is the first term."""
+    return round_up(mu * mu / 2 + mu * sqrt_bounds(-2 * log_bounds(delta)[0])[1])
 
 
 def log_gaussian_delta(epsilon: float, mu: float) -> float:

@@ -9,6 +9,9 @@ it tells the truth with odds e^ε. All k together are (ε_g, δ_g)-DP exactly wh
 so no accountant that knows only (ε, δ) and k can do better. For *different* pairs the exact answer is #P-hard (Murtagh
 and Vadhan 2016); use ``method="pld"``, which brackets it.
 
+``lower`` is the other side of the same computation. It is a statement about releases of which nothing else is known; for
+an event that says more (Laplace noise, the exponential mechanism) nobody need attain it, and it is left out.
+
 *Error.* The k+1 terms are added in floats with proven relative error; ε is rounded outward by it, about 1e-12 for a
 thousand releases and 1e-9 for a million.
 
@@ -27,6 +30,7 @@ from tacit.accounting.basic import stated_pair
 from tacit.accounting.releases import Plan
 from tacit.accounting.result import Composed
 from tacit.core.errors import AccountingError
+from tacit.core.events import ApproxEvent, PureEvent
 from tacit.core.numbers import (
     Number,
     check_count,
@@ -54,8 +58,12 @@ def compose_optimal(plan: Plan, delta: Fraction) -> Composed:
     if not pairs:
         return Composed(0, delta, relation=plan.relation, method="optimal", lower=Fraction(0))
     epsilon, each = next(pair for pair in pairs if pair is not None)
+    if plan.count > _LARGEST_COUNT:
+        raise AccountingError(f"optimal composition adds up one term per release, up to {_LARGEST_COUNT} of them")
     low, high = optimal_epsilon_bounds(epsilon=epsilon, delta_each=each, count=plan.count, delta=delta)
-    return Composed(high, delta, relation=plan.relation, method="optimal", lower=low)
+    # Only of releases about which nothing but (ε, δ) is known does the worst one with that pair speak.
+    generic = all(isinstance(item.release, PureEvent | ApproxEvent) for item in plan.items)
+    return Composed(high, delta, relation=plan.relation, method="optimal", lower=low if generic else None)
 
 
 def optimal_epsilon_bounds(

@@ -222,10 +222,9 @@ class ZCDP(Guarantee):
         available = total - self.delta
         if self.rho == 0:
             return ApproxDP(0, total, relation=self.relation)
-        rho, log_delta = (
-            float_nearest(self.rho),
-            math.log(available.numerator) - math.log(available.denominator),
-        )
+        # For the search alone: a ρ that floats would take for zero or for infinite is moved to where they can follow.
+        rho = min(max(float_nearest(self.rho), 1e-290), 1e290)
+        log_delta = math.log(available.numerator) - math.log(available.denominator)
 
         def epsilon_estimate(alpha: float) -> float:
             return rho * alpha + math.log1p(-1 / alpha) - (log_delta + math.log(alpha)) / (alpha - 1)
