@@ -71,7 +71,7 @@ def stated_pair(release: Leaf) -> Pair | None:
 
 
 def stated_sum(plan: Plan) -> Pair | None:
-    """The sums of ε and of δ over what the releases of a plan state, as they were listed; ``None`` if one states none."""
+    """The sums of ε and δ of what the releases of a plan state, as they were listed; ``None`` if one states none."""
     epsilon = delta = Fraction(0)
     for item in plan.stated:
         pair = _sum(item.release)

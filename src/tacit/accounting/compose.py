@@ -83,10 +83,8 @@ def compose_plan(
         return compose_basic(plan, delta)
     if method == "best":
         return _best(plan, delta, bracket=bracket, changing=changing)
-    if method == "pld":
-        answer = _pld(plan, delta, bracket=bracket, changing=changing)
-    else:
-        answer = _METHODS[method](plan, delta)
+    by_loss = method == "pld"
+    answer = _pld(plan, delta, bracket=bracket, changing=changing) if by_loss else _METHODS[method](plan, delta)
     return _at_most_stated(plan, delta, answer, method)
 
 

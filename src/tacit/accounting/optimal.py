@@ -9,8 +9,8 @@ it tells the truth with odds e^ε. All k together are (ε_g, δ_g)-DP exactly wh
 so no accountant that knows only (ε, δ) and k can do better. For *different* pairs the exact answer is #P-hard (Murtagh
 and Vadhan 2016); use ``method="pld"``, which brackets it.
 
-``lower`` is the other side of the same computation. It is a statement about releases of which nothing else is known; for
-an event that says more (Laplace noise, the exponential mechanism) nobody need attain it, and it is left out.
+``lower`` is the other side of the same computation. It is a statement about releases of which nothing else is known; an
+event that says more (Laplace noise, the exponential mechanism) need not attain it, and there it is left out.
 
 *Error.* The k+1 terms are added in floats with proven relative error; ε is rounded outward by it, about 1e-12 for a
 thousand releases and 1e-9 for a million.

@@ -8,8 +8,8 @@ that fit the events and attain it; where none is known it is ``None``.
 database and one that is in the second. By default the two databases are the same for all releases, as in the definition
 of differential privacy, and the larger of "in the first, always" and "in the second, always" is returned. With
 ``changing`` the pair may be named anew for every release, as in the composition experiment of Dwork, Rothblum and
-Vadhan (2010), and every release is replaced by a pair that dominates both ways round. Releases that are not sampled cost
-the same in both.
+Vadhan (2010), and every release is replaced by a pair that dominates both ways round. Releases that are not sampled
+cost the same in both.
 
 *Error.* The grid is refined until the bracket is narrower than ``REPORTED`` of ε, or until it would be too large; the
 answer is valid in either case, and its ``note`` says when the bracket stayed wider. Where no grid serves, or where a

@@ -83,8 +83,8 @@ class AddedPair(LossPair):
 class EitherPair(LossPair):
     """The pair that dominates both directions of a sampled release, for a (P, Q) that looks the same from both sides.
 
-    Removing costs more at every γ >= 1 and adding more at every γ < 1, so their maximum has the tails of the first above
-    loss zero and those of the second below, and at zero the atom that is left (``pld.proof.md``, section 2).
+    Removing costs more at every γ >= 1 and adding more at every γ < 1, so their maximum has the tails of the first
+    above loss zero and those of the second below, and at zero the atom that is left (``pld.proof.md``, section 2).
     """
 
     def __init__(self, base: LossPair, rate: float) -> None:

@@ -91,8 +91,8 @@ def _smoothing(dimension: int) -> Fraction:
 def terms_of(release: Leaf, *, changing: bool = False) -> Term | None:
     """The pairs of one release, or ``None`` where no dominating pair is known.
 
-    With ``changing`` the pair dominates whichever of the two neighbours has the unit, which then may differ from release
-    to release.
+    With ``changing`` the pair dominates whichever of the two neighbours has the unit, which may then differ from
+    release to release.
     """
     match release:
         case PureEvent():
