@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from tacit.core.normal import gaussian_delta_bounds
-from tacit.core.numbers import float_nearest, log_bounds, round_up, sqrt_bounds
+from tacit.core.normal import LARGEST_MU, concentrated_epsilon_up, gaussian_delta_bounds
+from tacit.core.numbers import float_nearest
 
 __all__ = ["gaussian_epsilon_bounds", "gaussian_epsilon_high", "gaussian_epsilon_low", "log_gaussian_delta"]
 
 _WIDENINGS = 60
-#: Above this the law of the loss leaves the range of floats long before ε means anything.
-_LARGEST_MU = 10**4
 
 
 def gaussian_epsilon_bounds(mu: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
@@ -27,8 +25,8 @@ def gaussian_epsilon_bounds(mu: Fraction, delta: Fraction) -> tuple[Fraction, Fr
 
 def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
     """An ε with δ(ε) <= ``delta``, evaluated and found to hold."""
-    if mu > _LARGEST_MU:
-        return _concentrated(mu, delta)
+    if mu > LARGEST_MU:
+        return concentrated_epsilon_up(mu, delta)
     guess = _solve(mu, delta)
     if guess is None:
         return Fraction(0)
@@ -43,7 +41,7 @@ def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
 def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
     """An ε with δ(ε) >= ``delta``, evaluated and found so; or zero."""
     # Nobody needs to know how little such a release promises.
-    guess = None if mu > _LARGEST_MU else _solve(mu, delta)
+    guess = None if mu > LARGEST_MU else _solve(mu, delta)
     if guess is None:
         return Fraction(0)
     low = Fraction(guess)
@@ -52,11 +50,6 @@ def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
         if low == 0 or gaussian_delta_bounds(low, mu)[0] >= delta:
             break
     return low
-
-
-def _concentrated(mu: Fraction, delta: Fraction) -> Fraction:
-    """ε = μ²/2 + μ√(2 ln(1/δ)), from the zCDP of the release; for a large μ nearly all of it is the first term."""
-    return round_up(mu * mu / 2 + mu * sqrt_bounds(-2 * log_bounds(delta)[0])[1])
 
 
 def log_gaussian_delta(epsilon: float, mu: float) -> float:

@@ -44,6 +44,8 @@ from tacit.core.numbers import (
 __all__ = ["compose_optimal", "optimal_delta", "optimal_epsilon_bounds"]
 
 _LARGEST_COUNT = 10**7
+#: Above this the losses leave the range of floats; the plain sum says as much.
+_LARGEST_EPSILON = 10**6
 _UNIT = 2.0**-53
 
 
@@ -76,6 +78,8 @@ def optimal_epsilon_bounds(
     low, high = _room(total, each, k)
     if e == 0:
         return Fraction(0), Fraction(0)
+    if e > _LARGEST_EPSILON:
+        return Fraction(0), k * e
     upper = _solve(float_up(e), k, low, outward=1)
     lower = _solve(float_down(e), k, high, outward=-1)
     return min(max(lower, Fraction(0)), k * e), min(max(upper, Fraction(0)), k * e)
@@ -86,6 +90,8 @@ def optimal_delta(*, epsilon: Number, count: int, total_epsilon: Number, delta_e
     e, g = exact_nonnegative(epsilon, "epsilon"), exact_nonnegative(total_epsilon, "total_epsilon")
     each = exact_probability(delta_each, "delta_each", zero=True, one=True)
     k = check_count(count, "count", maximum=_LARGEST_COUNT)
+    if e > _LARGEST_EPSILON:
+        return Fraction(1) if g < k * e else min(k * each, Fraction(1))
     losses, masses, error = _losses(float_up(e), k)
     covered = masses * -np.expm1(np.minimum(float_down(g) - losses, 0.0))
     missed = Fraction(float(covered.sum()) * (1 + error))

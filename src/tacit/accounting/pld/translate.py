@@ -28,7 +28,7 @@ from tacit.core.events import (
     PureEvent,
     RandomizedResponseEvent,
 )
-from tacit.core.numbers import float_down, float_nearest, float_up
+from tacit.core.numbers import float_down, float_nearest, float_up, log_bounds
 from tacit.core.relations import ADD_REMOVE
 
 __all__ = ["SLACK", "Term", "mu_squared", "terms_of"]
@@ -146,9 +146,7 @@ def _response(release: RandomizedResponseEvent) -> LossPair:
     other = (1 - release.truth) / (release.categories - 1)
     high, low = max(release.truth, other), min(release.truth, other)
     ratio = high / low
-    epsilon = (
-        math.log1p(float_nearest(ratio - 1)) if ratio < 2 else math.log(ratio.numerator) - math.log(ratio.denominator)
-    )
+    epsilon = math.log1p(float_nearest(ratio - 1)) if ratio < 2 else float_nearest(log_bounds(ratio)[1])
     neutral = float_nearest(1 - high - low)
     return response_pair(epsilon, neutral) if neutral > 0 else TwoPoint(epsilon, epsilon)
 
