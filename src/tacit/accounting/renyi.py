@@ -283,7 +283,5 @@ def _listed_orders(items: Sequence[Planned]) -> Floats | None:
         return None
     orders = np.unique([float_down(alpha) for release in listed for alpha, _ in release.curve])
     if orders[-1] == 1:
-        raise AccountingError(
-            "the Renyi orders are too close to 1 to be composed; use to_approx(delta) of each release"
-        )
+        raise AccountingError("the Renyi orders are too close to 1 to be composed; use to_approx(delta) of each")
     return orders[orders > 1]
