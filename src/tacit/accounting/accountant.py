@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.basic import stated_pair
+from tacit.accounting.basic import Pair, stated_sum
 from tacit.accounting.compose import compose_plan
 from tacit.accounting.releases import Leaf, Plan, Planned, Release, read_plan
 from tacit.accounting.renyi import renyi_curve, spent_delta
@@ -53,6 +53,7 @@ class Accountant:
         self.delta = exact_probability(delta, "delta")
         self._relation: Relation | None = None
         self._counts: dict[Leaf, int] = {}
+        self._stated: dict[Leaf, int] = {}
         self._curves: dict[Leaf, NDArray[np.float64]] = {}
         self._renyi = np.zeros(len(_ORDERS))
         self._additions = 0
@@ -65,17 +66,18 @@ class Accountant:
         if self._relation not in (None, plan.relation):
             raise InputError("release", f"speaks of {plan.relation.value} neighbours, the account of others")
         spent = self._spent + sum((item.count * spent_delta(item.release) for item in plan.items), Fraction(0))
-        if spent >= self.delta and spent:
+        basic = _plus(self._basic, stated_sum(plan))
+        # Renyi accounting needs some δ for itself; the plain sum may use all of it.
+        if spent and spent >= self.delta and (basic is None or basic[1] > self.delta):
             raise AccountingError(f"the charges would spend delta {format_up(spent)} of {format_up(self.delta)}")
         curves = [(item, self._curve(item.release)) for item in plan.items]
-        basic = self._basic
-        for item in plan.items:
-            basic = _plus(basic, item)
         # From here on nothing can fail.
         for item, curve in curves:
             self._renyi = self._renyi + item.count * curve
             self._additions += 1
             self._counts[item.release] = self._counts.get(item.release, 0) + item.count
+        for item in plan.stated:
+            self._stated[item.release] = self._stated.get(item.release, 0) + item.count
         self._relation, self._spent, self._basic = plan.relation, spent, basic
 
     def epsilon(self) -> Fraction:
@@ -87,12 +89,13 @@ class Accountant:
         relation = self._relation or ADD_REMOVE
         if not self._counts:
             return Composed(0, self.delta, relation=relation, method="basic")
-        room = self.delta - self._spent
+        basic, room = self._basic, self.delta - self._spent
+        if room <= 0 and basic is not None:
+            return Composed(basic[0], self.delta, relation=relation, method="basic")
         log_room = math.log(room.numerator) - math.log(room.denominator)
         with np.errstate(invalid="ignore"):
             epsilons = self._renyi + _LOG_GAIN - log_room / _EXCESS
         at = int(np.nanargmin(epsilons))
-        basic = self._basic
         if basic is not None and basic[1] <= self.delta and not epsilons[at] < float_nearest(basic[0]):
             return Composed(basic[0], self.delta, relation=relation, method="basic")
         if not math.isfinite(epsilons[at]):
@@ -108,7 +111,8 @@ class Accountant:
 
     def _plan(self) -> Plan:
         items = tuple(Planned(leaf, count) for leaf, count in self._counts.items())
-        return Plan(items, self._relation or ADD_REMOVE)
+        stated = tuple(Planned(leaf, count) for leaf, count in self._stated.items())
+        return Plan(items, self._relation or ADD_REMOVE, stated)
 
     def _curve(self, leaf: Leaf) -> NDArray[np.float64]:
         if leaf not in self._curves:
@@ -116,12 +120,11 @@ class Accountant:
         return self._curves[leaf]
 
 
-def _plus(basic: tuple[Fraction, Fraction] | None, item: Planned) -> tuple[Fraction, Fraction] | None:
-    pair = stated_pair(item.release)
+def _plus(basic: Pair | None, pair: Pair | None) -> Pair | None:
     if basic is None or pair is None:
         return None
-    epsilon = basic[0] + item.count * pair[0]
+    epsilon = basic[0] + pair[0]
     # Sums of many different fractions grow without bound; beyond need they are rounded up.
     if epsilon.denominator.bit_length() > 512:
         epsilon = round_up(epsilon, 30)
-    return epsilon, basic[1] + item.count * pair[1]
+    return epsilon, basic[1] + pair[1]
