@@ -5,6 +5,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.core``        the vocabulary: errors, neighbouring relations, guarantees, events, exact numbers, divergences
 ``tacit.noise``       exact samplers; ``entropy`` is the only door to randomness
 ``tacit.mechanisms``  Laplace, Gaussian, randomized response, selection, sparse vector, histograms, means, planning
+``tacit.laws``        the laws of noise to look at: densities, tails, and how far the drawn law is from the textbook's
 ``tacit.accounting``  composition, privacy-loss distributions, calibration, filters; ``lab`` to see the theorems hold
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
@@ -76,6 +77,7 @@ _HOMES = {
     "divergences": "tacit.core.divergences",
     "events": "tacit.core.events",
     "planning": "tacit.mechanisms.planning",
+    "laws": "tacit.laws",
     "filters": "tacit.accounting.filters",
     "lab": "tacit.accounting.lab",
     "attacks": "tacit.attacks",
@@ -95,6 +97,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from tacit import attacks as attacks
     from tacit import audit as audit
+    from tacit import laws as laws
     from tacit import learn as learn
     from tacit.accounting import filters as filters
     from tacit.accounting import lab as lab
