@@ -43,8 +43,8 @@ _HOMES = {
     "Relation": "tacit.core.relations:Relation",
     "ADD_REMOVE": "tacit.core.relations:ADD_REMOVE",
     "REPLACE_ONE": "tacit.core.relations:REPLACE_ONE",
-    "is_neighbour": "tacit.core.relations:is_neighbour",
-    "l1_distance": "tacit.core.relations:l1_distance",
+    "is_neighbour": "tacit.core.databases:is_neighbour",
+    "l1_distance": "tacit.core.databases:l1_distance",
     # mechanisms
     "Laplace": "tacit.mechanisms.laplace:Laplace",
     "Gaussian": "tacit.mechanisms.gaussian:Gaussian",
@@ -73,6 +73,7 @@ _HOMES = {
     "Receipt": "tacit.curator.receipt:Receipt",
     "verify_receipt": "tacit.curator.receipt_checks:verify_receipt",
     # rooms with a shorter name
+    "databases": "tacit.core.databases",
     "sensitivity": "tacit.core.sensitivity",
     "divergences": "tacit.core.divergences",
     "events": "tacit.core.events",
@@ -106,9 +107,12 @@ if TYPE_CHECKING:
     from tacit.accounting.calibrate import calibrate_gaussian as calibrate_gaussian
     from tacit.accounting.calibrate import calibrate_laplace as calibrate_laplace
     from tacit.accounting.compose import compose as compose
+    from tacit.core import databases as databases
     from tacit.core import divergences as divergences
     from tacit.core import events as events
     from tacit.core import sensitivity as sensitivity
+    from tacit.core.databases import is_neighbour as is_neighbour
+    from tacit.core.databases import l1_distance as l1_distance
     from tacit.core.errors import AccessError as AccessError
     from tacit.core.errors import AccountingError as AccountingError
     from tacit.core.errors import BudgetError as BudgetError
@@ -125,8 +129,6 @@ if TYPE_CHECKING:
     from tacit.core.relations import ADD_REMOVE as ADD_REMOVE
     from tacit.core.relations import REPLACE_ONE as REPLACE_ONE
     from tacit.core.relations import Relation as Relation
-    from tacit.core.relations import is_neighbour as is_neighbour
-    from tacit.core.relations import l1_distance as l1_distance
     from tacit.curator.client import connect as connect
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open_curator as open  # noqa: A004, F401
