@@ -42,8 +42,18 @@ from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.base import smallest_that
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.sufficiency import MECHANISMS, Question, question_of
+from tacit.mechanisms.survey_bounds import SurveyBounds, survey_bounds, survey_size
 
-__all__ = ["MECHANISMS", "Plan", "counting_rule", "plan", "polling_rule"]
+__all__ = [
+    "MECHANISMS",
+    "Plan",
+    "SurveyBounds",
+    "counting_rule",
+    "plan",
+    "polling_rule",
+    "survey_bounds",
+    "survey_size",
+]
 
 MOST_PEOPLE: Final = 10**12
 #: A chance of failure below this is not told apart from it.
