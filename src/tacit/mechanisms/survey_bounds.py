@@ -69,7 +69,8 @@ class SurveyBounds:
 
     def __str__(self) -> str:
         return (
-            f"γ = {format_up(self.gamma)}, {self.people:,} people: off by at most {format_up(self.textbook)} = 1/(γ√n),\n"
+            f"γ = {format_up(self.gamma)}, {self.people:,} people: "
+            f"off by at most {format_up(self.textbook)} = 1/(γ√n),\n"
             f"with probability 3/4 as lectures say, {float_nearest(round_down(self.textbook_confidence, 6)):g} "
             f"as Hoeffding proves;\nwith probability 3/4: Chebyshev {format_up(self.chebyshev())}, "
             f"Hoeffding {format_up(self.hoeffding())}"
