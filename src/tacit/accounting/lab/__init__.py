@@ -2,6 +2,7 @@
 
 * :class:`FiniteMechanism`: a table of output probabilities; is it private, what is its exact profile, who is worst off?
 * :mod:`~tacit.accounting.lab.examples`: randomized response, folded geometric counts, and some that are not private;
+* :func:`definition`: the definition of (ε, δ)-DP drawn for a mechanism and a pair, with the worst event shaded;
 * :class:`CompositionExperiment`: an adaptive adversary against a curator with a secret bit, exactly or by running it;
 * :func:`azuma` and :func:`azuma_points`: the proof of advanced composition in numbers, with the set of bad views;
 * :func:`worst_adversary`: the most that any adaptive adversary can gain under a stopping rule, valid or not;
@@ -15,6 +16,7 @@ from tacit.accounting.lab.adversaries import WorstAdversary, admitted_by, curve_
 from tacit.accounting.lab.bounds import CompositionBounds, composition_bounds, optimal_pair
 from tacit.accounting.lab.checks import Check, group_privacy, post_processing
 from tacit.accounting.lab.confidence import probability_bounds
+from tacit.accounting.lab.definition import Definition, definition
 from tacit.accounting.lab.examples import (
     geometric,
     leak,
@@ -41,6 +43,7 @@ __all__ = [
     "Check",
     "CompositionBounds",
     "CompositionExperiment",
+    "Definition",
     "EstimatedLoss",
     "FiniteMechanism",
     "LossStep",
@@ -62,6 +65,7 @@ __all__ = [
     "check_neighbours",
     "composition_bounds",
     "curve_fits",
+    "definition",
     "geometric",
     "group_privacy",
     "in_or_out",
