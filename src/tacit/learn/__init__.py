@@ -9,7 +9,7 @@ Entered only when used (``from tacit.learn import LogisticRegression``); needs t
 ``training``, ``linear``                from a table to weights
 ``moments``                             sums and second moments
 ``logistic``, ``svm``, ``regression``, ``pca``, ``kmeans``, ``naive_bayes``, ``scaling``   the estimators
-``sample_size``                         how many rows a model needs
+``sample_size``, ``theorem``            how many rows a model needs, as measured and by the theorem
 """
 
 from tacit.learn.kmeans import KMeans
@@ -20,6 +20,7 @@ from tacit.learn.regression import LinearRegression, Ridge
 from tacit.learn.sample_size import expected_excess, rows_needed
 from tacit.learn.scaling import MinMaxScaler, StandardScaler
 from tacit.learn.svm import LinearSVC
+from tacit.learn.theorem import plan_learning, rows_by_theorem
 
 __all__ = [
     "PCA",
@@ -32,5 +33,7 @@ __all__ = [
     "Ridge",
     "StandardScaler",
     "expected_excess",
+    "plan_learning",
+    "rows_by_theorem",
     "rows_needed",
 ]

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tacit.accounting.lab.bounds import CompositionBounds, composition_bounds
-from tacit.accounting.lab.experiment import Adversary, CompositionExperiment
+from tacit.accounting.lab.experiment import CompositionExperiment
 from tacit.accounting.lab.finite import FiniteMechanism
+from tacit.accounting.lab.strategies import Adversary
 from tacit.core.divergences import Enclosure
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number

@@ -1,0 +1,106 @@
+"""The definition drawn: exact for tables, and for noise the δ that is known in closed form."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import tacit
+from tacit import laws
+from tacit.accounting.lab import definition, geometric, leak, randomized_response, save_chart
+from tacit.core.errors import InputError
+from tacit.core.normal import gaussian_delta_bounds
+from tacit.mechanisms.gaussian_profile import discrete_delta_bounds
+
+F = Fraction
+
+
+def test_a_finite_mechanism_is_exact() -> None:
+    coin = randomized_response(ratio=3)
+    found = definition(coin, 0, 1, ratio=2)
+    assert found.delta.value == coin.delta(ratio=2).value == F(1, 4)
+    assert found.event == {0}
+    assert not found.holds("0.24")
+    assert found.holds("1/4")
+    assert definition(coin, 0, 1, ratio=3).words == "empty"
+    assert definition(tacit.RandomizedResponse(gamma="0.25"), True, False, ratio=2).delta.value == F(1, 4)
+    assert definition(leak(delta="0.01"), 0, 1, epsilon=5).event == {0}
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 1), (1, 0), (5, 2)])
+@pytest.mark.parametrize("epsilon", ["0", "0.5", "1.5", "4"])
+def test_noise_agrees_with_the_closed_forms(left: int, right: int, epsilon: str) -> None:
+    gap, e = abs(left - right), F(epsilon)
+    normal = definition(laws.GaussianLaw(sigma=2), left, right, epsilon=e).delta
+    low, high = gaussian_delta_bounds(e, F(gap, 2))
+    assert low - F(1, 10**30) <= normal.high
+    assert normal.low <= high + F(1, 10**30)
+    assert float(normal.high) == pytest.approx(float(high), abs=1e-15)
+    laplace = definition(laws.LaplaceLaw(scale=2), left, right, epsilon=e).delta
+    assert float(laplace.high) == pytest.approx(max(0.0, 1 - math.exp((float(e) - gap / 2) / 2)), abs=1e-12)
+    discrete = definition(laws.DiscreteGaussianLaw(sigma=2), left, right, epsilon=e).delta
+    assert float(discrete.high) == pytest.approx(float(discrete_delta_bounds(e, F(4), gap)[1]), abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    "law", [laws.DiscreteLaplaceLaw(scale=2), laws.GeometricLaw(scale=2), laws.DiscreteGaussianLaw(sigma=3)], ids=str
+)
+@pytest.mark.parametrize(("left", "right"), [(0, 3), (3, 0), (2, 2)])
+@pytest.mark.parametrize("epsilon", ["0", "0.5", "1", "1.5"])
+def test_discrete_noise_agrees_with_brute_force(law: laws.DiscreteLaw, left: int, right: int, epsilon: str) -> None:
+    found = definition(law, left, right, epsilon=epsilon).delta
+    total = math.fsum(
+        max(float(law.mass(x - left).high) - math.exp(float(F(epsilon))) * float(law.mass(x - right).high), 0.0)
+        for x in range(-90, 91)
+    )
+    assert float(found.high) == pytest.approx(total, abs=1e-9)
+    assert found.low <= found.high
+
+
+def test_an_exponential_alone_is_not_private() -> None:
+    law = laws.ExponentialLaw(scale=1)
+    assert float(definition(law, 0, 1, epsilon=50).delta.high) == pytest.approx(1 - math.exp(-1))
+    assert definition(law, 1, 0, epsilon=1).delta.high == 0
+    assert float(definition(law, 1, 0, epsilon="0.5").delta.high) == pytest.approx(1 - math.exp(-0.5))
+
+
+def test_a_mechanism_is_drawn_with_the_noise_it_draws() -> None:
+    found = definition(tacit.Laplace(epsilon=1, l1_sensitivity=1), 10, 11, epsilon="0.5")
+    assert "Discrete Laplace(1) around 10" in str(found)
+    assert found.words == "x <= 10"
+    assert definition(tacit.Laplace(epsilon=1, l1_sensitivity=1), 11, 10, epsilon="0.5").words == "x >= 11"
+    assert definition(laws.GeometricLaw(scale=1), 0, 2, epsilon=3).words == "0 <= x <= 1"
+    assert definition(tacit.Laplace(epsilon=1, l1_sensitivity=1), 10, 11, epsilon=1).delta.high == 0
+    with pytest.raises(InputError, match="not neighbours"):
+        definition(tacit.Laplace(epsilon=1, l1_sensitivity=1), 10, 13, epsilon=1)
+    with pytest.raises(InputError, match="not neighbours"):
+        definition(geometric(ratio=2, rows=2), (), (1, 1), epsilon=1)
+    with pytest.raises(InputError, match="whole number"):
+        definition(laws.DiscreteLaplaceLaw(scale=1), "0.5", 1, epsilon=1)
+    with pytest.raises(InputError, match="finite mechanism"):
+        definition(tacit.SparseVector(epsilon=1, sensitivity=1, threshold=3), 0, 1, epsilon=1)  # type: ignore[arg-type]
+
+
+def test_charts_hold_the_numbers_and_render(tmp_path: Path) -> None:
+    still = definition(randomized_response(ratio=3), 0, 1, ratio=2).chart()
+    rows = still.to_dict()["data"]["values"]
+    assert rows[0]["x"] == 0
+    assert rows[0]["p"] == 0.75
+    assert rows[0]["cap"] == pytest.approx(0.5)
+    assert rows[0]["p"] - rows[0]["kept"] == pytest.approx(0.25)
+    moving = definition(laws.GaussianLaw(sigma=1), 0, 1, epsilon=1).interactive().to_dict()
+    assert moving["params"][0]["name"] == "epsilon"
+    assert moving["params"][0]["bind"]["input"] == "range"
+    drawn = moving["data"]["values"]
+    area = sum(max(row["p"] - row["kept"], 0) * row["width"] for row in drawn)
+    assert area == pytest.approx(0.1269367375, abs=1e-4)
+    for name, chart in (
+        ("still.svg", still),
+        ("noise.svg", definition(laws.LaplaceLaw(scale=1), 0, 1, epsilon="0.5").chart()),
+        ("page.html", definition(laws.LaplaceLaw(scale=1), 0, 1, epsilon="0.5").interactive()),
+    ):
+        save_chart(chart, tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
