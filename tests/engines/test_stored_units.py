@@ -388,6 +388,24 @@ def test_forms_of_persons_in_spark(kind: str, form: Form) -> None:
     assert spark_form(kind).form is form
 
 
+def test_foreign_tables_for_one_place_share_a_mark(schema: Any) -> None:
+    """No row is read for it, so that wrappers without a handler will do."""
+    schema.execute("DROP FOREIGN DATA WRAPPER IF EXISTS w CASCADE; CREATE FOREIGN DATA WRAPPER w")
+    for server, port in (("one", 1), ("two", 1), ("three", 2)):
+        schema.execute(f"CREATE SERVER {server} FOREIGN DATA WRAPPER w OPTIONS (host 'h', dbname 'd', port '{port}')")
+        schema.execute(
+            f"CREATE FOREIGN TABLE persons.{server} (id bigint, x bigint) SERVER {server}"
+            " OPTIONS (schema_name 's', table_name 't')"
+        )
+
+    def marks(name: str) -> set[str]:
+        with PostgresEngine(rows("id"), {"t": f"persons.{name}"}, database()) as engine:
+            return set(engine.marks("t").marks)
+
+    assert len(marks("one") & marks("two")) == 1
+    assert not marks("one") & marks("three")
+
+
 def test_a_view_of_a_function_is_refused(schema: Any) -> None:
     """What the function reads stands in its text: the view would have a budget of its own."""
     schema.execute("CREATE TABLE persons.t (id bigint, x bigint)")

@@ -7,7 +7,7 @@ type are NULL, as for every source. ``char(n)`` is read without the spaces that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tacit.core.errors import InputError
@@ -95,6 +95,16 @@ JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid JOIN pg_catalog.pg_namespace n O
 WHERE r.ev_class = ANY (%s::oid[]) AND p.proretset AND n.nspname <> 'pg_catalog' AND n.nspname <> 'information_schema'
 ORDER BY 1
 """
+# What foreign tables stand for: the wrapper, and the words that say where and what the other table is.
+_FOREIGN = """
+SELECT f.ftrelid::bigint, w.fdwname::text, coalesce(s.srvoptions, '{}'), coalesce(f.ftoptions, '{}'), n.nspname::text, c.relname::text
+FROM pg_catalog.pg_foreign_table f
+JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver
+JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE f.ftrelid = ANY (%s::oid[]) ORDER BY 1
+"""  # noqa: E501
+_WHERE: Final = ("host", "hostaddr", "port", "dbname", "database", "servername", "filename", "program", "query")
 # The relation itself and all that it inherits from or that inherits from it: their rows are in each other as they are.
 _FAMILY = """
 WITH RECURSIVE edges AS (
@@ -164,6 +174,7 @@ class Described:
         inexact: columns whose texts the database calls equal although they differ.
         family: the numbers among ``bases`` of the relation itself, its parents and its children.
         parts: the kinds of its children and partitions.
+        elsewhere: by number among ``bases``, what a foreign table stands for.
     """
 
     oid: int
@@ -176,6 +187,7 @@ class Described:
     inexact: frozenset[str] = frozenset()
     family: frozenset[int] = frozenset()
     parts: tuple[str, ...] = ()
+    elsewhere: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def scan(self) -> str:
@@ -217,7 +229,20 @@ def describe(session: Asks, text: str, where: str) -> Described:
         )
     family = frozenset(int(row[0]) for row in session.rows(_FAMILY, (oid,)))
     parts = tuple(str(row[0]) for row in session.rows(_PARTS, (oid,)))
-    return Described(int(oid), str(schema), str(name), str(kind), columns, bases, int(pages), inexact, family, parts)
+    foreign = session.rows(_FOREIGN, ([base[0] for base in bases],))
+    elsewhere = {int(row[0]): _elsewhere(*row[1:]) for row in foreign}
+    return Described(
+        int(oid), str(schema), str(name), str(kind), columns, bases, int(pages), inexact, family, parts, elsewhere
+    )
+
+
+def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema: str, name: str) -> str:
+    """What a foreign table stands for, whatever it and its server are called here."""
+    said = dict(option.split("=", 1) for option in (*server, *table))
+    # A table that does not say what it is called there is called as it is here.
+    there = said.get("schema_name", schema), said.get("table_name", name)
+    where = [f"{word}={said[word]}" for word in _WHERE if word in said]
+    return " ".join([wrapper, *where, *([] if "filename" in said or "program" in said else there)])
 
 
 def shapes(session: Asks, scans: Sequence[str]) -> dict[str, object]:
