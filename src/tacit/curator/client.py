@@ -25,8 +25,8 @@ from tacit.curator.remote.errors import RemoteError, TrustError
 from tacit.curator.remote.identity import Identity, identity_of, own_keys
 from tacit.curator.remote.pins import pin
 from tacit.curator.remote.reading import RemoteQuote, read_budget, read_entry, read_quote, read_table
-from tacit.curator.remote.writing import decimal_text, request_text
 from tacit.curator.remote.witness import SEEN, Witness, head_text
+from tacit.curator.remote.writing import decimal_text, request_text
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.noise import entropy

@@ -34,8 +34,7 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The id of the ledger, and the public key that its receipts are signed with; and what is said about older ones
-    and about the newest entry."""
+    """The id of the ledger, the key that signs its receipts, what is said about older keys, and the newest entry."""
 
     ledger: str
     public_key: str
