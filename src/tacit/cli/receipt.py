@@ -40,9 +40,12 @@ def verify(
     """Check a receipt: signature, noise of every mechanism, guarantee, and that the charge follows from them.
 
     With --key it needs nothing else, and no network. Without, the key is that of the project here, as it was at the
-    receipt's place in the ledger, and the receipt is compared with that as well. Exit code 1 if it does not hold.
+    receipt's place in the ledger, and the receipt is compared with the one that the ledger holds there: released
+    numbers, question and amounts. Exit code 1 if it does not hold.
     """
+    from tacit.curator.receipt import Receipt
     from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
+    from tacit.curator.receipt_ledger import against_ledger
 
     with reported("receipt", as_json=as_json):
         text = _read(receipt)
@@ -54,7 +57,8 @@ def verify(
             with opened_ledger(project) as ledger:
                 report = verify_receipt(text, _key_here(text, ledger))
                 if report.ok:
-                    report = ReceiptReport((*report.checks, _against_ledger(text, ledger)))
+                    found = against_ledger(Receipt.from_json(text), ledger)
+                    report = ReceiptReport((*report.checks, *found))
     if as_json:
         print_json(json.loads(report.to_json()))
     else:
@@ -120,19 +124,6 @@ def _key_here(text: bytes, ledger: Any) -> str:
         return key_of(ledger, Receipt.from_json(text))
     except InputError:
         return str(ledger.public_key)
-
-
-def _against_ledger(text: bytes, ledger: Any) -> Check:
-    from tacit.curator.receipt import Receipt
-    from tacit.curator.receipt_checks import Check
-    from tacit.ledger import RollbackError
-
-    said = Receipt.from_json(text)["ledger"]
-    try:
-        ledger.check_receipt(int(said["position"]), said["hash"], ledger=said["id"])
-    except RollbackError as problem:
-        return Check("here", False, str(problem))
-    return Check("here", True, f"the ledger of this project has it, at entry {said['position']}")
 
 
 def _read(place: str) -> bytes:
