@@ -4,10 +4,10 @@ A signature alone shows that a key signed. A key that was stolen and replaced si
 it was in force at. So what a receipt says is compared with the receipt that the ledger holds at that place:
 
 * it is that receipt, word for word; or
-* it is about the same release (population, unit, relation, account, project, catalogue, guarantee, charge, place, digest
-  of the released numbers, and noise of every mechanism), in the words of a later asker, and the key in force *now* has
-  signed it. A receipt in other words whose key was replaced since does not hold any more; asking the same question again
-  is free and gives one that does.
+* it is about the same release (population, unit, relation, account, project, catalogue, guarantee, charge, place,
+  digest of the released numbers, and noise of every mechanism), in the words of a later asker, and the key in force
+  *now* has signed it. A receipt in other words whose key was replaced since does not hold any more; asking the same
+  question again is free and gives one that does.
 """
 
 from __future__ import annotations
