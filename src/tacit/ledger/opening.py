@@ -15,7 +15,7 @@ from tacit.ledger.chain import link
 from tacit.ledger.entries import step_of
 from tacit.ledger.errors import RollbackError
 from tacit.ledger.memory import MEMORY, MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import GENESIS, Reader, StorageError, Store, Stored, Trail
+from tacit.ledger.protocol import Reader, StorageError, Store, Stored, Trail
 from tacit.ledger.verify import quick_check
 from tacit.noise import entropy
 
@@ -93,12 +93,11 @@ def found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool
 
     The anchor remembers the new id first, so that a crash in between is no missing anchor; and of two processes that
     do this at once, the one that is later takes the id of the other. ``anew`` is an operator's word that whatever the
-    anchor remembers of an older ledger here shall not stand in the way.
+    anchor remembers of an older ledger here shall not stand in the way; until that word is written down too, the anchor
+    remembers it all the same.
     """
     ledger = f"{entropy.current().bits(_ID_BITS):032x}"
-    if anew:
-        anchor.replace(ledger, GENESIS)
-    else:
+    if not anew:
         ledger = anchor.begin(ledger)
     store.append(step_of({**opened, "kind": "opened", "format": 1, "ledger": ledger}))
 

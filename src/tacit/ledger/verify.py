@@ -28,6 +28,7 @@ from tacit.ledger.entries import (
 )
 from tacit.ledger.glance import Charge, Commit, glance
 from tacit.ledger.protection import ProtectionAudit
+from tacit.ledger.overrides import Override, override_of
 from tacit.ledger.protocol import GENESIS, Head, Level, Move, Name, Pocket, Reader, StorageError, Stored
 from tacit.ledger.records import Amount, Outcome, Report, Reservation
 from tacit.ledger.signatures import is_signed, succession_text
@@ -130,6 +131,8 @@ class _Audit:
         self._states = bytearray(1)
         self._charges = self._outcomes = 0
         self._limits: dict[str, Filter] = {}
+        self._stated: dict[str, Mapping[str, Any]] = {}
+        self._overrides: list[Override] = []
         self._known: dict[tuple[str, ...], _Known] = {}
         self._quotes: set[str] = set()
         self._spent: dict[Pocket, int] = {}
@@ -177,10 +180,9 @@ class _Audit:
         problems = self._problems
         if self._missed:
             problems = [*problems, f"and {self._missed} more"]
-        changes = tuple(self._protection.changes)
-        return Report(
-            self._ledger, self._head.seq, self._head, self._charges, self._outcomes, tuple(problems), changes=changes
-        )
+        counts = self._head.seq, self._head, self._charges, self._outcomes
+        told = tuple(self._protection.changes), tuple(self._overrides)
+        return Report(self._ledger, *counts, tuple(problems), *told)
 
     def problem(self, words: str) -> None:
         """Note one, and only count what is too much to read."""
@@ -190,6 +192,9 @@ class _Audit:
             self._missed += 1
 
     def _apply(self, entry: Stored, body: Mapping[str, Any], effects: Mapping[str, Any]) -> None:
+        known = self._stated.get(body.get("population", ""))
+        if (found := override_of(entry.seq, body, known)) is not None:
+            self._overrides.append(found)
         match body["kind"]:
             case "opened":
                 self._ledger = body["ledger"]
@@ -296,6 +301,7 @@ class _Audit:
         elif known is not None and _rule(known) != _rule(limit):
             self.problem(f"entry {seq} changes the rule of an account")
         self._limits[body["population"]] = limit
+        self._stated[body["population"]] = body["terms"]
         self._known.clear()
 
     def _charged(self, seq: int, wrong: str) -> None:
