@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.cli.printing import JsonFlag, console, print_json, visible
 from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, read_project
 from tacit.core.errors import InputError, TacitError
 
@@ -198,6 +198,7 @@ def _ledger(project: Path, loaded: Project) -> Iterator[Finding]:
     yield _looked("ledger", lambda: _quick(place), "tacit ledger verify says more; bring the newest copy back")
     yield from _accounts(place, loaded)
     yield from _units(place, loaded)
+    yield from _decided(place)
     if place.is_file:
         yield from _guarded(Path(place.ledger), "ledger file")
     yield _looked("keys", lambda: _keys(place), f"chmod 600 {place.key}, or restore it from your backup")
@@ -267,6 +268,20 @@ def _units(place: Place, loaded: Project) -> Iterator[Finding]:
                 yield Finding("changed", True, change)
     except TacitError:
         return
+
+
+def _decided(place: Place) -> Iterator[Finding]:
+    """What operators decided in the ledger: in order, and not to be overlooked."""
+    from tacit.cli.operators import reading
+    from tacit.ledger.overrides import Overrides
+
+    try:
+        with reading(place) as (reader, _):
+            found = Overrides().of(reader)
+    except (TacitError, ValueError, LookupError, TypeError):
+        return  # The ledger is damaged, which was said already.
+    for each in found:
+        yield Finding("decided", True, visible(str(each)))
 
 
 def _keys(place: Place) -> str:
