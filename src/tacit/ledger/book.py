@@ -19,6 +19,7 @@ from tacit.ledger.entries import step_of
 from tacit.ledger.errors import BusyError, LedgerError, RollbackError
 from tacit.ledger.losses import ANEW, loss_of, missing_entries, remembered
 from tacit.ledger.opening import check_anchor, found, gone, look_over, read_entry
+from tacit.ledger.overlay import rehearsed_on
 from tacit.ledger.overrides import Override, Overrides
 from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Store, StoreBusy, Stored, Taken, Trail
 from tacit.ledger.records import Outcome, Record, Reservation, Succession
@@ -130,6 +131,12 @@ class Book:
                 raise StorageError(f"the ledger {store.place} is used by somebody else; close it there first")
         self._anchor.replace(self._ledger, store.head())
         self._anchor.use(self._ledger)
+
+    def rehearsal(self) -> Self:
+        """The same ledger to try things on: what is written to it is forgotten. For one thread, and a short while."""
+        with self._working():
+            store, anchor = rehearsed_on(self._store, self._ledger)
+        return type(self).on(store, anchor, clock=self._clock)
 
     def overrides(self) -> tuple[Override, ...]:
         """What operators decided: adoptions, losses, other caps, other keys; in order."""

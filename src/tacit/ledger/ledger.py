@@ -26,7 +26,7 @@ from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError
 from tacit.ledger.grains import from_grains, grains_down
 from tacit.ledger.losses import ANEW, loss_of, lost_name
 from tacit.ledger.memory import MEMORY
-from tacit.ledger.opening import check_anchor, choose_anchor, open_reader, open_store, read_entry
+from tacit.ledger.opening import check_anchor, check_not_gone, choose_anchor, open_reader, open_store, read_entry
 from tacit.ledger.protected import Protected
 from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Taken
 from tacit.ledger.records import Analyst, Budget, Order, Outcome, Record, Report, Reservation
@@ -73,6 +73,7 @@ class Ledger(Protected, Closing):
             LedgerError: it is damaged, cannot be written, or does not exist and ``create`` is false.
         """
         with translated():
+            check_not_gone(place, anchor)
             store = open_store(place, create=create)
             found = choose_anchor(anchor, store.place)
             return cls.on(store, found, public_key=public_key, key_check=key_check, clock=clock)

@@ -21,6 +21,7 @@ from tacit.noise import entropy
 
 __all__ = [
     "check_anchor",
+    "check_not_gone",
     "choose_anchor",
     "found",
     "gone",
@@ -158,6 +159,13 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
             f"the ledger at {place} is an old or another copy: it is {found}, and its anchor remembers {mark}; bring "
             f"the newest copy back, or take this one with `tacit ledger adopt`"
         )
+
+
+def check_not_gone(place: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> None:
+    """As :func:`gone`, before a file is made for a ledger."""
+    if place != MEMORY and not is_postgres(place) and not Path(place).exists():
+        path = str(Path(place).resolve())
+        gone(choose_anchor(anchor, path), path)
 
 
 def gone(anchor: Anchor, place: str) -> None:
