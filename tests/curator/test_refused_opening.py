@@ -93,6 +93,11 @@ LATER: dict[str, Callable[[Path], object]] = {
     **BREAKS,
     "other terms": edit('epsilon = "2"', 'epsilon = "3"'),
     "sources that changed places": swapped,
+    "a new population, and then a file that is known": edit(
+        "[tables.wards]",
+        '[populations.guests]\nepsilon = "1"\n[tables.guests]\nsource = "shifts.csv"\npopulation = "guests"\n'
+        'unit = "id"\n[tables.guests.columns]\nid = { type = "integer" }\n\n[tables.wards]',
+    ),
     "keys of another ledger": lambda folder: (folder / "tacit.ledger.key").write_text(
         (folder / "tacit.ledger.key").read_text().replace("a", "b").replace("1", "2")
     ),

@@ -69,12 +69,12 @@ def connect(
         identity = identity_of(channel.get("/v1/key").content)
         pin(channel.url, identity, public_key)
         witness = Witness(channel.url, identity.ledger, lasting=public_key is None)
-        found = RemoteCurator(channel, identity, witness)
-        found.check_history()
+        remote = RemoteCurator(channel, identity, witness)
+        remote.check_history()
     except BaseException:
         channel.close()
         raise
-    return found
+    return remote
 
 
 class RemoteCurator(Closing):

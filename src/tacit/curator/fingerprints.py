@@ -85,8 +85,8 @@ class Digests:
         """
         if source.kind == "frame":
             content, alike = self._frame(source.frame)
-            found = (f"content {content}", *alike)
-            return Fingerprint(content, found, found)
+            all_marks = (f"content {content}", *alike)
+            return Fingerprint(content, all_marks, all_marks)
         inside = source.inside
         parts: list[str] = []
         marks: list[str] = []

@@ -109,7 +109,8 @@ def _csv(place: str) -> Iterable[Any] | None:
     convert = pa_csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False, check_utf8=False
     )
-    return pa_csv.open_csv(place, read_options=read, parse_options=parse, convert_options=convert)
+    found: Iterable[Any] = pa_csv.open_csv(place, read_options=read, parse_options=parse, convert_options=convert)
+    return found
 
 
 def _parquet(place: str) -> Iterable[Any] | None:
@@ -118,7 +119,8 @@ def _parquet(place: str) -> Iterable[Any] | None:
     file = pq.ParquetFile(place)
     if file.metadata.num_rows * file.metadata.num_columns > LARGEST_CELLS:
         return None
-    return file.iter_batches(batch_size=_BATCH, use_threads=False)
+    found: Iterable[Any] = file.iter_batches(batch_size=_BATCH, use_threads=False)
+    return found
 
 
 def _sum(batches: Iterable[Any], key: bytes) -> RowDigest | None:

@@ -58,8 +58,8 @@ def override_of(seq: int, body: Mapping[str, Any], before: Mapping[str, Any] | N
     if body["kind"] not in _KINDS:
         return None
     words = _WORDS[body["kind"]](body, before)
-    said = [str(body.get(name, "")) for name in ("population", "operator", "reason")]
-    return Override(seq, str(body.get("time", "")), str(body["kind"]), *said, words)
+    population, operator, reason = (str(body.get(name, "")) for name in ("population", "operator", "reason"))
+    return Override(seq, str(body.get("time", "")), str(body["kind"]), population, operator, reason, words)
 
 
 class Overrides:
