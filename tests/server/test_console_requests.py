@@ -577,7 +577,7 @@ def test_a_ledger_that_is_not_whole_says_what_is_wrong(tmp_path: Path) -> None:
         page = olga.get(sent.headers["location"]).text
         assert "Whole<" not in page
     assert "The ledger is not whole" in page
-    assert "the pocket" in page
+    assert "is spent, with a cap of" in page
     assert ask(olga, "SELECT COUNT(*) AS n FROM visits").status_code == 503
     olga.close()
     served.close()

@@ -218,7 +218,7 @@ class Ledger(Protected, Closing):
             stated = {} if caps is None else dict(caps)
             for currency in stated:
                 if currency not in currencies:
-                    raise InputError("caps", f"the account counts {', '.join(currencies)}, not {currency!r}")
+                    raise InputError(currency, f"is not what this account counts: {', '.join(currencies)}")
             exact = {c: from_grains(grains_down(exact_nonnegative(cap, c))) for c, cap in stated.items()}
             written = {c: str(exact[c]) if c in exact else None for c in currencies}
             owner = owner_of(who, what)
