@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tacit.ledger.anchor import Anchor, Mark, find_anchor
@@ -79,14 +81,33 @@ def open_reader(place: str | os.PathLike[str], *, still: bool) -> Iterator[tuple
     with failures(f"the ledger {path}"):
         if not path.exists():
             raise StorageError(f"there is no ledger at {path}")
-        uri = f"{path.as_uri()}?mode=ro"
-        rows = SqliteReader(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False))
-        try:
-            if still:
-                rows.hold()
-            yield rows, str(path)
-        finally:
-            rows.close()
+        with _readable(path) as uri:
+            rows = SqliteReader(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False))
+            try:
+                if still:
+                    rows.hold()
+                yield rows, str(path)
+            finally:
+                rows.close()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[str]:
+    """How SQLite can read a file without changing it, also on a medium that cannot be written.
+
+    A reader needs a small file beside a database with a log. Where it cannot be made, the database is read as it is if
+    there is no log; with one, a copy of both is read, because the newest entries may be in the log alone.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if os.access(path.parent, os.W_OK):
+        yield f"{path.as_uri()}?mode=ro"
+    elif not log.exists() or log.stat().st_size == 0:
+        yield f"{path.as_uri()}?mode=ro&immutable=1"
+    else:
+        with TemporaryDirectory(prefix="tacit-ledger-") as folder:
+            for file in (path, log):
+                shutil.copyfile(file, Path(folder) / file.name)
+            yield (Path(folder) / path.name).as_uri()
 
 
 def found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool) -> None:
