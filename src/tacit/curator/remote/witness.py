@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from tacit.curator.remote.errors import RemoteError, TrustError
@@ -40,11 +41,12 @@ class Witness:
         url: of the server, for messages.
         ledger: its id.
         lasting: whether a folder that cannot be written is an error.
+        folder: where it is remembered; in the user's state folder unless said.
     """
 
-    def __init__(self, url: str, ledger: str, *, lasting: bool) -> None:
+    def __init__(self, url: str, ledger: str, *, lasting: bool, folder: Path | None = None) -> None:
         self._url = url
-        self._path = state_folder() / _FOLDER / f"{ledger}.anchor"
+        self._path = (folder or state_folder() / _FOLDER) / f"{ledger}.anchor"
         self._anchor: Anchor = AnchorFile(self._path)
         try:
             try:
