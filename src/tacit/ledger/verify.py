@@ -28,9 +28,9 @@ from tacit.ledger.entries import (
     request_name,
 )
 from tacit.ledger.glance import Charge, Commit, glance
-from tacit.ledger.protection import ProtectionAudit
 from tacit.ledger.grains import from_grains
 from tacit.ledger.overrides import Override, override_of
+from tacit.ledger.protection import ProtectionAudit
 from tacit.ledger.protocol import GENESIS, Head, Level, Move, Name, Pocket, Reader, StorageError, Stored
 from tacit.ledger.records import Amount, Outcome, Report, Reservation
 from tacit.ledger.signatures import is_signed, succession_text
