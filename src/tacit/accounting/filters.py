@@ -29,11 +29,12 @@ raises :class:`BudgetError` and is as it was. It lives in memory; the ledger mak
 from __future__ import annotations
 
 import math
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, SupportsIndex
 
 from tacit.accounting.prices import Charge, approx_price, gdp_price, pure_price, renyi_price, zcdp_price
 from tacit.core.divergences import Extended
@@ -100,6 +101,7 @@ class Filter(ABC):
         self.relation = as_relation(relation)
         self._spent: _Amounts = tuple(Fraction(0) for _ in self._caps)
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     @property
     @abstractmethod
@@ -123,6 +125,8 @@ class Filter(ABC):
         """Admit ``charge``, ``count`` times over, or raise :class:`BudgetError` and leave everything as it was."""
         price = self.price(charge)
         times = check_count(count, "count")
+        if os.getpid() != self._pid:
+            raise AccountingError("this filter was made in another process, which may be charging it too")
         with self._lock:
             after = self._after(self._spent, price, times)
             if not self._fits(after):
@@ -133,6 +137,9 @@ class Filter(ABC):
         """How many more charges like this one fit; ``None`` when it is free and any number does."""
         price = self.price(charge)
         return _fewest(_times(line.left, cost) for line, cost in zip(self.lines, price, strict=True))
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise AccountingError("a filter cannot be copied or pickled: the copy would admit the same charges again")
 
     def __repr__(self) -> str:
         parts = (f"{line.currency}: {_show(line.spent)} of {_down(line.cap)}" for line in self.lines)

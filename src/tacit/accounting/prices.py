@@ -307,4 +307,10 @@ def _by_quadrature(rate: Fraction, noise: GaussianEvent, order: int) -> Extended
 
 
 def _name(charge: Charge) -> str:
-    return repr(charge) if isinstance(charge, Guarantee) else type(charge).__name__
+    """What a message calls a charge; never by a name that only this library knows."""
+    if isinstance(charge, Guarantee):
+        return repr(charge)
+    name = type(charge).__name__
+    if name.startswith("_"):
+        return repr(charge.guarantee) if isinstance(charge, HasGuarantee) else "the charge"
+    return name

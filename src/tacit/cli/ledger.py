@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,7 +39,8 @@ app = typer.Typer(no_args_is_help=True, help="The account of everything ever cha
 def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
     """Recompute everything: the chain, every price, all sums and caps, what was released, every receipt.
 
-    Changes nothing, and works on a ledger that is refused elsewhere. Exit code 9 if something is wrong.
+    Names what operators decided: other caps, a ledger taken over, what was counted as lost, another key. Changes
+    nothing, and works on a ledger that is refused elsewhere. Exit code 9 if something is wrong.
     """
     from tacit.ledger import Ledger
 
@@ -91,17 +93,22 @@ def adopt(
 ) -> None:
     """Take a ledger although its anchor is missing or remembers a newer one.
 
-    Do this after a restore from backup when the newest copy is lost for good: what was charged since the backup is then
-    not counted. That it was done, by whom and why, is a permanent entry.
+    Do this after a restore from backup when the newest copy is lost for good. Nobody knows what was charged since the
+    backup; so where the anchor proves that entries are missing, everything that is left of every account is counted as
+    spent. `tacit ledger caps` is the way to go on. That it was done, by whom and why, is a permanent entry.
     """
     with reported(as_json=as_json):
         place = find_ledger(project)
         with adopted_ledger(place, reason=reason, operator=operator_name(operator)) as ledger:
-            told = {"ledger": ledger.id, "position": ledger.head.seq, "hash": ledger.head.hash}
+            head = ledger.head
+            told = {"ledger": ledger.id, "position": head.seq, "hash": head.hash}
+            lost = [each.words for each in ledger.overrides() if each.kind == "lost" and each.reason == reason]
     if as_json:
-        print_json(told)
-    else:
-        console().print(f"Taken: ledger {told['ledger']}, entry {told['position']} says so for good.", markup=False)
+        print_json({**told, "lost": lost})
+        return
+    console().print(f"Taken: ledger {told['ledger']}, entry {told['position']} says so for good.", markup=False)
+    for words in lost:
+        console().print(visible(words[:1].upper() + words[1:]) + ".", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -226,6 +233,7 @@ def _report_json(report: Report) -> dict[str, Any]:
         "head": {"position": report.head.seq, "hash": report.head.hash},
         "problems": list(report.problems),
         "changes": list(report.changes),
+        "overrides": [asdict(each) for each in report.overrides],
     }
 
 
@@ -239,6 +247,8 @@ def _show_report(report: Report) -> None:
     )
     for change in report.changes:
         screen.print(f"changed  {visible(change)}", style="yellow", markup=False, soft_wrap=True)
+    for each in report.overrides:
+        screen.print(f"override  {visible(str(each))}", style="yellow", markup=False, soft_wrap=True)
     for problem in report.problems:
         screen.print(f"problem  {problem}", style="red", markup=False, soft_wrap=True)
     if report.ok:
@@ -326,6 +336,8 @@ def _about(kind: str, body: dict[str, Any]) -> str:
             from tacit.ledger.protection import protection_words
 
             return protection_words(kind, body)
+        case "lost":
+            return f"{body.get('population')}: what was left counts as spent{_colon(body.get('reason'))}"
         case "key":
             lost = "" if body.get("signature") else " (the old one was lost)"
             return f"{body.get('public_key')}{lost}{_colon(body.get('reason'))}"

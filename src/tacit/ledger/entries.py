@@ -19,6 +19,7 @@ repeat     an idempotency key that stands for an earlier charge, because the que
 commit     the outcome of a charge
 key        another key signs receipts from here on
 adopted    an operator overrode what the anchor said
+lost       everything left of an account is charged, because entries that are known of are missing
 note       anything else worth keeping
 =========  ========================================================================================================
 """
@@ -328,6 +329,16 @@ def _key(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": [successor_name(body["previous"])]}
 
 
+def _adopted(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": [Name("anew", "")]} if body.get("anew") else {}
+
+
+def _lost(body: Mapping[str, Any]) -> dict[str, Any]:
+    population = body["population"]
+    claims = [Name("lost", population)] if body["anew"] else []
+    return {"claims": claims, "moves": _moves(population, "", "", tuple(body["amounts"].items()))}
+
+
 def _nothing(_: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
@@ -348,7 +359,8 @@ _EFFECTS = {
     "repeat": _repeat,
     "commit": _commit,
     "key": _key,
-    "adopted": _nothing,
+    "adopted": _adopted,
+    "lost": _lost,
     "note": _nothing,
     **EFFECTS,
 }

@@ -4,12 +4,12 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-19
+21
 """
 
 from __future__ import annotations
 
-from tacit.audit.museum import accounts, floats, glue, keys, persons, randomness, sparse_vectors, training
+from tacit.audit.museum import accounts, floats, glue, keys, persons, randomness, restores, sparse_vectors, training
 from tacit.audit.museum.piece import Piece, Verdict
 
 __all__ = ["PIECES", "Piece", "Verdict"]
@@ -21,6 +21,7 @@ PIECES: tuple[Piece, ...] = (
     *sparse_vectors.PIECES,
     *randomness.PIECES,
     *accounts.PIECES,
+    *restores.PIECES,
     *training.PIECES,
     *persons.PIECES,
 )

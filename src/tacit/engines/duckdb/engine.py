@@ -90,7 +90,10 @@ class DuckDBEngine(Closing):
 
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
         """The statements for a final aggregation, for people: tables by name instead of by path, and no secret."""
-        named = {name: replace(stored, scan=DUCKDB.quoted(name)) for name, stored in self._tables.items()}
+        # Without sizes, by which the engine chooses between forms of a statement: they tell how much data there is.
+        named = {
+            name: replace(stored, scan=DUCKDB.quoted(name), size=0, rows=None) for name, stored in self._tables.items()
+        }
         return tuple(_shown(statement) for statement in statements(final, named, b"secret"))
 
     def measure(self, work: Work) -> Measurements:
