@@ -88,13 +88,13 @@ class Mean(Mechanism):
     Error:
         with w the largest of the noises at β (one of them, or two with private n), the value is off by at most
         step·w/n + step/2, and :meth:`error` returns it; :meth:`NoisyMean.interval` needs no knowledge of n. The half
-        step is for rounding. Where every value is a whole number of steps above L, such as bits with ``step=1``, nothing
-        is rounded; say so with ``whole=True`` and it is left out.
+        step is for rounding. Where every value is a whole number of steps above L, such as bits with ``step=1``,
+        nothing is rounded; say so with ``whole=True`` and it is left out.
 
     Assumes:
-        ``bounds``, ``step`` and ``n`` are public and were chosen without looking at the data. Privacy does not depend on
-        ``whole``; if a value is no whole number of steps after all, it is rounded, and error and interval are about the
-        mean of the rounded values.
+        ``bounds``, ``step`` and ``n`` are public and were chosen without looking at the data. Privacy does not depend
+        on ``whole``; if a value is no whole number of steps after all, it is rounded, and error and interval are about
+        the mean of the rounded values.
 
     References:
         Dwork, McSherry, Nissim and Smith (2006) for the noise; the pair of totals is argued in ``mean.proof.md``.
