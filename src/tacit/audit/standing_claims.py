@@ -100,7 +100,8 @@ def _lower_ends() -> Verdict:
     event = RandomizedResponseEvent(Fraction(1, 2), 3)
     first = {0: Fraction(1, 2), 1: Fraction(1, 4), 2: Fraction(1, 4)}
     second = {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
-    p, q = {(): Fraction(1)}, {(): Fraction(1)}
+    p: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
+    q = p
     wrong = []
     for times in range(1, 5):
         p, q = (

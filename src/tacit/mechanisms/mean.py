@@ -310,9 +310,10 @@ def _ratio(value: object) -> tuple[int, int] | None:
             # Written out it could fill memory. It is beyond any real bounds or next to zero, and so is its stand-in.
             return _HUGE.get((value > 0, value.adjusted() > 0), 0), 1
         numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
-    except (AttributeError, TypeError, ValueError, OverflowError):
+        ratio = int(numerator), int(denominator)
+    except Exception:  # a value of a user's own class may raise anything, and that must not show
         return None
-    return int(numerator), int(denominator)
+    return ratio if ratio[1] > 0 else None
 
 
 #: By sign and size: (is positive, is large).

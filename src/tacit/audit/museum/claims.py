@@ -94,8 +94,8 @@ PIECES = (
         name="keys-as-first-seen",
         title="private keys in the order in which the rows came",
         story="Which keys are shown was chosen privately, and the proof is about that set. But a counter lists its "
-        "keys in the order of the first row of each, and so did the answer: the person with the first row decides which "
-        "key comes first, with certainty and at any epsilon.",
+        "keys in the order of the first row of each, and so did the answer: the person with the first row decides "
+        "which key comes first, with certainty and at any epsilon.",
         seen_in="Tacit's own PartitionSelection; the usual way to write key selection over a dictionary",
         tool="lower_bound",
         flawed=lambda: _audit_keys(keys_as_first_seen),
