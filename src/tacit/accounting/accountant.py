@@ -14,6 +14,7 @@ about a part in a thousand; :meth:`Accountant.compose` composes the same charges
 from __future__ import annotations
 
 import math
+import threading
 from fractions import Fraction
 from typing import Final
 
@@ -59,10 +60,16 @@ class Accountant:
         self._additions = 0
         self._spent = Fraction(0)
         self._basic: tuple[Fraction, Fraction] | None = (Fraction(0), Fraction(0))
+        self._lock = threading.RLock()
 
     def charge(self, release: Release, *, count: int = 1) -> None:
         """Put ``count`` releases on the account; if they are refused, nothing has changed."""
         plan = read_plan([(release, count)])
+        # A charge reads the sums and stores them; two threads at once would lose one of the two.
+        with self._lock:
+            self._charge(plan)
+
+    def _charge(self, plan: Plan) -> None:
         if self._relation not in (None, plan.relation):
             raise InputError("release", f"speaks of {plan.relation.value} neighbours, the account of others")
         spent = self._spent + sum((item.count * spent_delta(item.release) for item in plan.items), Fraction(0))
@@ -86,6 +93,10 @@ class Accountant:
 
     def guarantee(self) -> Composed:
         """The (ε, δ) of everything so far, and by which theorem."""
+        with self._lock:
+            return self._guarantee()
+
+    def _guarantee(self) -> Composed:
         relation = self._relation or ADD_REMOVE
         if not self._counts:
             return Composed(0, self.delta, relation=relation, method="basic")
@@ -107,7 +118,9 @@ class Accountant:
 
     def compose(self, *, method: str = "best") -> Composed:
         """The same charges composed by any method of :func:`~tacit.accounting.compose.compose`."""
-        return compose_plan(self._plan(), self.delta, method)
+        with self._lock:
+            plan = self._plan()
+        return compose_plan(plan, self.delta, method)
 
     def _plan(self) -> Plan:
         items = tuple(Planned(leaf, count) for leaf, count in self._counts.items())

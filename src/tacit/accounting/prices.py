@@ -32,7 +32,6 @@ import numpy as np
 
 from tacit.accounting.amplification import amplify
 from tacit.accounting.sampled_gaussian import sampled_gaussian_renyi
-from tacit.core.divergences import Extended
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import (
     ApproxEvent,
@@ -286,7 +285,7 @@ def _sampled_gaussian_up(rate: Fraction, noise: GaussianEvent, order: int) -> Fr
     half = (noise.l2_sensitivity / noise.sigma) ** 2 / 2
     # Sampling never costs more than its absence, Δ²α/(2σ²); that is left where the sum is too long or too large.
     if order > _LONGEST_SUM or half * order**2 > _LARGEST_EXPONENT:
-        return min(order * half, _by_quadrature(rate, noise, order))
+        return min(order * half, _by_quadrature(rate, noise, order) or order * half)
     total = sum(
         (
             math.comb(order, k) * (1 - rate) ** (order - k) * rate**k * exp_bounds(half * (k * k - k), 60)[1]
@@ -297,13 +296,13 @@ def _sampled_gaussian_up(rate: Fraction, noise: GaussianEvent, order: int) -> Fr
     return min(round_up(log_bounds(total, 60)[1] / (order - 1)), order * half)
 
 
-def _by_quadrature(rate: Fraction, noise: GaussianEvent, order: int) -> Extended:
-    """The same in floats with a proven error, for orders up to some thousands; infinite where floats do not reach."""
+def _by_quadrature(rate: Fraction, noise: GaussianEvent, order: int) -> Fraction | None:
+    """The same in floats with a proven error, for orders up to some thousands; ``None`` where floats do not reach."""
     ratio = noise.sigma / noise.l2_sensitivity
     if order > 10**6 or not Fraction(1, 10**6) < ratio < 10**6 or rate < Fraction(1, 10**100):
-        return math.inf
+        return None
     found = float(sampled_gaussian_renyi(float_up(rate), float_down(ratio))(np.array([float(order)]))[0])
-    return Fraction(found * (1 + 1e-12)) if math.isfinite(found) else math.inf
+    return Fraction(found * (1 + 1e-12)) if math.isfinite(found) else None
 
 
 def _name(charge: Charge) -> str:

@@ -8,7 +8,7 @@ out. The order of releases is lost on purpose: no bound of this package depends 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
@@ -104,7 +104,8 @@ def _promised(item: object, relation: Relation) -> ApproxEvent | None:
 
 
 def _listed(releases: object) -> list[object]:
-    if not isinstance(releases, Iterable) or isinstance(releases, str | bytes):
+    # A set would hold equal releases once, and a mapping would hide its numbers: both would cost too little.
+    if not isinstance(releases, Iterable) or isinstance(releases, str | bytes | Set | Mapping):
         raise InputError("releases", f"must be a list of mechanisms, events or guarantees, not {_name(releases)}")
     try:
         return list(releases)

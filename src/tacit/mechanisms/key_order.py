@@ -49,7 +49,8 @@ def plain_order(keys: Iterable[Hashable]) -> dict[int, Any]:
     kinds = set(map(type, listed))
     if kinds == {str} or kinds == {int}:
         # The common case, without a closer look: one kind, which is plain and ordered already.
-        return {i: listed[i] for i in sorted(range(len(listed)), key=listed.__getitem__)}
+        same: list[Any] = listed
+        return {i: same[i] for i in sorted(range(len(same)), key=same.__getitem__)}
     forms = [_form(key, 0) for key in listed]
     known = [(i, form) for i, form in enumerate(forms) if form is not None]
     known.sort(key=lambda entry: entry[1].place)
@@ -137,7 +138,7 @@ def _of_time(key: date | timedelta) -> _Form | None:
         return _Form((4, key), key)
     if type(key) is timedelta:
         return _Form((7, key), key)
-    if not isinstance(key, datetime) or getattr(key, "nanosecond", 0):
+    if not isinstance(key, datetime) or getattr(key, "nanosecond", 0) != 0:
         return None
     clock = (key.year, key.month, key.day, key.hour, key.minute, key.second, key.microsecond)
     if key.utcoffset() is None:

@@ -88,13 +88,13 @@ class Mean(Mechanism):
     Error:
         with w the largest of the noises at β (one of them, or two with private n), the value is off by at most
         step·w/n + step/2, and :meth:`error` returns it; :meth:`NoisyMean.interval` needs no knowledge of n. The half
-        step is for rounding. Where every value is a whole number of steps above L, such as bits with ``step=1``, nothing
-        is rounded; say so with ``whole=True`` and it is left out.
+        step is for rounding. Where every value is a whole number of steps above L, such as bits with ``step=1``,
+        nothing is rounded; say so with ``whole=True`` and it is left out.
 
     Assumes:
-        ``bounds``, ``step`` and ``n`` are public and were chosen without looking at the data. Privacy does not depend on
-        ``whole``; if a value is no whole number of steps after all, it is rounded, and error and interval are about the
-        mean of the rounded values.
+        ``bounds``, ``step`` and ``n`` are public and were chosen without looking at the data. Privacy does not depend
+        on ``whole``; if a value is no whole number of steps after all, it is rounded, and error and interval are about
+        the mean of the rounded values.
 
     References:
         Dwork, McSherry, Nissim and Smith (2006) for the noise; the pair of totals is argued in ``mean.proof.md``.
@@ -310,9 +310,10 @@ def _ratio(value: object) -> tuple[int, int] | None:
             # Written out it could fill memory. It is beyond any real bounds or next to zero, and so is its stand-in.
             return _HUGE.get((value > 0, value.adjusted() > 0), 0), 1
         numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
-    except (AttributeError, TypeError, ValueError, OverflowError):
+        ratio = int(numerator), int(denominator)
+    except Exception:  # a value of a user's own class may raise anything, and that must not show
         return None
-    return int(numerator), int(denominator)
+    return ratio if ratio[1] > 0 else None
 
 
 #: By sign and size: (is positive, is large).

@@ -4,12 +4,23 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-21
+24
 """
 
 from __future__ import annotations
 
-from tacit.audit.museum import accounts, floats, glue, keys, persons, randomness, restores, sparse_vectors, training
+from tacit.audit.museum import (
+    accounts,
+    claims,
+    floats,
+    glue,
+    keys,
+    persons,
+    randomness,
+    restores,
+    sparse_vectors,
+    training,
+)
 from tacit.audit.museum.piece import Piece, Verdict
 
 __all__ = ["PIECES", "Piece", "Verdict"]
@@ -24,4 +35,5 @@ PIECES: tuple[Piece, ...] = (
     *restores.PIECES,
     *training.PIECES,
     *persons.PIECES,
+    *claims.PIECES,
 )
