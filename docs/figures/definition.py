@@ -1,12 +1,21 @@
-"""Draw the pictures of laws and of the definition: python docs/figures/definition.py [folder]."""
+"""Draw laws, the definition and the set of bad views: python docs/figures/definition.py [folder]."""
 
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 from tacit import laws
-from tacit.accounting.lab import definition, save_chart
+from tacit.accounting.lab import (
+    CompositionExperiment,
+    Move,
+    Repeat,
+    chart_azuma,
+    definition,
+    randomized_response,
+    save_chart,
+)
 from tacit.mechanisms.laplace import Laplace
 
 HERE = Path(__file__).parent
@@ -19,6 +28,9 @@ def draw(folder: Path = HERE) -> None:
     save_chart(gaussian.chart(), folder / "definition-gaussian.svg")
     count = definition(Laplace(epsilon=1, l1_sensitivity=1), 10, 11, epsilon="0.5")
     save_chart(count.chart(), folder / "definition-count.svg")
+    views = CompositionExperiment(Repeat(Move(randomized_response(ratio="1.1"), 0, 1)), rounds=400).exact()
+    points = [Fraction(i, 4) for i in range(1, 17)]
+    save_chart(chart_azuma(views, zs=points, tight=True), folder / "composition-azuma.svg")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ _HOMES = {
     "REPLACE_ONE": "tacit.core.relations:REPLACE_ONE",
     "is_neighbour": "tacit.core.databases:is_neighbour",
     "l1_distance": "tacit.core.databases:l1_distance",
+    "l1_norm": "tacit.core.databases:l1_norm",
     # mechanisms
     "Laplace": "tacit.mechanisms.laplace:Laplace",
     "Gaussian": "tacit.mechanisms.gaussian:Gaussian",
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from tacit.core import sensitivity as sensitivity
     from tacit.core.databases import is_neighbour as is_neighbour
     from tacit.core.databases import l1_distance as l1_distance
+    from tacit.core.databases import l1_norm as l1_norm
     from tacit.core.errors import AccessError as AccessError
     from tacit.core.errors import AccountingError as AccountingError
     from tacit.core.errors import BudgetError as BudgetError

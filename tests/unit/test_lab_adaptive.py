@@ -18,6 +18,7 @@ from tacit.accounting.lab import (
     Strategy,
     azuma,
     azuma_points,
+    chart_azuma,
     check_neighbours,
     geometric,
     in_or_out,
@@ -264,6 +265,15 @@ def test_the_loss_path_is_a_martingale() -> None:
             assert after == pytest.approx(here, abs=1e-12)
     with pytest.raises(InputError, match="cannot give"):
         loss_path(experiment, [7])
+
+
+def test_the_chart_of_the_bad_views_holds_the_numbers() -> None:
+    views = CompositionExperiment(Repeat(WEAK), rounds=40).exact()
+    rows = chart_azuma(views, zs=["0.25", "0.5", 1], tight=True).to_dict()["layer"][0]["data"]["values"]
+    assert {row["curve"] for row in rows} == {"Azuma's bound", "bad views, exactly"}
+    assert rows[2]["y"] == pytest.approx(math.exp(-0.5))
+    with pytest.raises(InputError, match="zs"):
+        chart_azuma(views, zs=[50, 60])
 
 
 def test_azuma_numbers() -> None:

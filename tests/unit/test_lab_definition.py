@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 from fractions import Fraction
 from pathlib import Path
 
@@ -60,6 +61,34 @@ def test_discrete_noise_agrees_with_brute_force(law: laws.DiscreteLaw, left: int
     assert found.low <= found.high
 
 
+@pytest.mark.parametrize(("left", "right"), [(0, 3), (3, 0), (0, 4), (0, 1)])
+@pytest.mark.parametrize("epsilon", ["0", "0.5", "1", "1.5"])
+def test_a_staircase_is_added_up(left: int, right: int, epsilon: str) -> None:
+    law = laws.StaircaseLaw(epsilon=1, width=3, tread=1)
+    found = definition(law, left, right, epsilon=epsilon)
+    total = math.fsum(
+        max(float(law.mass(x - left).high) - math.exp(float(F(epsilon))) * float(law.mass(x - right).high), 0.0)
+        for x in range(-120, 121)
+    )
+    assert float(found.delta.high) == pytest.approx(total, abs=1e-12)
+    if abs(left - right) <= 3 and epsilon in ("1", "1.5"):
+        assert found.delta.value == 0
+        assert found.words == "empty"
+
+
+def test_a_weighted_choice_is_drawn() -> None:
+    choose = tacit.Exponential(epsilon=1, sensitivity=1)
+    found = definition(choose, {"flu": 0, "cold": 2}, {"flu": 1, "cold": 1}, epsilon="0.5")
+    p, q = choose.probabilities([0, 2])[1], choose.probabilities([1, 1])[1]
+    assert float(found.delta.high) == pytest.approx(max(p - math.exp(0.5) * q, 0), abs=1e-9)
+    assert definition(choose, [0, 2], [1, 1], epsilon=1).delta.high < F(1, 10**9)
+    assert definition(tacit.PermuteAndFlip(epsilon=1, sensitivity=1), [0, 2], [1, 1], epsilon="0.2").event == {1}
+    with pytest.raises(InputError, match="not neighbours"):
+        definition(choose, [0, 2], [3, 2], epsilon=1)
+    with pytest.raises(InputError, match="whole sensitivity"):
+        definition(tacit.Laplace(epsilon=1, l1_sensitivity="0.5"), 0, 0, epsilon=1)
+
+
 def test_an_exponential_alone_is_not_private() -> None:
     law = laws.ExponentialLaw(scale=1)
     assert float(definition(law, 0, 1, epsilon=50).delta.high) == pytest.approx(1 - math.exp(-1))
@@ -104,3 +133,11 @@ def test_charts_hold_the_numbers_and_render(tmp_path: Path) -> None:
     ):
         save_chart(chart, tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_the_figures_of_the_documentation_can_be_drawn(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "figures"
+    runpy.run_path(str(folder / "definition.py"))["draw"](tmp_path)
+    for name in ("laws", "definition-gaussian", "definition-count", "composition-azuma"):
+        assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")
+        assert (folder / f"{name}.svg").read_text().startswith("<svg")

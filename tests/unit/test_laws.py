@@ -27,6 +27,8 @@ DISCRETE = [
     laws.GeometricLaw(scale=3),
     laws.DiscreteGaussianLaw(sigma2="0.25"),
     laws.DiscreteGaussianLaw(sigma=5),
+    laws.StaircaseLaw(epsilon=1, width=3, tread=1),
+    laws.StaircaseLaw(epsilon="0.8", width=2, tread=2),
 ]
 
 
@@ -161,7 +163,14 @@ def test_laws_of_other_mechanisms() -> None:
     assert law.sigma2 == gaussian.sigma2
     assert law.tail(gaussian.error("0.05") + 1).high <= Fraction(1, 20) < law.tail(gaussian.error("0.05")).low
     assert isinstance(laws.law_of(Geometric(Fraction(1, 2))), laws.GeometricLaw)
-    with pytest.raises(InputError, match="no law of noise"):
+    stairs = tacit.Staircase(epsilon=1, l1_sensitivity=5)
+    found = laws.law_of(stairs)
+    assert isinstance(found, laws.StaircaseLaw)
+    assert float(found.variance.high) == pytest.approx(stairs.variance)
+    assert found.tail(stairs.error("0.05") + 1).high <= Fraction(1, 20) < found.tail(stairs.error("0.05")).low
+    with pytest.raises(InputError, match="at most the width"):
+        laws.StaircaseLaw(epsilon=1, width=2, tread=3)
+    with pytest.raises(InputError, match="to have a law of noise"):
         laws.law_of(tacit.RandomizedResponse(gamma="0.25"))  # type: ignore[arg-type]
 
 

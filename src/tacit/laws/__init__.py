@@ -9,6 +9,7 @@ law                       density or mass                     tail Pr[\\|X\\| >=
 :class:`DiscreteLaplaceLaw`  (1-q)/(1+q)·q^\\|x\\|, q = e^(-1/b)  2q^w/(1+q), w >= 1      2q/(1-q)²
 :class:`GeometricLaw`     (1-q)·q^x, x = 0, 1, 2, …           q^w                     q/(1-q)²
 :class:`DiscreteGaussianLaw`  e^(-x²/(2σ²))/Σ                 a sum                   at most σ²
+:class:`StaircaseLaw`     falls by e^-ε every Δ steps         a sum                   the least for ε
 ========================= =================================== ======================= ==============================
 
 Every number is an :class:`~tacit.core.divergences.Enclosure`: two rationals that the true value provably lies between,
@@ -31,6 +32,7 @@ from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, Geometr
 from tacit.laws.distances import LawDistance, distance_to_continuous
 from tacit.laws.drawn import law_of
 from tacit.laws.law import ContinuousLaw, DiscreteLaw, Law
+from tacit.laws.staircase import StaircaseLaw
 
 __all__ = [
     "ContinuousLaw",
@@ -43,6 +45,7 @@ __all__ = [
     "LaplaceLaw",
     "Law",
     "LawDistance",
+    "StaircaseLaw",
     "chart_laws",
     "chart_tails",
     "distance_to_continuous",

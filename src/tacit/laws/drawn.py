@@ -5,16 +5,28 @@ from __future__ import annotations
 from tacit.core.errors import InputError
 from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
 from tacit.laws.law import DiscreteLaw
+from tacit.laws.staircase import StaircaseLaw
 from tacit.mechanisms.additive import AdditiveNoise, OnGrid
 from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
+from tacit.mechanisms.staircase import StaircaseNoise
 from tacit.noise.gaussian import DiscreteGaussian
 from tacit.noise.geometric import Geometric
 from tacit.noise.laplace import DiscreteLaplace
 
 __all__ = ["law_of"]
 
-Drawn = AdditiveNoise | OnGrid | LaplaceNoise | GaussianNoise | DiscreteLaplace | DiscreteGaussian | Geometric
+#: Mechanisms, and what they draw with.
+Drawn = (
+    AdditiveNoise
+    | OnGrid
+    | LaplaceNoise
+    | GaussianNoise
+    | StaircaseNoise
+    | DiscreteLaplace
+    | DiscreteGaussian
+    | Geometric
+)
 
 
 def law_of(mechanism: Drawn) -> DiscreteLaw:
@@ -33,6 +45,6 @@ def law_of(mechanism: Drawn) -> DiscreteLaw:
             return DiscreteGaussianLaw(sigma2=noise.sigma2)
         case Geometric():
             return GeometricLaw(scale=1 / noise.rate)
-    raise InputError(
-        "mechanism", "must add Laplace, Gaussian or geometric noise; other mechanisms have no law of noise"
-    )
+        case StaircaseNoise():
+            return StaircaseLaw(epsilon=noise.epsilon, width=noise.width, tread=noise.tread)
+    raise InputError("mechanism", "must add Laplace, Gaussian, staircase or geometric noise to have a law of noise")

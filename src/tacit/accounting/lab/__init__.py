@@ -30,6 +30,7 @@ from tacit.accounting.lab.finite import FiniteMechanism, ProfilePoint, Worst
 from tacit.accounting.lab.martingale import AzumaPoint, LossStep, azuma, azuma_points, loss_path, loss_threshold
 from tacit.accounting.lab.moves import Move, Releases, check_neighbours, in_or_out, private
 from tacit.accounting.lab.plots import (
+    chart_azuma,
     chart_bounds,
     chart_experiment,
     chart_profile,
@@ -59,6 +60,7 @@ __all__ = [
     "admitted_by",
     "azuma",
     "azuma_points",
+    "chart_azuma",
     "chart_bounds",
     "chart_experiment",
     "chart_profile",

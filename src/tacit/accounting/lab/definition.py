@@ -12,7 +12,7 @@ P = Gaussian(1) around 0, Q around 1, ε = 1: the worst event is x < -0.5, δ = 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -26,8 +26,12 @@ from tacit.laws import law_of
 from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw
 from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
 from tacit.laws.law import ContinuousLaw, Law
+from tacit.laws.staircase import StaircaseLaw
 from tacit.mechanisms.additive import AdditiveNoise
+from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.scores import WeightedSelection
+from tacit.mechanisms.staircase import Staircase
 
 __all__ = ["Definition", "definition"]
 
@@ -35,6 +39,11 @@ _ZERO: Final = Fraction(0)
 _NEVER: Final = Enclosure(_ZERO, _ZERO)
 #: Points of a drawn density.
 _POINTS: Final = 400
+#: Events with more outputs are counted and not listed.
+_NAMED: Final = 12
+#: Terms of a sum reach so far that less than this is left out on either side.
+_BEYOND: Final = Fraction(1, 10**15)
+_MOST_TERMS: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,8 @@ class Definition:
     def words(self) -> str:
         """The worst event, in words."""
         if self.event is not None:
+            if len(self.event) > _NAMED:
+                return f"{len(self.event):,} outputs"
             return "{" + ", ".join(sorted(map(str, self.event))) + "}" if self.event else "empty"
         if self.between is None:
             return "empty"
@@ -103,7 +114,7 @@ class Definition:
 
 
 def definition(
-    mechanism: FiniteMechanism | RandomizedResponse | AdditiveNoise | Law,
+    mechanism: FiniteMechanism | RandomizedResponse | WeightedSelection | AdditiveNoise | Law,
     left: Any,
     right: Any,
     *,
@@ -113,8 +124,9 @@ def definition(
     """The definition for one mechanism and one pair, P on ``left`` and Q on ``right``; the other way round is another.
 
     Args:
-        mechanism: a finite mechanism or randomized response with two of its databases or answers; noise, or a
-            mechanism that adds it, with the two values that it is added to.
+        mechanism: a finite mechanism or randomized response with two of its databases or answers; the exponential
+            mechanism or permute-and-flip with two lists of scores; noise, or a mechanism that adds it, with the two
+            values that it is added to.
         left: what P is about.
         right: what Q is about; the two must be neighbours of the mechanism, and a law of noise takes any two values.
         epsilon: the ε.
@@ -130,13 +142,23 @@ def definition(
             for answer in mechanism.categories
         }
         mechanism = FiniteMechanism.local(table)
+    if isinstance(mechanism, WeightedSelection):
+        check_neighbours(Move(mechanism, left, right))
+        laws = [_choice(mechanism, scores) for scores in (left, right)]
+        mechanism, left, right = FiniteMechanism.local({"P": laws[0], "Q": laws[1]}), "P", "Q"
     if isinstance(mechanism, FiniteMechanism):
         return _finite(mechanism, left, right, chosen, factor, epsilon, ratio)
     if isinstance(mechanism, AdditiveNoise):
         check_neighbours(Move(mechanism, left, right))
+        if isinstance(mechanism, Laplace | Staircase) and mechanism.l1_sensitivity.denominator != 1:
+            raise InputError(
+                "mechanism", "is drawn on integers, with a whole sensitivity; for floats draw a law such as LaplaceLaw"
+            )
         mechanism = law_of(mechanism)
     if not isinstance(mechanism, Law):
-        raise InputError("mechanism", "must be a finite mechanism, randomized response, additive noise or a law of it")
+        raise InputError(
+            "mechanism", "must be a finite mechanism, randomized response, a weighted choice, or additive noise"
+        )
     return _noise(mechanism, exact(left, "left"), exact(right, "right"), chosen, factor)
 
 
@@ -157,19 +179,51 @@ def _finite(
     return Definition(f"output on {left!r}", f"on {right!r}", chosen, delta, event, None, rows, False)
 
 
+def _choice(mechanism: WeightedSelection, scores: Any) -> dict[Hashable, tuple[Fraction, Fraction]]:
+    """The enclosed chance of every candidate; candidates without a name go by their place."""
+    names = list(scores) if isinstance(scores, Mapping) else range(len(scores))
+    return dict(zip(names, mechanism.probability_bounds(scores), strict=True))
+
+
 def _noise(law: Law, left: Fraction, right: Fraction, chosen: Enclosure, factor: Enclosure) -> Definition:
     is_density = isinstance(law, ContinuousLaw)
     if not is_density and (left.denominator != 1 or right.denominator != 1):
         raise InputError("left", "must be a whole number, as right must: the noise is discrete")
-    between = _exceeds(law, left, right, Fraction(chosen.high))
-    delta = _NEVER
+    event, between, delta = None, None, _NEVER
+    if isinstance(law, StaircaseLaw):
+        event, delta = _summed(law, int(left), int(right), chosen, factor)
+    else:
+        between = _exceeds(law, left, right, Fraction(chosen.high))
     if between is not None:
         p, q = (_probability(law, *between, centre) for centre in (left, right))
         delta = Enclosure(max(p.low - factor.high * q.high, _ZERO), max(p.high - factor.low * q.low, _ZERO))
     name = f"{law} around {format_up(left) if left >= 0 else float_nearest(left)}"
     other = f"around {format_up(right) if right >= 0 else float_nearest(right)}"
     rows = tuple((x, law.weight(x - left), law.weight(x - right)) for x in _places(law, left, right))
-    return Definition(name, other, chosen, delta, None, between, rows, is_density)
+    return Definition(name, other, chosen, delta, event, between, rows, is_density)
+
+
+def _summed(
+    law: StaircaseLaw, left: int, right: int, chosen: Enclosure, factor: Enclosure
+) -> tuple[frozenset[Hashable], Enclosure]:
+    """The worst event and δ of a staircase, whose likelihood ratio is not monotone but a whole power of e^ε everywhere.
+
+    Far out the powers repeat with the width of the stairs, so what holds over the terms holds beyond them; the
+    probability beyond is counted whole.
+    """
+    reach = law.quantile(1 - _BEYOND) + abs(left - right) + law.width
+    if reach > _MOST_TERMS:
+        raise InputError("mechanism", "has stairs too wide to be added up; draw one with a smaller sensitivity")
+    low = high = _ZERO
+    event = set()
+    for x in range(min(left, right) - reach, max(left, right) + reach + 1):
+        if (law.steps_down(x - right) - law.steps_down(x - left)) * law.epsilon > chosen.high:
+            p, q = law.mass(x - left), law.mass(x - right)
+            event.add(x)
+            low += max(Fraction(p.low - factor.high * q.high), _ZERO)
+            high += max(Fraction(p.high - factor.low * q.low), _ZERO)
+    rest = Fraction(law.tail(reach + 1).high) if event else _ZERO
+    return frozenset(event), Enclosure(low, high + rest)
 
 
 def _exceeds(
