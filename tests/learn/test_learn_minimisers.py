@@ -115,9 +115,9 @@ def repeated_gradient(problem: Problem, weight: float, rows: int, step: int = 1)
     return rows * slope * x + problem.regularization * w + outside + Fraction(float(problem.tilt[0, 0]))
 
 
-@pytest.mark.parametrize("rows", [1 << 19, (1 << 20) + 1])
-def test_a_long_minimiser_does_not_raise(rows: int) -> None:
+def test_a_long_minimiser_does_not_raise() -> None:
     """From 2²⁰ rows on the minimiser of Σℓ + ½Λ‖w‖² lies beyond 2¹²; the penalty keeps it, certified."""
+    rows = (1 << 20) + 1
     problem = Problem(SmoothHinge(1), repeated(rows), Fraction(1, 64), np.zeros((1, 1)))
     found = float(problem.minimise()[0, 0])
     assert abs(repeated_gradient(problem, found, rows)) <= GAP
@@ -125,9 +125,11 @@ def test_a_long_minimiser_does_not_raise(rows: int) -> None:
 
 
 def test_many_rows_do_not_raise() -> None:
-    rows, step = (1 << 22) + 5, UNIT // 2
-    problem = Problem(SmoothHinge(1), repeated(rows, step), Fraction(1, 64), np.zeros((1, 1)))
-    assert abs(repeated_gradient(problem, float(problem.minimise()[0, 0]), rows, step)) <= GAP
+    """Rows in pairs of opposite targets, so that zero is the minimiser and one look at them is enough."""
+    rows = (1 << 22) + 6
+    table = repeated(rows, UNIT // 2)
+    table.targets[::2] = -1
+    assert not Problem(SmoothHinge(1), table, Fraction(1, 64), np.zeros((1, 1))).minimise().any()
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{type(loss).__name__}{loss.outputs}")
