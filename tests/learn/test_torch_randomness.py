@@ -132,7 +132,10 @@ def test_rows_draw_apart_and_steps_afresh(monkeypatch: pytest.MonkeyPatch, name:
     learner = trainer(SAFE[name](), n=16, batch_size=16, steps=2, epsilon=50)
     seen = record(monkeypatch, lambda: learner.fit(*same))
     assert (seen.raw[0] != seen.raw[1]).any()
-    alone = [record(monkeypatch, lambda: trainer(SAFE[name](), n=1, batch_size=1, steps=1, epsilon=50).fit(X[:1], y[:1])) for _ in range(4)]
+    alone = [
+        record(monkeypatch, lambda: trainer(SAFE[name](), n=1, batch_size=1, steps=1, epsilon=50).fit(X[:1], y[:1]))
+        for _ in range(4)
+    ]
     assert len({each.raw[0].tobytes() for each in alone}) > 1
     assert (seen.raw[0] != 16 * alone[0].raw[0]).any()
 
@@ -197,7 +200,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "gumbel": (lambda: Forward(lambda here: functional.gumbel_softmax(here)), "exponential_"),
     "a generator": (lambda: Forward(lambda here: here * torch.rand(8, generator=torch.Generator())), "generator"),
     "Python's random": (lambda: Forward(lambda here: here * random.random()), "same rows"),
-    "NumPy's random": (lambda: Forward(lambda here: here * float(np.random.random())), "same rows"),  # noqa: NPY002
+    "NumPy's random": (lambda: Forward(lambda here: here * float(np.random.random())), "same rows"),
     "a memory": (lambda: Wrapped(plain(Remembering())), "same rows"),
     "a counting buffer": (lambda: Wrapped(plain(Counting())), "buffer"),
     "a recurrent layer": (lambda: nn.LSTM(6, 3, 2, dropout=0.5), "LSTM"),
@@ -215,10 +218,18 @@ def test_what_cannot_be_tied_to_a_row_is_refused_before_any_row_is_read(name: st
         trainer(make(), micro_batch=8).fit(X, y)
 
 
-def sums(monkeypatch: pytest.MonkeyPatch, learner: PrivateTrainer, *data: Any) -> np.ndarray:
-    with warnings.catch_warnings():
+def sums(
+    monkeypatch: pytest.MonkeyPatch, learner: PrivateTrainer, *data: Any, present: list[int] | None = None
+) -> np.ndarray:
+    """The first sum of a training, with places and keys of the rows that are there; a warning is an error."""
+    with warnings.catch_warnings(), monkeypatch.context() as patch:
         warnings.simplefilter("error")
-        return record(monkeypatch, lambda: learner.fit(*data)).raw[0]
+        bits = ByRow(np.array(present or range(12)), 12)
+        patch.setattr(entropy, "current", lambda: bits)
+        patch.setattr("tacit.learn.noising.release_gaussian", lambda raw, _: caught.append(raw) or raw * 0.0)
+        caught: list[np.ndarray] = []
+        learner.fit(*data)
+    return caught[0]
 
 
 @pytest.mark.parametrize("kind", ["stack", "any", "embedding", "binary"])
@@ -249,7 +260,7 @@ def test_a_row_that_the_network_or_the_loss_cannot_take_counts_for_nothing(
         bad_targets[5] = 7
     left = sums(monkeypatch, trainer(model(), loss=loss, **settings), bad_features, bad_targets)
     rest = [place for place in range(12) if place != 5]
-    right = sums(monkeypatch, trainer(model(), loss=loss, **settings), features[rest], targets[rest])
+    right = sums(monkeypatch, trainer(model(), loss=loss, **settings), features[rest], targets[rest], present=rest)
     assert (left == right).all()
     assert left.any()
 
@@ -282,7 +293,7 @@ def test_a_row_of_a_dataset_that_is_no_row_counts_for_nothing(
     left = sums(monkeypatch, trainer(stack(), **settings), Ragged({place: bad}))
     whole = Ragged({})
     rest = [each for each in range(12) if each != place]
-    right = sums(monkeypatch, trainer(stack(), **settings), whole.features[rest], whole.targets[rest])
+    right = sums(monkeypatch, trainer(stack(), **settings), whole.features[rest], whole.targets[rest], present=rest)
     assert (left == right).all()
 
 
@@ -291,7 +302,7 @@ def test_a_row_of_a_dataset_that_is_no_row_counts_for_nothing(
 def test_weights_of_classes_count(monkeypatch: pytest.MonkeyPatch, kind: str, make: Any) -> None:
     """In a batch of one the mean over weights cancels them; here each row's loss is multiplied with its class's."""
     X, y = table(rows=12)
-    settings: dict[str, Any] = {"n": 12, "batch_size": 12, "steps": 1, "micro_batch": 8, "epsilon": 50, "clip": 1000}
+    settings: dict[str, Any] = {"n": 12, "batch_size": 12, "steps": 1, "micro_batch": 8, "epsilon": 50, "clip": 20}
 
     def model() -> nn.Module:
         inside = stack() if make is nn.CrossEntropyLoss else nn.Sequential(*stack(), nn.LogSoftmax(dim=1))  # type: ignore[misc]
@@ -311,28 +322,28 @@ def test_weights_of_classes_count(monkeypatch: pytest.MonkeyPatch, kind: str, ma
                 )(output, target, weight=weight),  # noqa: B023
             )
         )
-        assert np.linalg.norm(weighted - factor * plain) <= 1e-3 * max(np.linalg.norm(plain), 1) * max(factor, 1)
-        assert np.linalg.norm(by_function - weighted) <= 1e-3 * max(np.linalg.norm(plain), 1) * max(factor, 1)
+        assert np.linalg.norm(weighted - factor * plain) <= 1e-2 * max(np.linalg.norm(plain), 1) * max(factor, 1)
+        assert np.linalg.norm(by_function - weighted) <= 1e-2 * max(np.linalg.norm(plain), 1) * max(factor, 1)
 
 
 @pytest.mark.parametrize("kind", ["stack", "any"])
 def test_other_options_of_losses(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     X, y = table(rows=12)
-    settings: dict[str, Any] = {"n": 12, "batch_size": 12, "steps": 1, "micro_batch": 8, "epsilon": 50, "clip": 1000}
+    settings: dict[str, Any] = {"n": 12, "batch_size": 12, "steps": 1, "micro_batch": 8, "epsilon": 50, "clip": 20}
 
     def total(loss: Any, targets: torch.Tensor = y) -> np.ndarray:
-        return sums(monkeypatch, trainer(stack() if kind == "stack" else Wrapped(stack()), loss=loss, **settings), X, targets)
+        return sums(
+            monkeypatch, trainer(stack() if kind == "stack" else Wrapped(stack()), loss=loss, **settings), X, targets
+        )
 
     plain = total(nn.CrossEntropyLoss())
     assert (total(nn.CrossEntropyLoss(ignore_index=1)) != plain).any()
     kept = y != 1
-    without = sums(
-        monkeypatch, trainer(stack() if kind == "stack" else Wrapped(stack()), **settings), X[kept], y[kept]
-    )
-    assert np.linalg.norm(total(nn.CrossEntropyLoss(ignore_index=1)) - without) <= 1e-3 * np.linalg.norm(without)
+    without = sums(monkeypatch, trainer(stack() if kind == "stack" else Wrapped(stack()), **settings), X[kept], y[kept])
+    assert np.linalg.norm(total(nn.CrossEntropyLoss(ignore_index=1)) - without) <= 1e-2 * np.linalg.norm(without)
     assert (total(nn.CrossEntropyLoss(label_smoothing=0.3)) != plain).any()
     for reduction in ("sum", "none"):
-        assert np.linalg.norm(total(nn.CrossEntropyLoss(reduction=reduction)) - plain) <= 1e-3 * np.linalg.norm(plain)
+        assert np.linalg.norm(total(nn.CrossEntropyLoss(reduction=reduction)) - plain) <= 1e-2 * np.linalg.norm(plain)
     binary = functional.one_hot(y, 3).float()
     heavier = total(nn.BCEWithLogitsLoss(pos_weight=torch.full((3,), 4.0)), binary)
     assert (heavier != total(nn.BCEWithLogitsLoss(), binary)).any()
