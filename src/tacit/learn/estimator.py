@@ -102,7 +102,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _declared_columns(self) -> int | None:
         """How many columns the bounds describe, if they describe each."""
-        bounds = getattr(self, "bounds", None)
+        bounds: Any = getattr(self, "bounds", None)
         try:
             pairs = np.shape(bounds)
         except ValueError:

@@ -83,18 +83,21 @@ class Problem:
             return self._minimise(_Search(self, rows, targets))
 
     def _minimise(self, search: _Search) -> Floats:
-        here = best = search.at(np.zeros_like(self.tilt))
+        here = best = search.look(np.zeros_like(self.tilt))
         for _ in range(_ROUNDS):
-            if here is None or here.size <= _WANTED:
+            if best.size <= _WANTED:
                 break
-            best = min(best, here, key=lambda point: point.size)
             step = self._newton_step(search, here)
-            here = (
+            found = (
                 self._shortened(search, here, step)
                 or search.along(here, step)
                 or search.along(here, here.gradient / max(here.size, 1.0))
             )
-        return best.weights if here is None or best.size < here.size else here.weights
+            if found is None:
+                break
+            here = found
+            best = here if here.size < best.size else best
+        return best.weights
 
     def _shortened(self, search: _Search, here: _Point, step: Floats) -> _Point | None:
         """The first of ever shorter steps that makes the gradient smaller; None if none does."""
@@ -159,10 +162,12 @@ class _Search:
         """What is found at weights, put on the grid; None where arithmetic would not be exact."""
         tried = on_fine_grid(weights)
         # A comparison that NaN fails as well.
-        if not float(np.linalg.norm(tried)) < LARGEST_WEIGHT:
-            return None
-        gradient, logits = self.problem._gradient(self.rows, self.targets, tried)
-        return _Point(tried, gradient, logits, float(np.linalg.norm(gradient)))
+        return self.look(tried) if float(np.linalg.norm(tried)) < LARGEST_WEIGHT else None
+
+    def look(self, weights: Floats) -> _Point:
+        """The same at weights that are on the grid and not too long."""
+        gradient, logits = self.problem._gradient(self.rows, self.targets, weights)
+        return _Point(weights, gradient, logits, float(np.linalg.norm(gradient)))
 
     def along(self, here: _Point, step: Floats) -> _Point | None:
         """As far from a point against ``step`` as F falls; None if it does not fall that way.

@@ -107,7 +107,7 @@ def _as_array(values: object, name: str) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray):
         # As objects, masked values are None.
         filled = np.empty(values.shape, dtype=object)
-        filled[...] = values.astype(object).filled(None)
+        filled[...] = np.ma.filled(values.astype(object), None)  # type: ignore[no-untyped-call]
         return filled
     if not isinstance(values, np.ndarray) and not hasattr(values, "__array__"):
         raise InputError(name, "must be an array, a data frame or a list")
@@ -158,12 +158,12 @@ def _from_rows(rows: list[Any] | tuple[Any, ...], columns: int | None) -> Floats
     return table
 
 
-def _width(row: object) -> int:
+def _width(row: Any) -> int:
     """How many values a row of a list has; -1 for what is no row."""
     if isinstance(row, _NO_ROW):
         return -1
     try:
-        return -1 if np.ndim(row) > 1 and not isinstance(row, list | tuple) else len(cast("Any", row))
+        return -1 if np.ndim(row) > 1 and not isinstance(row, list | tuple) else len(row)
     except Exception:
         return -1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 try:
-    from scipy.sparse import issparse  # type: ignore[import-untyped]
+    from scipy.sparse import issparse
     from sklearn.base import (  # type: ignore[import-untyped]
         BaseEstimator,
         ClassifierMixin,

@@ -96,4 +96,4 @@ def _right(model: Any, held: Examples, size: int) -> int:
     keys = torch.from_numpy(entropy.current().words(len(held)).view(np.int64))
     with without_dropout(model), torch.no_grad():
         batches = held.batches(np.arange(len(held)), Layout(size, tight=True), keys)
-        return sum(hits(taken, *batch, own) for taken, batch, own in batches)
+        return sum(hits(taken, batch[0], batch[1], own) for taken, batch, own in batches)
