@@ -175,8 +175,8 @@ def test_rows_are_packed_tightly_only_where_places_do_not_matter() -> None:
         off[-1] = 2.0**-20
         return (rows[0] + off,)
 
-    assert settle(honest, model, examples, 32, 100) == Layout(32, tight=True)
-    assert settle(by_place, model, examples, 32, 100) == Layout(25, tight=False)
+    assert settle(honest, (model,), examples, 32, 100) == Layout(32, tight=True)
+    assert settle(by_place, (model,), examples, 32, 100) == Layout(25, tight=False)
 
 
 def test_what_a_stack_is() -> None:

@@ -203,6 +203,8 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "NumPy's random": (lambda: Forward(lambda here: here * float(np.random.random())), "same rows"),
     "a memory": (lambda: Wrapped(plain(Remembering())), "same rows"),
     "a counting buffer": (lambda: Wrapped(plain(Counting())), "buffer"),
+    "weights that words shorten": (lambda: nn.Sequential(nn.Embedding(9, 4, max_norm=1.0), nn.Flatten()), "max_norm"),
+    "bags of such words": (lambda: nn.EmbeddingBag(9, 3, max_norm=1.0), "max_norm"),
     "a recurrent layer": (lambda: nn.LSTM(6, 3, 2, dropout=0.5), "LSTM"),
 }
 
@@ -376,3 +378,69 @@ def test_no_rows_in_a_tensor_look_like_one_row(monkeypatch: pytest.MonkeyPatch) 
     learner = trainer(stack(), steps=1)
     learner.fit(X[:0], y[:0])
     assert not torch.equal(before, weights(learner.model)), "noise moves it"
+
+
+class Clamping(nn.Module):
+    """A layer that cuts its own weights whenever it is passed, and counts the passes, from the fifth one on."""
+
+    def __init__(self, trained: bool) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.inside, self.passes = nn.Linear(6, 3), 0
+        self.register_buffer("seen", torch.zeros(1))
+        self.inside.bias.requires_grad_(trained)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
+        if self.passes > 20:
+            with torch.no_grad():
+                self.inside.weight.clamp_(-0.01, 0.01)
+                self.inside.bias.zero_()
+                self.seen += 1
+        result: torch.Tensor = self.inside(features)
+        return result
+
+
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.usefixtures("seeded")
+def test_a_pass_over_rows_changes_nothing_but_through_the_noise(trained: bool) -> None:
+    """Otherwise parameters and buffers would tell whether, and how often, there was a sample to look at."""
+    X, y = table()
+    model = Clamping(trained)
+    bias = model.inside.bias.detach().clone()
+    learning = [each for each in model.parameters() if each.requires_grad]
+    learner = trainer(model, optimizer=torch.optim.SGD(learning, lr=1e-9), steps=40)
+    learner.fit(X, y)
+    assert model.passes > 20
+    assert float(model.inside.weight.detach().abs().max()) > 0.1
+    assert torch.allclose(model.inside.bias, bias, atol=1e-3)
+    assert float(model.seen) == 0
+
+
+class CountingLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        self.calls = self.calls + 1
+        return functional.cross_entropy(output, target)
+
+
+@pytest.mark.parametrize("kind", ["stack", "any"])
+def test_a_loss_that_counts_is_refused(kind: str) -> None:
+    X, y = table()
+    with pytest.raises(InputError, match="buffer"):
+        trainer(stack() if kind == "stack" else Wrapped(stack()), loss=CountingLoss()).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [nn.BCEWithLogitsLoss, nn.BCELoss])
+@pytest.mark.parametrize("kind", ["stack", "any"])
+def test_weights_of_places_in_a_batch_are_refused(make: Any, kind: str) -> None:
+    """PyTorch's binary losses take weights of places, which rows do not have; weights of outputs are taken."""
+    X, _ = table()
+    inside = nn.Sequential(*stack(), nn.Sigmoid())  # type: ignore[misc]
+    targets = torch.rand(48, 3)
+    with pytest.raises(InputError, match="weight"):
+        trainer(inside if kind == "stack" else Wrapped(inside), loss=make(weight=torch.rand(48, 1))).fit(X, targets)
+    trainer(inside if kind == "stack" else Wrapped(inside), loss=make(weight=torch.rand(3))).fit(X, targets)

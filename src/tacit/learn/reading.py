@@ -107,7 +107,7 @@ def _as_array(values: object, name: str) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray):
         # As objects, masked values are None.
         filled = np.empty(values.shape, dtype=object)
-        filled[...] = np.ma.filled(values.astype(object), None)  # type: ignore[no-untyped-call]
+        filled[...] = np.ma.filled(values.astype(object), None)
         return filled
     if not isinstance(values, np.ndarray) and not hasattr(values, "__array__"):
         raise InputError(name, "must be an array, a data frame or a list")

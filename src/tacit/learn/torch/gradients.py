@@ -102,12 +102,16 @@ class PerExample(RowSums):
         func = load("torch.func")
         self._call = func.functional_call
         # What is random without going through RowRandomness is refused by PyTorch itself.
-        self._gradient = func.vmap(func.grad(self._one), in_dims=(None, 0, 0), randomness="error")
+        self._gradient = func.vmap(func.grad(self._one), in_dims=(None, None, 0, 0), randomness="error")
+        self._looking = True
 
     def prepare(self, examples: Examples, usual: int) -> None:
         """Before the first step: pack rows tightly if places are seen not to matter, for samples of ``usual`` rows."""
-        model, size = self._parameters.model, self.layout.size
-        self.layout = settle(lambda rows, keys: (self.floats(rows, keys),), model, examples, size, usual)
+        size = self.layout.size
+        kept = (self._parameters.model, self._loss)
+        self.layout = settle(lambda rows, keys: (self.floats(rows, keys),), kept, examples, size, usual)
+        # From now on what a pass does to buffers and parameters is forgotten; until now it was looked at.
+        self._looking = False
 
     def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
         """As said there."""
@@ -129,7 +133,8 @@ class PerExample(RowSums):
         """The gradients as they come, one row per example."""
         moved = tuple(each.to(self._parameters.device) for each in batch)
         try:
-            found = self._gradient(self._parameters.detached(), moved, keys.to(self._parameters.device))
+            others = {} if self._looking else self._parameters.others()
+            found = self._gradient(self._parameters.detached(), others, moved, keys.to(self._parameters.device))
         except RuntimeError as problem:
             if "randomness" in str(problem):
                 raise InputError(
@@ -143,7 +148,9 @@ class PerExample(RowSums):
         joined = torch.cat([found[name].reshape(len(moved[0]), -1) for name in self._parameters.names], dim=1)
         return joined if joined.dtype == torch.float64 else joined.float()
 
-    def _one(self, parameters: dict[str, Tensor], example: tuple[Tensor, ...], key: Tensor) -> Tensor:
+    def _one(
+        self, parameters: dict[str, Tensor], others: dict[str, Tensor], example: tuple[Tensor, ...], key: Tensor
+    ) -> Tensor:
         with RowRandomness(key):
-            output = self._call(self._parameters.model, parameters, (example[0].unsqueeze(0),))
+            output = self._call(self._parameters.model, parameters | others, (example[0].unsqueeze(0),))
             return self._loss(output, *(each.unsqueeze(0) for each in example[1:])).sum()

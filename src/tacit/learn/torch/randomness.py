@@ -301,6 +301,19 @@ def _weighted(loss: Any, values: Tensor, target: Tensor, weight: Tensor | None, 
     return loss(values, target, weight=weight, **(options | {"reduction": "sum"})) / counted
 
 
+def _binary(loss: Any) -> Callable[..., Tensor]:
+    """A binary loss; its weights must be those of outputs."""
+
+    def checked(
+        _: RowRandomness, values: Tensor, target: Tensor, weight: Tensor | None = None, *args: Any, **options: Any
+    ) -> Tensor:
+        if weight is not None and tuple(torch.broadcast_shapes(weight.shape, values.shape)) != tuple(values.shape):
+            raise InputError("loss", "has a weight for each place of a batch, and rows have no place; weigh outputs")
+        return loss(values, target, weight, *args, **options)
+
+    return checked
+
+
 _OWN: dict[Any, Callable[..., Tensor]] = {
     functional.dropout: _dropout,
     torch.dropout: _dropout,
@@ -327,6 +340,8 @@ _OWN: dict[Any, Callable[..., Tensor]] = {
     torch.randint: _randint,
     torch.bernoulli: _bernoulli,
     torch.Tensor.bernoulli: _bernoulli,
+    functional.binary_cross_entropy: _binary(functional.binary_cross_entropy),
+    functional.binary_cross_entropy_with_logits: _binary(functional.binary_cross_entropy_with_logits),
     functional.cross_entropy: _cross_entropy,
     functional.nll_loss: _nll_loss,
 }

@@ -34,6 +34,12 @@ def check_model(model: Any, optimizer: Any) -> None:
         problem = _mixes(layer)
         if problem:
             raise InputError("model", f"layer {path or 'at the top'} ({type(layer).__name__}) {problem}; {_REMEDY}")
+        if getattr(layer, "max_norm", None) is not None:
+            raise InputError(
+                "model",
+                f"layer {path or 'at the top'} ({type(layer).__name__}) has max_norm: the words of a row shorten "
+                "weights without noise; leave it out",
+            )
         if isinstance(layer, torch.nn.RNNBase) and layer.dropout:
             raise InputError(
                 "model",

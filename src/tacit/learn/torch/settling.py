@@ -18,15 +18,22 @@ __all__ = ["settle", "without_dropout"]
 Looked = Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
 
 
-def settle(look: Looked, model: Any, examples: Examples, size: int, usual: int) -> Layout:
+def settle(look: Looked, kept: tuple[Any, ...], examples: Examples, size: int, usual: int) -> Layout:
     """Tight batches of ``size`` if places do not matter in them, else scattered ones for samples of ``usual`` rows.
+
+    Args:
+        look: computes what is looked at.
+        kept: the network and the loss, whose buffers must stay as they are.
+        examples: whose form made-up rows have.
+        size: of a micro-batch.
+        usual: how many rows a sample has.
 
     Raises:
         InputError: the network cannot be differentiated row by row, remembers earlier passes, or is random in a way
             that cannot be tied to a row. All of it shows on made-up rows, so the refusal says nothing about data.
     """
     rows = _rows_it_takes(look, examples, size)
-    if rows is None or _same_everywhere(look, model, rows, size):
+    if rows is None or _same_everywhere(look, kept, rows, size):
         return Layout(size, tight=True)
     # Four rows to a place on average: longer queues waste less room, wider batches save calls.
     return Layout(min(size, max(usual // 4, 1)), tight=False)
@@ -51,12 +58,11 @@ def _rows_it_takes(look: Looked, examples: Examples, size: int) -> tuple[Tensor,
     return None
 
 
-def _same_everywhere(look: Looked, model: Any, rows: tuple[Tensor, ...], size: int) -> bool:
+def _same_everywhere(look: Looked, kept: tuple[Any, ...], rows: tuple[Tensor, ...], size: int) -> bool:
     """Whether rows give the same results, bit for bit, wherever they stand."""
-    keys = made_up_keys(size)
-    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    keys, before = made_up_keys(size), {name: buffer.clone() for name, buffer in _buffers(kept).items()}
     first = look(rows, keys)
-    for name, buffer in model.named_buffers():
+    for name, buffer in _buffers(kept).items():
         if name not in before or not torch.equal(buffer, before[name]):
             raise InputError("model", f"changes its buffer {name} in every pass, and so counts batches or keeps rows")
     if not _alike(first, look(rows, keys), 0):
@@ -69,6 +75,11 @@ def _same_everywhere(look: Looked, model: Any, rows: tuple[Tensor, ...], size: i
     return all(
         _alike(first, look(tuple(each.roll(shift, 0) for each in rows), keys.roll(shift, 0)), shift) for shift in shifts
     )
+
+
+def _buffers(kept: tuple[Any, ...]) -> dict[str, Tensor]:
+    """What a network, and a loss that is a module, carry from one pass to the next."""
+    return {name: each for one in kept if isinstance(one, torch.nn.Module) for name, each in one.named_buffers()}
 
 
 def _alike(first: tuple[Tensor, ...], moved: tuple[Tensor, ...], shift: int) -> bool:

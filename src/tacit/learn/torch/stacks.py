@@ -74,12 +74,13 @@ class Stack(RowSums):
     """
 
     def __init__(self, parameters: Parameters, loss: Callable[..., Any], clip: float, micro_batch: int) -> None:
-        self._parameters, self._loss, self._clip = parameters, _summed(loss), clip
+        self._parameters, self._given, self._loss, self._clip = parameters, loss, _summed(loss), clip
         self.layout = Layout(micro_batch, tight=False)
 
     def prepare(self, examples: Examples, usual: int) -> None:
         """As for any network."""
-        self.layout = settle(self._flat_factors, self._parameters.model, examples, self.layout.size, usual)
+        kept = (self._parameters.model, self._given)
+        self.layout = settle(self._flat_factors, kept, examples, self.layout.size, usual)
 
     def fits(self, examples: Examples) -> bool:
         """Whether every linear layer sees one vector per example; otherwise its gradient is no outer product."""
