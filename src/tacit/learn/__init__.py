@@ -2,6 +2,7 @@
 
 Entered only when used (``from tacit.learn import LogisticRegression``); needs the extra ``learn``.
 
+``reading``                             from whatever a table is given as to floats, value by value
 ``rows``, ``losses``                    from tables of floats to integers whose influence is bounded exactly
 ``features``, ``labels``                what is paid for to look at the data at all
 ``spending``, ``noising``               the noise of a whole fit from (ε, δ), and the one door it enters by

@@ -4,7 +4,7 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-24
+27
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tacit.audit.museum import (
     floats,
     glue,
     keys,
+    learning,
     persons,
     randomness,
     restores,
@@ -36,4 +37,5 @@ PIECES: tuple[Piece, ...] = (
     *training.PIECES,
     *persons.PIECES,
     *claims.PIECES,
+    *learning.PIECES,
 )
