@@ -11,7 +11,7 @@ asked for, is the business of doors.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,8 @@ from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget
 from tacit.curator.answer import Caller, Desk, answer, opaque, quote, release_key, told
 from tacit.curator.curator import Curator, TableInfo
+from tacit.curator.departures import Departure
+from tacit.curator.failing import check_succeeded
 from tacit.curator.published import guesses
 from tacit.curator.quote import Quote
 from tacit.curator.receipt import Receipt
@@ -99,7 +101,7 @@ class Office:
         *,
         key: str = "",
         free: bool = False,
-        wait: Callable[[], None] | None = None,
+        departure: Departure | None = None,
     ) -> Answer:
         """The answer to a question, charged to its population and counted to the person.
 
@@ -108,7 +110,7 @@ class Office:
             ask: what.
             key: a name for this request, under which it may be sent again.
             free: answer only what was released before, and never charge.
-            wait: called before a fresh answer is written down, or a failure is known; returns when it may be.
+            departure: decides when a fresh answer, or that there is none, is written down.
 
         Raises:
             Unauthenticated: the person was revoked meanwhile.
@@ -122,11 +124,8 @@ class Office:
             caller = Caller(access.person.name, key)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
-            return answer(desk, ask.sql, ask.request, caller, before_commit=wait)
+            return answer(desk, ask.sql, ask.request, caller, departure=departure)
         except TacitError as problem:
-            # A failure is held like an answer, and so is the thread: that it is free would tell the same.
-            if problem.opaque and wait is not None:
-                wait()
             # The ledger refuses whoever was revoked between showing a token and asking.
             if isinstance(problem, AccessError) and not self._is_active(access):
                 raise Unauthenticated from None
@@ -207,8 +206,10 @@ class Office:
 
         Raises:
             Unknown: there is none, it is somebody else's, or it cannot be shown by its place.
+            FailedRunError: its run failed.
         """
         found, outcome = self._charged(access, position)
+        check_succeeded(outcome)
         receipt = Receipt.from_json(outcome.receipt)
         desk = self._for(access).desk
         record = found.record

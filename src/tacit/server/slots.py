@@ -75,6 +75,16 @@ class Pace:
         self._arrived = slots.now()
         self._waited = False
 
+    seconds: float | None = None
+
+    def begin(self, plan: object) -> None:
+        """Data is about to be read."""
+
+    def end(self, *, failed: bool) -> bool:
+        """Answers and failures wait alike."""
+        self.wait()
+        return not failed
+
     def wait(self) -> None:
         """For a thread: until the time of whatever is ready now."""
         if self._slots.off:

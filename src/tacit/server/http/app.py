@@ -136,7 +136,7 @@ class App:
         if not route.asks:
             return await self._floor.quick.run(route.serve, call)
         pace = Pace(self._floor.slots)
-        call.wait = pace.wait
+        call.departure = pace
         reply = await self._floor.asking.run(route.serve, call)
         if call.held:
             await pace.hold()

@@ -146,7 +146,7 @@ class Floor:
         self.rates["asks"].take(access.person.name)
         pace = Pace(self.slots)
         try:
-            return await self.asking.run(self.office.ask, access, ask, key=key, wait=pace.wait)
+            return await self.asking.run(self.office.ask, access, ask, key=key, departure=pace)
         finally:
             await pace.hold()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -29,6 +28,7 @@ from tacit.server.office import ASK, Ask
 from tacit.server.slots import Pace
 
 if TYPE_CHECKING:
+    from tacit.curator.departures import Departure
     from tacit.server.people import Access, Job
 
 __all__ = ["Jobs", "poll", "put_off"]
@@ -157,7 +157,7 @@ class Jobs:
             pace = Pace(self._floor.slots)
             renewing = asyncio.get_running_loop().create_task(self._renew(job))
             try:
-                outcome, failed = await self._floor.asking.run(self._outcome, job, pace.wait)
+                outcome, failed = await self._floor.asking.run(self._outcome, job, pace)
             finally:
                 renewing.cancel()
             await pace.hold()
@@ -188,11 +188,11 @@ class Jobs:
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
         self._floor.office.people.finish_job(job.id, _told(problem), failed=True)
 
-    def _outcome(self, job: Job, wait: Callable[[], None]) -> tuple[str, bool]:
+    def _outcome(self, job: Job, departure: Departure) -> tuple[str, bool]:
         try:
             ask, key = ask_back(job.request)
             # A space keeps it apart from every key that can be sent.
-            answer = self._floor.office.ask(self._access(job), ask, key=key or f"job {job.id}", wait=wait)
+            answer = self._floor.office.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)
             return json_bytes(answer_wire(answer)).decode(), False
         except Exception as problem:
             return _told(problem), True

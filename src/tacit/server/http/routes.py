@@ -45,7 +45,7 @@ def query(call: Call) -> Reply:
     if wants_job(call.headers) and not free:
         return put_off(call, ask, key)
     call.held = True
-    answer = office.ask(access, ask, key=key, free=free, wait=call.wait)
+    answer = office.ask(access, ask, key=key, free=free, departure=call.departure)
     return _answered(call, answer, form, seen)
 
 

@@ -275,6 +275,7 @@ class EntryTold(_Shape):
     sql: str
     amounts: dict[str, Exact]
     answered: bool
+    failed: bool = Field(description="whether its run failed: nothing was released, and nothing will be")
     plan: str
 
 
