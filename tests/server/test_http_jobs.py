@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from support.served import COUNT, Served, error, serve
+from support.timers import TestedSlots
 from support.toy_engine import Killed
 from tacit.core.errors import EngineError
 from tacit.server.http.asking import ask_text
 from tacit.server.office import Ask
 from tacit.server.people import Job
-from tacit.server.slots import Slots
 
 ASYNC = {"prefer": "respond-async"}
 
@@ -178,10 +178,12 @@ def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, m
 
     async def story() -> None:
         floor.asking.taken += served.settings.threads + served.settings.queue
+        floor.asking._people["alice"] += 1
         served.app._jobs.begin(job)
         while served.app._jobs.under_way:
             await asyncio.sleep(0.001)
         floor.asking.taken = 0
+        floor.asking._people.clear()
         assert people.unfinished_jobs() == (job,)
         served.app._jobs.begin(job)
         while served.spent() == 0:
@@ -241,17 +243,24 @@ def test_progress_is_in_whole_slots() -> None:
     served.close()
 
 
-def test_a_job_is_finished_in_a_slot(served: Served) -> None:
+def test_a_job_is_finished_at_its_departure() -> None:
     """Until its time it runs, for whoever looks."""
+    served = serve(slot=0.25)
     seen = []
 
-    class Noted(Slots):
-        async def hold(self, arrived: float) -> None:
-            (job,) = served.app._jobs._running
-            found = served.people.job(job, "alice")
-            seen.append(found.state if found else "")
+    class Noted(TestedSlots):
+        def call_at(self, loop: Any, moment: float, work: Any) -> None:
+            def noted() -> None:
+                (job,) = served.app._jobs._running
+                found = served.people.job(job, "alice")
+                seen.append(found.state if found else "")
+                work()
 
-    served.app.state.floor.slots = Noted(0.25)
+            noted.__self__ = work.__self__  # type: ignore[attr-defined]
+            super().call_at(loop, moment, noted)
+
+    served.app.state.floor.slots = Noted()
     _, job = put(served)
     assert job["state"] == "done"
     assert seen == ["running"]
+    served.close()
