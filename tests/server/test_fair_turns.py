@@ -88,7 +88,19 @@ def test_the_queue_of_one_never_delays_the_first_of_another_by_more_than_what_ru
     assert taken(queue, 1) == ["b0"]
     put(queue, "c0")
     queue.ended("a")
-    assert taken(queue, 2) == ["a1", "c0"]
+    assert taken(queue, 2) == ["a1", "c0"], "a was served before b, and c comes after b"
+    queue.ended("b")
+    queue.ended("c")
+    queue.ended("a")
+    put(queue, "d0")
+    assert taken(queue, 2) == ["a2", "d0"], "those who come anew do not keep a queue waiting for ever"
+    assert set(queue._served) == {"a", "d"}
+    one = FairQueue(1)
+    put(one, "a0")
+    assert taken(one, 1) == ["a0"]
+    put(one, "a1", "b0")
+    one.ended("a")
+    assert taken(one, 2) == ["b0", "a1"], "the first of b goes before the second of a"
 
 
 def test_the_queue_of_one_keeps_no_first_question_out() -> None:

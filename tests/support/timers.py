@@ -32,6 +32,7 @@ class TestedSlots(Slots):
     Attributes:
         held: how many things were held for a slot.
         rung: how many departures rang.
+        departures: whose, when their question began, and when they rang.
     """
 
     __test__ = False
@@ -40,6 +41,7 @@ class TestedSlots(Slots):
         self.clock = clock or Clock()
         super().__init__(seconds, self.clock)
         self.held = self.rung = 0
+        self.departures: list[tuple[str, float, float]] = []
 
     async def hold(self, arrived: float) -> None:
         """At once, and the clock says that it was later."""
@@ -57,6 +59,7 @@ class TestedSlots(Slots):
                 return
             self.rung += 1
             self.clock.move_to(moment)
+            self.departures.append((getattr(departure, "_analyst", ""), getattr(departure, "_began", 0.0), self.now()))
             work()
 
         loop.call_soon_threadsafe(ring)

@@ -169,6 +169,9 @@ class FairLane(Lane):
 class FairQueue:
     """Work of several people, handed out one person after the other, and to none more than so much at once.
 
+    Of those who wait and may have more, the turn goes to the person who was served longest ago; a person who comes anew
+    counts as served just before the last one was.
+
     Args:
         each: how much of one person's may be under way.
     """
@@ -177,9 +180,10 @@ class FairQueue:
         self._each = each
         self._ready = threading.Condition()
         self._waiting: dict[str, deque[Item]] = {}
-        #: Those who wait, the one first whose turn it is.
-        self._order: deque[str] = deque()
         self._under_way: Counter[str] = Counter()
+        #: When everybody who waits or has something under way was served, in half turns.
+        self._served: dict[str, int] = {}
+        self._turn = 0
         self._endings = 0
 
     def put(self, item: Item | None, /) -> None:
@@ -188,10 +192,8 @@ class FairQueue:
             if item is None:
                 self._endings += 1
             else:
-                if item[0] not in self._waiting:
-                    self._waiting[item[0]] = deque()
-                    self._order.append(item[0])
-                self._waiting[item[0]].append(item)
+                self._served.setdefault(item[0], self._turn - 1)
+                self._waiting.setdefault(item[0], deque()).append(item)
             self._ready.notify()
 
     def get(self) -> Item | None:
@@ -202,13 +204,12 @@ class FairQueue:
                     self._endings -= 1
                     return None
                 self._ready.wait()
-            self._order.remove(person)
             items = self._waiting[person]
             item = items.popleft()
-            if items:
-                self._order.append(person)
-            else:
+            if not items:
                 del self._waiting[person]
+            self._turn += 2
+            self._served[person] = self._turn
             self._under_way[person] += 1
             return item
 
@@ -218,8 +219,12 @@ class FairQueue:
             self._under_way[person] -= 1
             if not self._under_way[person]:
                 del self._under_way[person]
+                if person not in self._waiting:
+                    del self._served[person]
             # Threads that are to end may wait for this as well.
             self._ready.notify_all()
 
     def _next(self) -> str | None:
-        return next((person for person in self._order if self._under_way[person] < self._each), None)
+        may = (person for person in self._waiting if self._under_way[person] < self._each)
+        # Of several that are equal the first: whoever has waited longest.
+        return min(may, key=self._served.__getitem__, default=None)
