@@ -28,6 +28,8 @@ from support.serving import Server, make_tokens  # noqa: E402
 
 FRESH = itertools.count(2000)
 ROWS = 40_000
+#: Analysts; one asks until an answer is late.
+PEOPLE = 60
 EPSILON = 1
 
 
@@ -79,7 +81,7 @@ class Asked:
         self.values: tuple[list[float], list[float]] = ([], [])
 
 
-async def ask(ports: list[int], tokens: list[str], questions: int, at_once: int, pause: float) -> Asked:
+async def ask(ports: list[int], tokens: list[list[str]], questions: int, at_once: int, pause: float) -> Asked:
     """So many fresh questions to each of the two, in an order that nothing else can depend on."""
     found, dice = Asked(), random.Random(5)
     order = [which for which in (0, 1) for _ in range(questions)]
@@ -88,11 +90,16 @@ async def ask(ports: list[int], tokens: list[str], questions: int, at_once: int,
 
     sql = "SELECT ward, COUNT(*) AS n FROM visits WHERE cost <> 1999 GROUP BY ward"
     body = json.dumps({"sql": sql, "epsilon": EPSILON}).encode()
-    _, _, content = await Line(ports[0], tokens[0]).send("/v1/explain", body)
+    _, _, content = await Line(ports[0], tokens[0][-1]).send("/v1/explain", body)
     found.leaves = json.loads(content)["leaves_after"]
 
+    people = zip(*tokens, strict=True)
+
+    def lines_of_next() -> list[Line]:
+        return [Line(port, token) for port, token in zip(ports, next(people), strict=True)]
+
     async def analyst() -> None:
-        lines = [Line(port, token) for port, token in zip(ports, tokens, strict=True)]
+        lines = lines_of_next()
         for number, which in waiting:
             # No text is used twice, in this round or another: a repeat would read nothing.
             sql = f"SELECT ward, COUNT(*) AS n FROM visits WHERE cost <> {next(FRESH)} GROUP BY ward"
@@ -103,6 +110,9 @@ async def ask(ports: list[int], tokens: list[str], questions: int, at_once: int,
             taken = time.perf_counter() - start
             if status != 200 or headers["tacit-repeat"] != "false":
                 raise RuntimeError(f"not a fresh answer: {content!r}")
+            if found.leaves and taken > 1.5 * found.leaves:
+                # Everything of whoever had a late answer leaves later from then on.
+                lines = lines_of_next()
             if number >= 20:
                 found.latencies[which].append(taken)
                 found.values[which].append(json.loads(content)["rows"][0][1]["value"])
@@ -117,11 +127,10 @@ def noises(values: list[float]) -> list[float]:
     return [abs(value - middle) for value in values]
 
 
-def measured(projects: list[Path], tokens: list[str], slot: float, chosen: argparse.Namespace) -> Asked:
+def measured(projects: list[Path], tokens: list[list[str]], slot: float, chosen: argparse.Namespace) -> Asked:
     """Ask both, at one length of slots; in two rounds, so that neither of them is always the one started first."""
     # How many may be late is not what is measured here.
-    limits = ("--set", "late_per_analyst=1000", "--set", "late_per_population=1000")
-    options = ("--workers", "1", "--slot", str(slot), *limits)
+    options = ("--workers", "1", "--slot", str(slot), "--set", "late_per_population=1000")
     together = Asked()
     for order in ((0, 1), (1, 0)):
         with Server(projects[order[0]], *options) as one, Server(projects[order[1]], *options) as other:
@@ -169,7 +178,7 @@ def main() -> None:
         os.environ["TACIT_STATE"] = str(Path(place) / "state")
         names = ("with", "without", "twin")
         projects = [make_project(Path(place) / name, heavy=name == "with") for name in names]
-        tokens = [make_tokens(project, ["alice"])["alice"] for project in projects]
+        tokens = [list(make_tokens(project, [f"analyst {i}" for i in range(PEOPLE)]).values()) for project in projects]
         heads = ("slots", "databases", "questions", "median ms", "median ms", "AUC", "AUC, trained", "± by chance",
                  "Spearman of latency and noise", "leaves after", "late")  # fmt: skip
         print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
