@@ -116,7 +116,7 @@ def test_lists_for_people(clinic: Path, run: Run) -> None:
 def test_verify_and_show(clinic: Path, run: Run, run_json: Json) -> None:
     run("query", ALL, "--epsilon", "0.5")
     told = run_json("ledger", "verify")
-    parts = {"ok", "ledger", "entries", "charges", "outcomes", "head", "problems", "changes", "overrides"}
+    parts = {"ok", "ledger", "entries", "charges", "outcomes", "failures", "head", "problems", "changes", "overrides"}
     assert set(told) == parts
     assert (told["ok"], told["charges"], told["outcomes"], told["problems"]) == (True, 1, 1, [])
     assert "all hold" in run("ledger", "verify").stdout

@@ -14,9 +14,12 @@ import pytest
 
 from support.clinic import CATALOG, COUNT
 from support.desks import toy_curator
-from support.toy_engine import ToyEngine
-from tacit.core.errors import BudgetError, EngineError, InputError, InternalError, QueryError
+from support.toy_engine import Killed, ToyEngine
+from tacit.core.errors import BudgetError, EngineError, FailedRunError, InputError, QueryError
 from tacit.curator.curator import Curator
+from tacit.curator.receipt import Receipt
+from tacit.curator.receipt_checks import outcome_problem, verify_receipt
+from tacit.ledger import FAILED_DIGEST, MOST_RUNS, Outcome
 
 ROWS: list[dict[str, Any]] = [
     {"patient": i, "ward": "abc"[i % 3], "cost": Fraction(i % 101), "street": f"street {i % 2}"} for i in range(300)
@@ -105,31 +108,81 @@ def test_refusals_and_bad_requests_cost_nothing() -> None:
     assert (spent(curator), engine.measured) == ([0], 0)
 
 
-@pytest.mark.parametrize(
-    ("failure", "kind"), [(EngineError("row 17 of Ann"), EngineError), (ValueError("Ann Smith, 1980"), InternalError)]
-)
+@pytest.mark.parametrize("failure", [EngineError("row 17 of Ann"), ValueError("Ann Smith, 1980"), MemoryError("Ann")])
 def test_a_failure_after_the_reservation_is_opaque_and_stays_charged(
-    failure: Exception, kind: type[Exception], caplog: pytest.LogCaptureFixture
+    failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     curator, engine = make()
     engine.fail = failure
-    with caplog.at_level(logging.ERROR, "tacit.operator"), pytest.raises(kind) as caught:
+    with caplog.at_level(logging.ERROR, "tacit.operator"), pytest.raises(FailedRunError) as caught:
         curator.sql(COUNT, epsilon="0.5")
     assert "Ann" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__cause__ is caught.value.__context__ is None
     assert spent(curator) == [Fraction(1, 2)]
     assert [entry.committed for entry in curator.history()] == [False]
     mark = str(caught.value).split()[-1]
     assert mark in caplog.text
     assert "Ann" in caplog.text
-    # One charge pays for one release: the question may be asked again, and runs under the charge it has paid.
+    # It stays failed: a second run under the same charge would be a second look at whether it fails.
     engine.fail = None
-    again = curator.sql(COUNT, epsilon="0.5")
-    assert len(again) == 3
-    assert "charged nothing" in again.charge.text
+    measured = engine.measured
+    for words in ({}, {"idempotency_key": "again"}, {"confidence": "0.5"}):
+        with pytest.raises(FailedRunError) as again:
+            curator.sql(COUNT, epsilon="0.5", **words)
+        assert str(again.value) == str(caught.value)
+    assert engine.measured == measured
     assert spent(curator) == [Fraction(1, 2)]
-    assert [entry.committed for entry in curator.history()] == [True]
+    assert [entry.committed for entry in curator.history()] == [False]
+    report = curator.ledger.verify(check_outcome=lambda kept: _wrong(curator, kept))
+    assert (report.problems, report.charges, report.outcomes, report.failures) == ((), 1, 1, 1)
+    # Another price is another release.
+    assert len(curator.sql(COUNT, epsilon="0.25")) == 3
+    # The receipt says so to anybody.
+    kept = curator.ledger.outcome(caught.value.position)
+    assert kept is not None
+    told = verify_receipt(kept.receipt, curator.public_key)
+    assert told.ok
+    assert "nothing was released" in str(told)
+    assert Receipt.from_json(kept.receipt)["answers"][0]["released"] == FAILED_DIGEST
+
+
+def _wrong(curator: Curator, kept: Outcome) -> str | None:
+    return outcome_problem(kept, ledger=curator.ledger.id, public_key=curator.public_key)
+
+
+def test_a_run_that_died_is_run_again_under_the_same_charge_but_not_for_ever() -> None:
+    curator, engine = make()
+    for number in range(MOST_RUNS):
+        engine.fail = Killed()
+        with pytest.raises(Killed):
+            curator.sql(COUNT, epsilon="0.5")
+        assert engine.measured == number + 1
+    engine.fail = None
+    with pytest.raises(FailedRunError):
+        curator.sql(COUNT, epsilon="0.5")
+    assert engine.measured == MOST_RUNS
+    other, engine = make()
+    engine.fail = Killed()
+    with pytest.raises(Killed):
+        other.sql(COUNT, epsilon="0.5")
+    engine.fail = None
+    again = other.sql(COUNT, epsilon="0.5")
+    assert "charged nothing" in again.charge.text
+    assert spent(other) == [Fraction(1, 2)]
+    assert [entry.committed for entry in other.history()] == [True]
+    assert other.ledger.verify().ok
+
+
+def test_what_is_interrupted_by_closing_has_not_failed() -> None:
+    curator, engine = make()
+    engine.fail = EngineError("interrupted")
+    curator.desk.closing.set()
+    with pytest.raises(EngineError) as caught:
+        curator.sql(COUNT, epsilon="0.5")
+    assert not isinstance(caught.value, FailedRunError)
+    curator.desk.closing.clear()
+    engine.fail = None
+    assert len(curator.sql(COUNT, epsilon="0.5")) == 3
 
 
 def test_an_answer_holds_nothing_raw() -> None:

@@ -16,7 +16,7 @@ from support.bits import SeededBits
 from support.clinic import open_clinic
 from support.desks import toy_curator
 from tacit.accounting.compose import compose
-from tacit.core.errors import BudgetError, InputError, InternalError, QueryError
+from tacit.core.errors import BudgetError, FailedRunError, InputError, QueryError
 from tacit.core.relations import REPLACE_ONE
 from tacit.curator.curator import Curator
 from tacit.curator.receipt_checks import verify_receipt
@@ -131,7 +131,7 @@ def test_a_fit_that_fails_stays_charged_and_says_nothing(seeded: SeededBits, mon
         return true(self, X, y)
 
     monkeypatch.setattr(LogisticRegression, "fit", failing)
-    with pytest.raises(InternalError) as caught:
+    with pytest.raises(FailedRunError) as caught:
         curator.fit(model(), SELECT)
     assert "odd" not in str(caught.value)
     assert curator.budget().spent[0].amount > 1
@@ -148,7 +148,7 @@ def test_an_estimator_that_releases_more_than_its_price_gets_nothing_out(
         return true(self, X, y)
 
     monkeypatch.setattr(LogisticRegression, "fit", greedy)
-    with pytest.raises(InternalError):
+    with pytest.raises(FailedRunError):
         curator.fit(model(), SELECT)
     assert curator.budget().spent[0].amount > 1
 

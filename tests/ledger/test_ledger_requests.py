@@ -10,7 +10,7 @@ from support.ledgers import Place, answered, asking, clinic, reserved, spent
 from tacit.core.errors import AccessError, AccountingError, BudgetError, InputError
 from tacit.core.events import GaussianEvent, NoEvent, PureEvent
 from tacit.core.guarantees import ApproxDP, PureDP
-from tacit.ledger import ConflictError, Ledger, LedgerError, Order, Outcome, Reservation
+from tacit.ledger import FAILED, MOST_RUNS, ConflictError, Ledger, LedgerError, Order, Outcome, Reservation, run_again
 from tacit.mechanisms.laplace import Laplace
 
 
@@ -221,3 +221,31 @@ def test_a_closed_ledger_says_so(place: Place) -> None:
     ledger.close()
     with pytest.raises(LedgerError, match="it was closed"):
         ledger.reserve(asking())
+
+
+def test_a_failure_is_an_outcome_and_runs_are_counted(place: Place) -> None:
+    with clinic(place) as ledger:
+        held = reserved(ledger, asking(analyst="alice", repeat_key="same"))
+        (record,) = ledger.history()
+        assert (record.answered, record.failed) == (False, False)
+        again = ledger.reserve(asking(analyst="bob", repeat_key="same"))
+        assert isinstance(again, Reservation)
+        assert again.resumed
+        assert [run_again(ledger, again) for _ in range(MOST_RUNS + 1)] == [*range(2, MOST_RUNS + 1), 0, 0]
+        assert ledger.commit(held, FAILED).failed
+        found = ledger.reserve(asking(analyst="carol", repeat_key="same"))
+        assert isinstance(found, Outcome)
+        assert found.failed
+        (record,) = ledger.history()
+        assert (record.answered, record.failed) == (False, True)
+        other = reserved(ledger, asking("0.25"))
+        ledger.commit(other, b"a result")
+        assert [record.answered for record in ledger.history()] == [False, True]
+        report = ledger.verify()
+        assert (report.ok, report.outcomes, report.failures) == (True, 2, 1)
+
+
+def test_a_run_of_what_charges_nothing_is_found(place: Place) -> None:
+    with clinic(place) as ledger:
+        ledger._write({"kind": "run", "of": 1, "number": 2})
+        assert "runs entry 1 again" in ledger.verify().problems[0]

@@ -83,7 +83,7 @@ def test_the_busiest_are_remembered_longest(monkeypatch: pytest.MonkeyPatch) -> 
     for number in range(200):
         rate.take(f"caller {number}")
     assert taken(rate, "alice", 5) == 0
-    assert len(rate._buckets._memory) == counted._BESIDE * 16
+    assert len(rate._buckets._memory) == (counted._BESIDE + counted._COUNTERS) * 16
 
 
 def test_what_is_given_back_is_there_again_and_no_more() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import re
 from fractions import Fraction
@@ -11,9 +13,11 @@ import pytest
 
 from support.served import COUNT, Served, error, serve
 from tacit.core.errors import EngineError
+from tacit.curator.receipt_checks import verify_receipt
 from tacit.ledger import LedgerError
 from tacit.server.errors import Busy
 from tacit.server.http.errors import STATUS, describe
+from tacit.server.http.jobs import Jobs
 from tacit.server.http.routes import ROUTES
 from tacit.server.office import Office
 
@@ -22,35 +26,69 @@ TOLD = re.compile(r"it could not be done; the operator's log has the reason unde
 
 
 @pytest.mark.parametrize(
-    ("problem", "code"),
+    "problem",
     [
-        (EngineError(SECRET), "engine"),
-        (RuntimeError(SECRET), "internal"),
-        (MemoryError(SECRET), "internal"),
-        (KeyError(SECRET), "internal"),
-        (RecursionError(SECRET), "internal"),
-        (UnicodeDecodeError("utf-8", SECRET.encode(), 0, 1, SECRET), "internal"),
+        EngineError(SECRET),
+        RuntimeError(SECRET),
+        MemoryError(SECRET),
+        KeyError(SECRET),
+        RecursionError(SECRET),
+        UnicodeDecodeError("utf-8", SECRET.encode(), 0, 1, SECRET),
+        TimeoutError(SECRET),
     ],
 )
-def test_a_question_whose_engine_fails(
-    served: Served, caplog: pytest.LogCaptureFixture, problem: Exception, code: str
-) -> None:
+def test_a_question_whose_engine_fails(served: Served, caplog: pytest.LogCaptureFixture, problem: Exception) -> None:
+    """One status, one code and one sentence for whatever went wrong: which of them it was would be told by data."""
     served.engine.fail = problem
     with caplog.at_level(logging.ERROR, "tacit.operator"):
         response = served.ask(epsilon=0.5)
     told = error(response.content)
-    assert (response.status_code, told["code"]) == (500, code)
-    assert TOLD.fullmatch(told["message"])
+    assert (response.status_code, told["code"]) == (500, "engine.failed")
     assert told["id"] in told["message"]
+    assert re.sub(r"charge \d+|[0-9a-f]{12}", "", told["message"]) == (
+        "the question failed when it ran:  stays charged, nothing was released, and asking it again gives this failure "
+        "for nothing; to pay for another run, ask at another price; the operator's log has the reason under "
+    )
     assert "HIV" not in response.text + str(response.headers)
     assert told["id"] in caplog.text
     assert "HIV" in caplog.text
-    # What was reserved stays spent, and the next run is under the same charge.
+    # What was reserved stays spent, and what failed stays failed: for everybody, on every way of asking.
     assert served.spent() == Fraction(1, 2)
     served.engine.fail = None
-    again = served.ask(epsilon=0.5)
-    assert again.status_code == 200
-    assert served.spent() == Fraction(1, 2)
+    measured = served.engine.measured
+    ways: list[dict[str, Any]] = [
+        {},
+        {"name": "bob"},
+        {"headers": {"Idempotency-Key": "k"}},
+        {"headers": {"Tacit-Repeat": "only"}},
+        {"headers": {"Accept": "application/vnd.apache.arrow.stream"}},
+        {"confidence": 0.5},
+        {"sql": COUNT.replace("SELECT", "SELECT  ") + " ORDER BY ward DESC"},
+    ]
+    for words in ways:
+        again = served.ask(epsilon=0.5, **words)
+        assert (again.status_code, error(again.content)) == (500, told), words
+    put = served.ask(epsilon=0.5, headers={"Prefer": "respond-async"})
+    job = served.people.job(put.headers["location"].rpartition("/")[2], "alice")
+    assert job is not None
+    asyncio.run(_until_done(served, job.id))
+    done = served.people.job(job.id, "alice")
+    assert done is not None
+    assert (done.state, json.loads(done.outcome)) == ("failed", told)
+    assert (served.engine.measured, served.spent()) == (measured, Fraction(1, 2))
+    (entry,) = served.get("/v1/history").json()["entries"]
+    assert (entry["answered"], entry["failed"]) == (False, True)
+    receipt = served.get(f"/v1/receipts/{entry['position']}")
+    assert receipt.status_code == 200
+    assert "nothing was released" in str(verify_receipt(receipt.content, served.curator.public_key))
+    assert served.curator.ledger.verify().failures == 1
+
+
+async def _until_done(served: Served, job: str) -> None:
+    jobs = Jobs(served.app.state.floor)
+    while (found := served.people.job(job, "alice")) is not None and found.state not in ("done", "failed"):
+        jobs.begin(found)
+        await asyncio.sleep(0.001)
 
 
 def handlers() -> list[Any]:

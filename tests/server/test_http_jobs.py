@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from support.served import COUNT, Served, error, serve
+from support.timers import TestedSlots
+from support.toy_engine import Killed
 from tacit.core.errors import EngineError
 from tacit.server.http.asking import ask_text
 from tacit.server.office import Ask
 from tacit.server.people import Job
-from tacit.server.slots import Slots
 
 ASYNC = {"prefer": "respond-async"}
 
@@ -96,7 +97,7 @@ def test_what_would_be_refused_is_refused_at_once(served: Served) -> None:
 def test_a_job_that_fails(served: Served) -> None:
     served.engine.fail = EngineError("Could not convert 'HIV'")
     _, job = put(served)
-    assert (job["state"], job["error"]["code"]) == ("failed", "engine")
+    assert (job["state"], job["error"]["code"]) == ("failed", "engine.failed")
     assert "HIV" not in str(job)
     served.curator.ledger.set_quota("patients", {"epsilon": "0"}, analyst="bob", operator="test")
     _, job = put(served, "bob", epsilon=1)
@@ -122,8 +123,8 @@ def test_a_job_whose_worker_died_is_taken_up_under_the_same_charge(served: Serve
     job = Job(people.new_id(), "alice", words, datetime.now(UTC) - timedelta(minutes=1))
     people.put_job(job)
     assert people.claim_job(job.id, "dead", datetime.now(UTC) - timedelta(seconds=30))
-    served.engine.fail = EngineError("died here")
-    with pytest.raises(EngineError):
+    served.engine.fail = Killed()
+    with pytest.raises(Killed):
         served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
     served.engine.fail = None
     assert served.spent() == Fraction(1, 2)
@@ -142,8 +143,8 @@ def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplo
     people.put_job(job)
     for number in range(died):
         assert people.claim_job(job.id, f"dead {number}", datetime.now(UTC) - timedelta(seconds=30)) == number + 1
-    served.engine.fail = EngineError("died here")
-    with pytest.raises(EngineError):
+    served.engine.fail = Killed()
+    with pytest.raises(Killed):
         served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
     served.engine.fail = None
     asyncio.run(_life(served, job.id))
@@ -177,10 +178,12 @@ def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, m
 
     async def story() -> None:
         floor.asking.taken += served.settings.threads + served.settings.queue
+        floor.asking._people["alice"] += 1
         served.app._jobs.begin(job)
         while served.app._jobs.under_way:
             await asyncio.sleep(0.001)
         floor.asking.taken = 0
+        floor.asking._people.clear()
         assert people.unfinished_jobs() == (job,)
         served.app._jobs.begin(job)
         while served.spent() == 0:
@@ -240,17 +243,24 @@ def test_progress_is_in_whole_slots() -> None:
     served.close()
 
 
-def test_a_job_is_finished_in_a_slot(served: Served) -> None:
+def test_a_job_is_finished_at_its_departure() -> None:
     """Until its time it runs, for whoever looks."""
+    served = serve(slot=0.25)
     seen = []
 
-    class Noted(Slots):
-        async def hold(self, arrived: float) -> None:
-            (job,) = served.app._jobs._running
-            found = served.people.job(job, "alice")
-            seen.append(found.state if found else "")
+    class Noted(TestedSlots):
+        def call_at(self, loop: Any, moment: float, work: Any) -> None:
+            def noted() -> None:
+                (job,) = served.app._jobs._running
+                found = served.people.job(job, "alice")
+                seen.append(found.state if found else "")
+                work()
 
-    served.app.state.floor.slots = Noted(0.25)
+            noted.__self__ = work.__self__  # type: ignore[attr-defined]
+            super().call_at(loop, moment, noted)
+
+    served.app.state.floor.slots = Noted()
     _, job = put(served)
     assert job["state"] == "done"
     assert seen == ["running"]
+    served.close()

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from support.served import COUNT, Served, error, raw, rows, serve
+from support.timers import SteppedSlots, TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError, InputError
 from tacit.ledger import ConflictError
 from tacit.server.errors import Busy, TooMany
-from tacit.server.http.floor import Lane
+from tacit.server.http.lanes import Lane
 from tacit.server.rates import Rate, network_of
 from tacit.server.settings import Settings
 from tacit.server.slots import Slots
@@ -41,21 +42,13 @@ def test_nothing_leaves_early(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 7.25 <= now[0] < 7.26
 
 
-class Held(Slots):
-    """Notes what is held, and lets it go."""
-
-    def __init__(self) -> None:
-        super().__init__(0.25)
-        self.held = 0
-
-    async def hold(self, arrived: float) -> None:
-        self.held += 1
-        assert arrived <= self.now()
+def left_alike(slots: TestedSlots) -> int:
+    return slots.held + slots.rung
 
 
 def test_answers_refusals_and_failures_are_held_alike() -> None:
-    served = serve()
-    slots = served.app.state.floor.slots = Held()
+    served = serve(slot=0.25)
+    slots = served.app.state.floor.slots = TestedSlots()
     served.curator.ledger.set_quota("patients", {"epsilon": "1"}, analyst="bob", operator="test")
     cases: list[tuple[dict[str, Any], int]] = [
         ({"epsilon": 0.5}, 200),
@@ -68,15 +61,15 @@ def test_answers_refusals_and_failures_are_held_alike() -> None:
     ]
     for i, (words, status) in enumerate(cases, 1):
         assert served.ask(**words).status_code == status
-        assert slots.held == i
+        assert left_alike(slots) == i
     served.engine.fail = EngineError("x")
     assert served.ask(epsilon=0.9).status_code == 500
-    assert slots.held == len(cases) + 1
+    assert left_alike(slots) == len(cases) + 1
     # What is refused before it is a question, and what reads no data, is not held.
     served.raw("POST", "/v1/query", headers=[(b"content-type", b"application/json")], body=b"{")
     served.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 1})
     served.get("/v1/budget")
-    assert slots.held == len(cases) + 1
+    assert left_alike(slots) == len(cases) + 1
     served.close()
 
 
@@ -84,9 +77,9 @@ def test_the_floor_asks_as_the_endpoint_does() -> None:
     """What the console uses: a slot for answers and for failures."""
     from tacit.server.office import Ask
 
-    served = serve()
+    served = serve(slot=0.25)
     floor = served.app.state.floor
-    slots = floor.slots = Held()
+    slots = floor.slots = TestedSlots()
 
     async def ask(name: str, **words: Any) -> Any:
         return await floor.ask(served.access(name), Ask(sql=COUNT, **words), key="k")
@@ -95,7 +88,7 @@ def test_the_floor_asks_as_the_endpoint_does() -> None:
     assert answer.receipt.position
     with pytest.raises(InputError):
         asyncio.run(ask("alice"))
-    assert slots.held == 2
+    assert (slots.rung, slots.held) == (1, 1)
     quote = asyncio.run(floor.quote(served.access(), Ask(sql=COUNT, epsilon="0.5")))
     assert quote.plan.final.population == "patients"
     served.close()
@@ -115,23 +108,10 @@ class Gate(ToyEngine):
         return super().measure(work)
 
 
-class Closed(Slots):
-    """A slot that ends when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__(0.25)
-        self.begun = asyncio.Event()
-        self.end = asyncio.Event()
-
-    async def hold(self, arrived: float) -> None:
-        self.begun.set()
-        await self.end.wait()
-
-
 @pytest.mark.parametrize("prefer", [b"", b"respond-async"])
 def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> None:
     """Whoever polls the history, a receipt or a repeat would else see when the engine was done, to the millisecond."""
-    served = serve(threads=2, queue=0)
+    served = serve(threads=2, queue=0, slot=0.25)
 
     async def seen(position: int) -> tuple[Any, ...]:
         async with served.client() as client:
@@ -141,14 +121,14 @@ def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> 
         return entry["answered"], receipt.status_code, repeat, served.curator.ledger.head.seq
 
     async def story() -> None:
-        slots = served.app.state.floor.slots = Closed()
+        slots = served.app.state.floor.slots = SteppedSlots()
         asked = asyncio.ensure_future(_query(served, "0.5", prefer=prefer))
-        await slots.begun.wait()
+        await ended(slots)
         assert served.engine.measured == 1, "the engine is done"
         position = served.curator.ledger.head.seq
         assert await seen(position) == (False, 404, False, position)
         assert served.app.state.floor.asking.taken == 1, "and its thread is not free for others yet"
-        slots.end.set()
+        slots.ring()
         assert (await asked)[0] == (202 if prefer else 200)
         while served.app.state.floor.asking.taken:
             await asyncio.sleep(0)
@@ -170,16 +150,16 @@ def _repeat(served: Served) -> bool:
 
 
 def test_a_failure_keeps_its_thread_as_an_answer_does() -> None:
-    served = serve(threads=1, queue=0)
+    served = serve(threads=1, queue=0, slot=0.25)
     served.engine.fail = EngineError("x")
 
     async def story() -> None:
-        slots = served.app.state.floor.slots = Closed()
+        slots = served.app.state.floor.slots = SteppedSlots()
         asked = asyncio.ensure_future(_query(served, "0.5"))
-        await slots.begun.wait()
+        await ended(slots)
         assert served.app.state.floor.asking.taken == 1
         assert (await _query(served, "0.4"))[0] == 503
-        slots.end.set()
+        slots.ring()
         assert (await asked)[0] == 500
 
     asyncio.run(story())
@@ -188,12 +168,12 @@ def test_a_failure_keeps_its_thread_as_an_answer_does() -> None:
 
 def test_what_was_begun_is_written_down_even_if_nobody_waits_any_more() -> None:
     """The loop has ended while a thread waits for a slot."""
-    served = serve()
+    served = serve(slot=0.25)
 
     async def story() -> None:
-        slots = served.app.state.floor.slots = Closed()
+        slots = served.app.state.floor.slots = SteppedSlots()
         asked = asyncio.ensure_future(_query(served, "0.5"))
-        await slots.begun.wait()
+        await ended(slots)
         assert not asked.done()
 
     asyncio.run(story())
@@ -201,6 +181,12 @@ def test_what_was_begun_is_written_down_even_if_nobody_waits_any_more() -> None:
     reply = served.ask(epsilon=0.5)
     assert (reply.status_code, reply.headers["tacit-repeat"], served.engine.measured) == (200, "true", 1)
     served.close()
+
+
+async def ended(slots: SteppedSlots) -> None:
+    """Until a run has ended, and its thread waits for its departure."""
+    while not slots.ended():
+        await asyncio.sleep(0.001)
 
 
 async def _query(
@@ -214,7 +200,7 @@ async def _query(
 
 def test_what_does_not_fit_is_refused_at_once_and_quotes_go_on() -> None:
     engine = Gate()
-    served = serve(engine=engine, threads=2, queue=1)
+    served = serve(engine=engine, threads=2, queue=1, threads_per_analyst=2)
 
     async def story() -> None:
         tasks = [asyncio.ensure_future(_query(served, f"0.{i}")) for i in (1, 2, 3)]

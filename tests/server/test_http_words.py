@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.served import COUNT, Served
-from tacit.core.errors import EngineError
+from support.toy_engine import Killed
 from tacit.curator.receipt_checks import verify_receipt
 from tacit.ledger.chain import link
 from tacit.ledger.entries import canonical
@@ -70,8 +70,9 @@ def test_a_job_and_what_costs_nothing_have_the_words_of_whoever_asks(served: Ser
 
 def test_whoever_finishes_what_another_paid_for_tells_them_nothing_either(served: Served) -> None:
     """A run that died is taken up under the same charge, perhaps by somebody else and in other words."""
-    served.engine.fail = EngineError("died here")
-    assert served.ask(COUNT, epsilon=0.5).status_code == 500
+    served.engine.fail = Killed()
+    with pytest.raises(Killed):
+        served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"))
     served.engine.fail = None
     finished = served.ask(PAYER, "bob", epsilon=0.5).json()
     position = finished["charge"]["position"]

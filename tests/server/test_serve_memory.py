@@ -7,6 +7,10 @@ import sys
 
 import pytest
 
+from tacit.curator.config import LimitsModel, Project
+from tacit.query.catalog import Catalog
+from tacit.server.running.memory import machine_memory, with_shared_memory
+
 # Arrays of some megabytes, made and dropped in a thread, as questions do; how often the system had to give a page.
 _WORK = """
 import resource, sys, threading
@@ -44,3 +48,21 @@ def test_a_question_uses_the_memory_of_the_one_before() -> None:
     """Twenty questions of sixteen megabytes are 80,000 pages; kept, the first one's do for all."""
     assert faults("keep") < 1_000
     assert faults("give back") > 40_000
+
+
+def test_workers_share_the_memory_of_the_machine() -> None:
+    """All of them together have three fifths, so that none can take what another needs."""
+    gigabyte = 2**30
+    project = Project("clinic", Catalog((), ()), {}, {})
+
+    def share(workers: int, machine: int, project: Project = project) -> str | None:
+        return with_shared_memory(project, workers, machine).limits.memory
+
+    assert [share(n, 10 * gigabyte) for n in (1, 2, 4)] == ["6144MiB", "3072MiB", "1536MiB"]
+    assert share(64, 10 * gigabyte) == "512MiB", "a least size, below which ordinary questions fail"
+    assert share(4, 0) is None
+    said = LimitsModel(memory="3GB")
+    assert share(4, 10 * gigabyte, Project("clinic", Catalog((), ()), {}, {}, limits=said)) == "3GB"
+    assert share(4, 10 * gigabyte, Project("clinic", Catalog((), ()), {}, {}, engine="postgresql://x/y")) is None
+    assert machine_memory() > gigabyte // 4
+    assert with_shared_memory(project, 1).limits.memory == f"{max(machine_memory() * 6 // 10 // 2**20, 512)}MiB"

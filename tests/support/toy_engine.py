@@ -27,13 +27,17 @@ from tacit.query.refusal import Refusal
 from tacit.query.types import as_value, ordinal, sort_key
 
 
+class Killed(BaseException):
+    """Stands for the end of the process, in the midst of a run."""
+
+
 class ToyEngine:
     """Measures tables given as lists of mappings from column name to canonical value."""
 
     def __init__(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         self.tables = {name.lower(): list(rows) for name, rows in tables.items()}
         self.measured = 0
-        self.fail: Exception | None = None
+        self.fail: BaseException | None = None
         self.closed = False
 
     def check(self, final: FinalAggregation) -> None:

@@ -230,6 +230,7 @@ def _report_json(report: Report) -> dict[str, Any]:
         "entries": report.entries,
         "charges": report.charges,
         "outcomes": report.outcomes,
+        "failures": report.failures,
         "head": {"position": report.head.seq, "hash": report.head.hash},
         "problems": list(report.problems),
         "changes": list(report.changes),
@@ -239,9 +240,10 @@ def _report_json(report: Report) -> dict[str, Any]:
 
 def _show_report(report: Report) -> None:
     screen = console()
+    failed = f", {report.failures:,} failed" if report.failures else ""
     screen.print(
         f"Ledger {report.ledger}: {report.entries:,} entries, {report.charges:,} charges, "
-        f"{report.outcomes:,} released; head {report.head.seq} {report.head.hash[:16]}…",
+        f"{report.outcomes - report.failures:,} released{failed}; head {report.head.seq} {report.head.hash[:16]}…",
         markup=False,
         soft_wrap=True,
     )
@@ -267,7 +269,8 @@ def _record_json(record: Record) -> dict[str, Any]:
         "project": record.project,
         "amounts": {amount.currency: exact_text(amount.amount) for amount in record.amounts},
         "sql": record.sql,
-        "released": record.committed is not None,
+        "released": record.answered,
+        "failed": record.failed,
         "digest": record.digest,
         "hash": record.hash,
     }
@@ -321,8 +324,12 @@ def _about(kind: str, body: dict[str, Any]) -> str:
     match kind:
         case "reserve":
             return str(body.get("sql", ""))
-        case "commit" | "repeat":
-            return f"of entry {body.get('of')}"
+        case "commit" | "repeat" | "run":
+            from tacit.ledger import FAILED_DIGEST
+
+            papers = body.get("papers") or {}
+            failed = " failed" if papers.get("result") == FAILED_DIGEST else ""
+            return f"of entry {body.get('of')}{failed}"
         case "analyst":
             state = "may ask" if body.get("active") else "may not ask any more"
             return f"{body.get('name')} {state}{_colon(body.get('reason'))}"

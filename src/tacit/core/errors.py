@@ -9,6 +9,7 @@
     ├── AccessError       access      the caller may not do this, or the thing does not exist
     ├── AccountingError   accounting  no sound privacy statement can be made of the request
     ├── EngineError       engine      the database failed; opaque to analysts
+    │   └── FailedRunError  engine.failed  a charged question failed when it ran, and stays failed
     └── InternalError     internal    Tacit found itself in a state that must not occur; opaque to analysts
 
 The ledger adds its own to InputError and InternalError (:mod:`tacit.ledger.errors`).
@@ -26,6 +27,7 @@ __all__ = [
     "AccountingError",
     "BudgetError",
     "EngineError",
+    "FailedRunError",
     "InputError",
     "InternalError",
     "QueryError",
@@ -89,6 +91,32 @@ class EngineError(TacitError):
 
     code = "engine"
     opaque = True
+
+
+class FailedRunError(EngineError):
+    """A question was charged, failed when it ran, and stays failed: nobody can have it run again under that charge.
+
+    Its words are the same for every failure, because a choice of words would be a choice made by data.
+
+    Args:
+        position: of the charge in the ledger.
+        mark: under which the operator's log has the reason.
+    """
+
+    code = "engine.failed"
+    opaque = False
+
+    def __init__(self, position: int, mark: str) -> None:
+        super().__init__(position, mark)
+        self.position = position
+        self.mark = mark
+
+    def __str__(self) -> str:
+        return (
+            f"the question failed when it ran: charge {self.position} stays charged, nothing was released, and asking "
+            f"it again gives this failure for nothing; to pay for another run, ask at another price; the operator's "
+            f"log has the reason under {self.mark}"
+        )
 
 
 class InternalError(TacitError):

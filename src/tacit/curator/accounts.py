@@ -68,7 +68,7 @@ def entry_of(
 ) -> Entry:
     """A line of the history; or that of an outcome, which was ``paid`` for just now or had been before."""
     if isinstance(found, Record):
-        done = found.committed is not None
+        done = found.answered
         amounts = _in_order(found.amounts)
         return Entry(found.seq, found.population, amounts, found.sql, found.plan, done, found.analyst)
     under: Reservation = found.reservation

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tacit.core.errors import EngineError, InternalError, TacitError
 from tacit.curator.accounts import Entry, entry_of
+from tacit.curator.departures import AtOnce, Departure
+from tacit.curator.failing import check_succeeded, failed_run, note_failure
 from tacit.curator.keyring import Keyring, commit_signed
 from tacit.curator.keys import Keys
 from tacit.curator.plans import Planned, Plans, read_back
@@ -18,7 +21,7 @@ from tacit.curator.sources import scanned
 from tacit.curator.stored import canonical, digest_of, released_to_text
 from tacit.curator.turns import Turns
 from tacit.engines.protocol import Engine, Work
-from tacit.ledger import BusyError, Ledger, LedgerError, Order, Outcome, Reservation
+from tacit.ledger import FAILED, BusyError, Ledger, LedgerError, Order, Outcome, Reservation, run_again
 from tacit.noise import entropy
 from tacit.query.after.matching import PublicRows
 from tacit.query.auto_bounds import find
@@ -54,6 +57,8 @@ class Desk:
         keys: sign receipts, and decide which groups of a unit are kept.
         accounts: for each population the kind of its account.
         version: names the state of the tables given; repeats are free within one.
+        turns: equal questions wait for one another.
+        closing: set when everything is about to be given back; what is interrupted then has not failed.
     """
 
     project: str
@@ -64,6 +69,7 @@ class Desk:
     accounts: Mapping[str, Account]
     version: Callable[[Iterable[str]], str]
     turns: Turns = field(default_factory=Turns)
+    closing: threading.Event = field(default_factory=threading.Event, compare=False)
     plans: Plans = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -83,12 +89,14 @@ def answer(
     caller: Caller,
     progress: Callable[[float], None] | None = None,
     *,
-    before_commit: Callable[[], None] | None = None,
+    departure: Departure | None = None,
 ) -> Answer:
     """The answer to a question, charged durably before data is read and never refunded.
 
     One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
-    in this process or another. If the first run died or failed, the next one runs under the same charge.
+    in this process or another. If the run fails, the failure is what the charge has bought, and everybody who asks the
+    same gets it; see :mod:`tacit.curator.failing`. If the process dies, the next run is under the same charge, a
+    bounded number of times.
 
     Args:
         desk: what answering needs.
@@ -96,14 +104,14 @@ def answer(
         request: what it may cost, and what else is asked for.
         caller: who asks.
         progress: for the terminal of whoever holds the data; see :mod:`tacit.curator.progress`.
-        before_commit: called when a fresh answer was found and before it is written down, so before anybody can know
-            of it; returns when that may be.
+        departure: decides when the outcome of a fresh question is written down, so when anybody can know of it.
 
     Raises:
         Refusal, InputError: as written it cannot be answered; nothing is charged. Only a join of released rows with
             public ones can turn out too large afterwards; what was released is kept, and other joins of it are free.
         BudgetError: the account, or the analyst's or the project's share of it, does not allow the charge.
-        EngineError, InternalError: something failed, and only an id says what; what was reserved stays spent.
+        FailedRunError: the run of this question failed, now or before; what was reserved stays spent.
+        EngineError, InternalError: something else failed, and only an id says what; what was reserved stays spent.
         LedgerError: the ledger failed; no further question is answered.
     """
     planned = quote(desk, sql, request)
@@ -116,18 +124,20 @@ def answer(
             found = desk.ledger.reserve(order)
             paid = isinstance(found, Reservation) and not found.resumed
             if isinstance(found, Reservation):
-                found = _commit(desk, sql, found, run(desk, plan, progress), planned, before_commit)
+                found = _run_once(desk, sql, found, planned, progress, departure or AtOnce())
         return told(desk, planned, sql, found, public, analyst=caller.analyst, paid=paid)
 
 
-def run(desk: Desk, plan: Plan, progress: Callable[[float], None] | None = None) -> Released:
+def run(
+    desk: Desk, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
+) -> Released:
     """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
     search = plan.first
     if search is not None:
-        found = run(desk, search, progress)
+        found = run(desk, search, progress, seconds)
         plan = with_bounds(plan, find(plan.final, found.noisy, found.laws))
     secret = desk.keys.group_secret(plan.final.population)
-    raw_measurements = desk.engine.measure(Work(plan.final, secret, progress=progress))
+    raw_measurements = desk.engine.measure(Work(plan.final, secret, timeout=seconds, progress=progress))
     return release(plan, raw_measurements)
 
 
@@ -140,7 +150,12 @@ def present(plan: Plan, result: bytes, entry: Entry, receipt: Receipt, public: S
 def told(
     desk: Desk, planned: Planned, sql: str, found: Outcome, public: Sequence[PublicRows], *, analyst: str, paid: bool
 ) -> Answer:
-    """What the ledger holds, as the answer to a question: its rows, and a receipt, in the words of whoever asks."""
+    """What the ledger holds, as the answer to a question: its rows, and a receipt, in the words of whoever asks.
+
+    Raises:
+        FailedRunError: the run failed, so there is no answer.
+    """
+    check_succeeded(found)
     entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid)
     presented = desk.plans.rows(sql, planned.plan, found.result, public)
     return Answer(presented.finished, presented.plan, entry, _own_receipt(desk, planned, presented.plan, sql, found))
@@ -184,20 +199,33 @@ def _salt(desk: Desk, sql: str, caller: Caller) -> str:
     return desk.keys.veil(canonical(["charge", caller.analyst, caller.idempotency_key, sql]))
 
 
-def _commit(
+def _run_once(
     desk: Desk,
     sql: str,
     reservation: Reservation,
-    released: Released,
     planned: Planned,
-    before_commit: Callable[[], None] | None,
+    progress: Callable[[float], None] | None,
+    departure: Departure,
 ) -> Outcome:
-    result = released_to_text(released)
+    """Run a question under its charge, and keep what became of it: an answer, or that it failed."""
+    if reservation.resumed and not run_again(desk.ledger, reservation):
+        raise failed_run(reservation)
+    ran, result, failed = planned.plan, "", True
+    departure.begin(planned.plan)
+    try:
+        released = run(desk, planned.plan, progress, departure.seconds)
+        ran, result, failed = released.plan, released_to_text(released), False
+    except Exception as problem:
+        if desk.closing.is_set():
+            raise
+        note_failure(reservation, problem)
+    if not departure.end(failed=failed):
+        ran, result = planned.plan, FAILED.decode()
 
     def receipt(keys: Keys) -> Receipt:
-        return _receipt(keys, desk, planned, released.plan, sql, reservation, digest_of(result))
+        return _receipt(keys, desk, planned, ran, sql, reservation, digest_of(result))
 
-    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt, before=before_commit)
+    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt)
 
 
 def _receipt(

@@ -272,6 +272,7 @@ class Curator(Closing):
 
     def close(self) -> None:
         """Give engine and ledger back; further questions fail."""
+        self._desk.closing.set()
         self._desk.engine.close()
         self._desk.ledger.close()
 

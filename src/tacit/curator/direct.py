@@ -18,11 +18,12 @@ from tacit.core.numbers import sqrt_bounds
 from tacit.core.relations import Relation
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.answer import Caller, Desk, opaque
+from tacit.curator.failing import check_succeeded, failed_run, note_failure
 from tacit.curator.keyring import commit_signed
 from tacit.curator.keys import Keys
 from tacit.curator.receipt import Receipt, about_mechanism, issue, quoted
 from tacit.curator.stored import canonical, digest_of
-from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger import FAILED, FAILED_DIGEST, Order, Outcome, Reservation, run_again
 
 __all__ = [
     "KINDS",
@@ -84,10 +85,19 @@ def _pay(
         paid = isinstance(found, Reservation) and not found.resumed
         released: Any = None
         if isinstance(found, Reservation):
-            released = run()
-            result = value_to_text(released)
+            if found.resumed and not run_again(desk.ledger, found):
+                raise failed_run(found)
+            try:
+                released = run()
+                result = value_to_text(released)
+            except Exception as problem:
+                note_failure(found, problem)
+                about = about_mechanism(charge, event, label, released=FAILED_DIGEST)
+                _commit(desk, found, guarantee, about, FAILED.decode())
+                raise
             about = about_mechanism(charge, event, label, released=digest_of(result))
             found = _commit(desk, found, guarantee, about, result)
+        check_succeeded(found)
         # What this very run released, as its mechanism shaped it; what was released before, as the ledger holds it.
         value = _from_plain(json.loads(found.result)["value"]) if found.repeated else released
         entry = entry_of(found, sql=label, analyst=caller.analyst, paid=paid)

@@ -19,11 +19,12 @@ from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.answer import Caller, Desk, opaque
 from tacit.curator.direct import KINDS, event_for, in_currency, value_to_text
+from tacit.curator.failing import check_succeeded, note_failure
 from tacit.curator.keyring import commit_signed
 from tacit.curator.receipt import Receipt, about_mechanism, issue, quoted
 from tacit.curator.sources import scanned
 from tacit.curator.stored import canonical, digest_of
-from tacit.ledger import Order, Reservation
+from tacit.ledger import FAILED, Order, Reservation
 from tacit.query.algebra import Field, Relation, relation_text
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve_rows
@@ -112,10 +113,14 @@ def fit_privately(desk: Desk, estimator: Any, sql: str, caller: Caller) -> Fitte
         reservation = desk.ledger.reserve(order)
         if not isinstance(reservation, Reservation):
             raise InternalError("a fit is never a repeat")
-        _fit(declared, *columns.read(engine, rows, desk.keys.group_secret(population.name)))
-        if declared.event_ != price.event:
-            raise InternalError("a fit released other things than it was priced for")
-        result = value_to_text(_learned(declared))
+        try:
+            _fit(declared, *columns.read(engine, rows, desk.keys.group_secret(population.name)))
+            if declared.event_ != price.event:
+                raise InternalError("a fit released other things than it was priced for")
+            result = value_to_text(_learned(declared))
+        except Exception as problem:
+            note_failure(reservation, problem)
+            result = FAILED.decode()
         said: dict[str, Any] = {
             "answers": [about | {"released": digest_of(result)}], "account": KINDS[type(guarantee)],
             "unit": f"one of {population.name}, with one row each", "guarantee": guarantee, "project": desk.project,
@@ -124,6 +129,7 @@ def fit_privately(desk: Desk, estimator: Any, sql: str, caller: Caller) -> Fitte
         found = commit_signed(
             desk.keys, desk.ledger, reservation, result, lambda keys: issue(keys, desk.ledger.id, reservation, **said)
         )
+        check_succeeded(found)
         entry = entry_of(found, sql=label, analyst=caller.analyst, paid=True)
         return Fitted(declared, entry, Receipt.from_json(found.receipt))
 

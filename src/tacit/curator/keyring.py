@@ -138,8 +138,6 @@ def commit_signed(
     reservation: Reservation,
     result: str,
     receipt: Callable[[Keys], Receipt],
-    *,
-    before: Callable[[], None] | None = None,
 ) -> Outcome:
     """Make an outcome durable with its receipt, signed with the key in force at its place in the ledger.
 
@@ -149,14 +147,10 @@ def commit_signed(
         reservation: what paid for it.
         result: what was released.
         receipt: makes the receipt, given the keys that sign it.
-        before: called once when everything is ready to be written down.
     """
     keys = keyring.known
     while True:
         made = receipt(keys).to_json().encode()
-        if before is not None:
-            before()
-            before = None
         try:
             return ledger.commit(reservation, result.encode(), receipt=made, key=keys.public_key)
         except ReplacedKeyError:

@@ -80,7 +80,7 @@ def answer_again(
     if not about["plan"]:
         raise InputError("receipt", "is about a mechanism that was used from Python, which releases no table")
     found, outcome = charge_at(desk.ledger, receipt.position), desk.ledger.outcome(receipt.position)
-    if found is None or outcome is None:
+    if found is None or outcome is None or outcome.failed:
         raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
     for stated in guesses(receipt):
         try:

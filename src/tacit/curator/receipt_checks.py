@@ -31,7 +31,7 @@ from tacit.core.relations import Relation, as_relation
 from tacit.curator.keys import is_signed, key_id
 from tacit.curator.receipt import FORMAT, VERSION, Receipt, guarantee_to_plain, signed_text
 from tacit.curator.stored import digest_of, manifest
-from tacit.ledger import Amount, Outcome
+from tacit.ledger import FAILED_DIGEST, Amount, Outcome
 from tacit.ledger.grains import to_grain
 
 __all__ = ["Check", "ReceiptReport", "charge_of", "guarantee_covers", "outcome_problem", "verify_receipt"]
@@ -173,7 +173,15 @@ def _about_privacy(said: Mapping[str, Any]) -> list[Check]:
             f"it stands at position {place['position']} of ledger {place['id']}, after {place['previous'][:16]}…: "
             "a ledger that ends before it, or has another entry there, is not the one that issued it",
         ),
+        *_about_failure(said),
     ]
+
+
+def _about_failure(said: Mapping[str, Any]) -> list[Check]:
+    if all(answer["released"] != FAILED_DIGEST for answer in said["answers"]):
+        return []
+    words = "nothing was released: the run failed after it was charged, and stays failed"
+    return [Check("failure", True, words)]
 
 
 def charge_of(account: str, guarantee: Guarantee) -> tuple[Amount, ...]:

@@ -122,7 +122,8 @@ def entry_json(record: Record) -> dict[str, Any]:
         "population": record.population,
         "sql": record.sql,
         "amounts": {amount.currency: exact_text(amount.amount) for amount in record.amounts if amount.amount},
-        "answered": record.committed is not None,
+        "answered": record.answered,
+        "failed": record.failed,
         "plan": record.plan,
     }
 

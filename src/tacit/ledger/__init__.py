@@ -11,6 +11,8 @@ from tacit.ledger.errors import BusyError, ConflictError, LedgerError, ReplacedK
 from tacit.ledger.ledger import Ledger
 from tacit.ledger.protocol import Head
 from tacit.ledger.records import (
+    FAILED,
+    FAILED_DIGEST,
     Amount,
     Analyst,
     Balance,
@@ -22,8 +24,12 @@ from tacit.ledger.records import (
     Reservation,
     Succession,
 )
+from tacit.ledger.runs import MOST_RUNS, run_again
 
 __all__ = [
+    "FAILED",
+    "FAILED_DIGEST",
+    "MOST_RUNS",
     "Amount",
     "Analyst",
     "Balance",
@@ -41,4 +47,5 @@ __all__ = [
     "Reservation",
     "RollbackError",
     "Succession",
+    "run_again",
 ]

@@ -16,7 +16,8 @@ declared   bounds, categories and limits of a table, and what changed since the 
 analyst    someone was registered, changed, revoked
 reserve    a charge
 repeat     an idempotency key that stands for an earlier charge, because the question was a repeat
-commit     the outcome of a charge
+run        a charge is run once more, because its run before has no outcome
+commit     the outcome of a charge, or that its run failed
 key        another key signs receipts from here on
 adopted    an operator overrode what the anchor said
 lost       everything left of an account is charged, because entries that are known of are missing
@@ -55,6 +56,7 @@ __all__ = [
     "repeat_name",
     "request_name",
     "reserve_body",
+    "run_name",
     "source_name",
     "step_of",
     "successor_name",
@@ -197,6 +199,11 @@ def repeat_name(population: str, key: str) -> Name:
     return Name("repeat", _hashed(f"{len(population)}:{population}{len(key)}:{key}"))
 
 
+def run_name(seq: int, number: int) -> Name:
+    """What one more run of a charge takes, so that each is counted once."""
+    return Name("run", f"{seq} {number}")
+
+
 def source_name(fingerprint: str) -> Name:
     """What a fingerprint takes."""
     return Name("source", _hashed(f"{len(fingerprint)}:{fingerprint}"))
@@ -319,6 +326,10 @@ def _not_revoked(body: Mapping[str, Any]) -> list[Name]:
     return [Name("revoked", body["analyst"])] if body["analyst"] else []
 
 
+def _run(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": [run_name(body["of"], body["number"])]}
+
+
 def _commit(body: Mapping[str, Any]) -> dict[str, Any]:
     claims = [Name("outcome", str(body["of"]))]
     # Signed with a key that was replaced meanwhile, it is none.
@@ -357,6 +368,7 @@ _EFFECTS = {
     "analyst": _analyst,
     "reserve": _reserve,
     "repeat": _repeat,
+    "run": _run,
     "commit": _commit,
     "key": _key,
     "adopted": _adopted,

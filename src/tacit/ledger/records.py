@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.accounting.filters import Line
 from tacit.accounting.prices import Charge
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tacit.ledger.overrides import Override
 
 __all__ = [
+    "FAILED",
+    "FAILED_DIGEST",
     "Amount",
     "Analyst",
     "Balance",
@@ -28,6 +31,10 @@ __all__ = [
     "Reservation",
     "Succession",
 ]
+
+#: The result of a run that failed: one text for all failures, so that a receipt with its digest says so to anybody.
+FAILED: Final = b'{"format":"tacit-failed","version":1}'
+FAILED_DIGEST: Final = hashlib.sha256(FAILED).hexdigest()
 
 
 class Amount(NamedTuple):
@@ -112,6 +119,11 @@ class Outcome:
     repeated: bool = False
     key: str = ""
 
+    @property
+    def failed(self) -> bool:
+        """Whether the run failed: nothing was released, and nothing will be under this charge."""
+        return self.digest == FAILED_DIGEST
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -166,6 +178,16 @@ class Record:
     committed: int | None
     digest: str
 
+    @property
+    def failed(self) -> bool:
+        """Whether its run failed, for good."""
+        return self.digest == FAILED_DIGEST
+
+    @property
+    def answered(self) -> bool:
+        """Whether something was released under it."""
+        return self.committed is not None and not self.failed
+
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
@@ -217,6 +239,7 @@ class Report:
         problems: what is wrong, in words; empty for a ledger that is whole.
         changes: what was changed about who is protected and how, in words; nothing is wrong with them.
         overrides: what operators decided: nothing wrong, and nothing to overlook.
+        failures: commits among them that say that the run failed and nothing was released.
     """
 
     ledger: str
@@ -227,6 +250,7 @@ class Report:
     problems: tuple[str, ...]
     changes: tuple[str, ...] = ()
     overrides: tuple[Override, ...] = ()
+    failures: int = 0
 
     @property
     def ok(self) -> bool:

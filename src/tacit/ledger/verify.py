@@ -32,7 +32,7 @@ from tacit.ledger.grains import from_grains
 from tacit.ledger.overrides import Override, override_of
 from tacit.ledger.protection import ProtectionAudit
 from tacit.ledger.protocol import GENESIS, Head, Level, Move, Name, Pocket, Reader, StorageError, Stored
-from tacit.ledger.records import Amount, Outcome, Report, Reservation
+from tacit.ledger.records import FAILED_DIGEST, Amount, Outcome, Report, Reservation
 from tacit.ledger.signatures import is_signed, succession_text
 from tacit.ledger.terms import filter_from_terms, price
 from tacit.ledger.words import owner_words
@@ -132,7 +132,7 @@ class _Audit:
         self._problems: list[str] = []
         self._missed = 0
         self._states = bytearray(1)
-        self._charges = self._outcomes = 0
+        self._charges = self._outcomes = self._failures = 0
         self._limits: dict[str, Filter] = {}
         self._stated: dict[str, Mapping[str, Any]] = {}
         self._overrides: list[Override] = []
@@ -189,7 +189,7 @@ class _Audit:
             problems = [*problems, f"and {self._missed} more"]
         counts = self._head.seq, self._head, self._charges, self._outcomes
         told = tuple(self._protection.changes), tuple(self._overrides)
-        return Report(self._ledger, *counts, tuple(problems), *told)
+        return Report(self._ledger, *counts, tuple(problems), *told, self._failures)
 
     def problem(self, words: str) -> None:
         """Note one, and only count what is too much to read."""
@@ -215,6 +215,9 @@ class _Audit:
             case "repeat":
                 if not self._state(body["of"]):
                     self.problem(f"entry {entry.seq} repeats entry {body['of']}, which charges nothing")
+            case "run":
+                if not self._state(body["of"]):
+                    self.problem(f"entry {entry.seq} runs entry {body['of']} again, which charges nothing")
             case "commit":
                 self._commit(entry, body["of"], body["papers"], body.get("key", ""))
             case "key":
@@ -341,6 +344,7 @@ class _Audit:
 
     def _commit(self, entry: Stored, of: int, digests: Mapping[str, str], key: str) -> None:
         self._outcomes += 1
+        self._failures += digests["result"] == FAILED_DIGEST
         if key and key != self._keys[-1]:
             self.problem(f"entry {entry.seq} was signed with the key {key}, and the one in force is {self._keys[-1]}")
         if self._state(of) != _RESERVED:

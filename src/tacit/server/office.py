@@ -11,7 +11,7 @@ asked for, is the business of doors.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget
 from tacit.curator.answer import Caller, Desk, answer, opaque, quote, release_key, told
 from tacit.curator.curator import Curator, TableInfo
+from tacit.curator.failing import check_succeeded
 from tacit.curator.published import guesses
 from tacit.curator.quote import Quote
 from tacit.curator.receipt import Receipt
@@ -32,9 +33,11 @@ from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.request import Request
 from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.settings import Settings
+from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
     from tacit.curator.plans import Planned
+    from tacit.server.departing import QuestionDeparture
     from tacit.server.people import Access, People
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "Ask", "Office"]
@@ -99,7 +102,7 @@ class Office:
         *,
         key: str = "",
         free: bool = False,
-        wait: Callable[[], None] | None = None,
+        departure: QuestionDeparture | None = None,
     ) -> Answer:
         """The answer to a question, charged to its population and counted to the person.
 
@@ -108,25 +111,25 @@ class Office:
             ask: what.
             key: a name for this request, under which it may be sent again.
             free: answer only what was released before, and never charge.
-            wait: called before a fresh answer is written down, or a failure is known; returns when it may be.
+            departure: decides when a fresh answer, or that there is none, is written down.
 
         Raises:
             Unauthenticated: the person was revoked meanwhile.
             ConflictError: the key stands for another request; or ``free``, and there is nothing to repeat.
+            LateLimit: too many answers were late, and there is nothing to repeat.
         """
         self._need(access, ASK)
         desk = self._for(access).desk
         try:
             if free:
                 return _repeat(desk, access, ask)
+            if departure is not None:
+                _check_late(desk, ask, departure)
             caller = Caller(access.person.name, key)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
-            return answer(desk, ask.sql, ask.request, caller, before_commit=wait)
+            return answer(desk, ask.sql, ask.request, caller, departure=departure)
         except TacitError as problem:
-            # A failure is held like an answer, and so is the thread: that it is free would tell the same.
-            if problem.opaque and wait is not None:
-                wait()
             # The ledger refuses whoever was revoked between showing a token and asking.
             if isinstance(problem, AccessError) and not self._is_active(access):
                 raise Unauthenticated from None
@@ -207,8 +210,10 @@ class Office:
 
         Raises:
             Unknown: there is none, it is somebody else's, or it cannot be shown by its place.
+            FailedRunError: its run failed.
         """
         found, outcome = self._charged(access, position)
+        check_succeeded(outcome)
         receipt = Receipt.from_json(outcome.receipt)
         desk = self._for(access).desk
         record = found.record
@@ -297,6 +302,18 @@ def _repeat(desk: Desk, access: Access, ask: Ask) -> Answer:
     if found is None:
         raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
     return _told(desk, planned, ask.sql, found, access.person.name)
+
+
+def _check_late(desk: Desk, ask: Ask, departure: QuestionDeparture) -> None:
+    """Refuse what would read data where too many answers were late; repeats stay free."""
+    planned = quote(desk, ask.sql, ask.request)
+    try:
+        departure.check(planned.plan)
+    except LateLimit:
+        with opaque():
+            found = outcome_of(desk.ledger, planned.plan.final.population, release_key(desk, planned.plan))
+        if found is None:
+            raise
 
 
 def _told(desk: Desk, planned: Planned, sql: str, outcome: Outcome, analyst: str) -> Answer:

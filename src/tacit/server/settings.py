@@ -13,7 +13,7 @@ __all__ = ["Settings"]
 _ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 #: What may be zero: a slot that is switched off, a queue that does not exist.
-_MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port")
+_MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port", "threads_per_analyst")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,16 @@ class Settings:
         tls_key: file of its key.
         behind_proxy: whether something in front ends TLS and tells the caller's address.
         address: how people reach it, for links that are passed on; what a request says of it is not believed.
-        slot: seconds; answers leave 1, 2, 4, 8 … slots after they were asked for. 0 switches slots off.
+        slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its question began, which of them is decided by
+            the question's text. 0 switches slots off.
+        row_seconds: how long one row operation takes at most; by how much one person can change a running time is
+            this times the work that the text allows.
+        time_epsilon: what is told at most by whether answers were ready in time, for each worker process and once more
+            for each answer that was late.
+        late_per_analyst: how many answers of one person may be late in one start of the server.
+        late_per_population: how many about one population, for all workers together.
         threads: questions that run at once.
+        threads_per_analyst: of them, for one person; 0 for half of them.
         queue: questions that may wait for a thread; one more is told to come back.
         quick_threads: quotes, budgets and other free things that run at once.
         quick_queue: as ``queue``, for those.
@@ -59,7 +67,12 @@ class Settings:
     behind_proxy: bool = False
     address: str | None = None
     slot: float = 0.25
+    row_seconds: float = 1e-7
+    time_epsilon: float = 0.1
+    late_per_analyst: int = 4
+    late_per_population: int = 12
     threads: int = 8
+    threads_per_analyst: int = 0
     queue: int = 64
     quick_threads: int = 4
     quick_queue: int = 256
@@ -90,6 +103,11 @@ class Settings:
             raise InputError("tls_key", "certificate and key go together; state both")
         if self.address is not None and _ADDRESS.fullmatch(self.address) is None:
             raise InputError("address", "must be an address alone, such as https://tacit.example.org")
+
+    @property
+    def running_each(self) -> int:
+        """How many questions of one person run at once."""
+        return min(self.threads_per_analyst or max(self.threads // 2, 1), self.threads)
 
     @property
     def secure(self) -> bool:

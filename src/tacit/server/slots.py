@@ -1,20 +1,17 @@
-"""Fixed times at which answers leave, so that how long a question took says little about the data.
+"""The clock of a server, and fixed times at which things leave.
 
-An answer leaves 1, 2, 4, 8 … slots after its question arrived, at the first of these times at which it is ready.
-Answers, refusals and failures are held alike. What remains to be seen is *which* of these few times it was; a question
-that always takes less than a slot shows nothing but the hundreds of microseconds by which a timer is late.
+What reads no data (refusals, repeats) leaves 1, 2, 4, 8 … slots after it arrived, at the first of these times at which
+it is ready. When a fresh answer leaves is decided before data is read: :mod:`tacit.server.departing`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from asyncio import get_running_loop, run_coroutine_threadsafe
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from time import monotonic
 
-__all__ = ["Pace", "Slots"]
+__all__ = ["Slots"]
 
 
 class Slots:
@@ -58,39 +55,21 @@ class Slots:
         while (left := due - self._clock()) > 0:
             await asyncio.sleep(left)
 
+    def doubled(self, began: float, seconds: float) -> float:
+        """The first moment that is 1, 2, 4, 8 … times so many seconds after a beginning and has not passed."""
+        while began + seconds < self._clock():
+            seconds *= 2
+        return began + seconds
 
-class Pace:
-    """The time of one answer: when it may leave, and when anything else may know that it exists.
+    def call_at(self, loop: asyncio.AbstractEventLoop, moment: float, work: Callable[[], None]) -> None:
+        """Have a loop do something at a moment, never before; from any thread. A loop that has ended does nothing."""
 
-    Whoever asked can also look at the history, at receipts and for a repeat, and see there when an answer came to be.
-    So a thread waits for the time before it writes the answer down; the answer then leaves without waiting again.
+        def ring() -> None:
+            left = moment - self._clock()
+            if left > 0:
+                loop.call_later(left, ring)
+            else:
+                work()
 
-    Args:
-        slots: the times; made by the event loop, when a question has arrived.
-    """
-
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
-        self._loop = get_running_loop()
-        self._arrived = slots.now()
-        self._waited = False
-
-    def wait(self) -> None:
-        """For a thread: until the time of whatever is ready now."""
-        if self._slots.off:
-            return
-        coming = self.hold()
-        # Where the loop has ended nobody is left to see anything, and work that was begun is finished.
-        try:
-            done = run_coroutine_threadsafe(coming, self._loop)
-        except RuntimeError:
-            coming.close()
-            return
-        with suppress(CancelledError):
-            done.result()
-
-    async def hold(self) -> None:
-        """The same for the loop; whoever has waited already does not wait again."""
-        if not self._waited:
-            await self._slots.hold(self._arrived)
-            self._waited = True
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(ring)

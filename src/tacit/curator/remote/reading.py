@@ -40,11 +40,13 @@ class RemoteQuote(QuoteForms):
         explanation: what is protected, each release with its noise, the price and the errors.
         guarantee: what the account would be charged.
         questions_left: how many more such questions fit.
+        leaves_after: seconds after which a fresh answer leaves the server; None where it does not say.
     """
 
     explanation: Explanation
     guarantee: Guarantee
     questions_left: int | None = None
+    leaves_after: float | None = None
 
 
 def read_quote(content: Mapping[str, Any]) -> RemoteQuote:
@@ -61,7 +63,7 @@ def read_quote(content: Mapping[str, Any]) -> RemoteQuote:
             "errors": tuple(ExplainedError(**error) for error in said["errors"]),
         }
         guarantee = _guarantee(said["guarantee"], price["amounts"], as_relation(said["relation"]))
-        return RemoteQuote(Explanation(**words), guarantee, said.get("questions_left"))
+        return RemoteQuote(Explanation(**words), guarantee, said.get("questions_left"), said.get("leaves_after"))
 
 
 def read_budget(content: Mapping[str, Any], charge: tuple[Amount, ...] | None = None) -> Budget:

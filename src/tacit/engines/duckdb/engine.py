@@ -121,6 +121,11 @@ class DuckDBEngine(Closing):
         """Whether a table of the catalog is a view of a DuckDB file, and so may have rows of any table in it."""
         return self._tables[table.lower()].row is None
 
+    @property
+    def limits(self) -> Limits:
+        """What one question may use."""
+        return self._limits
+
     def interrupt(self) -> None:
         """Stop all running statements."""
         self._running.interrupt()

@@ -167,6 +167,11 @@ class PostgresEngine(Closing):
         """By what a table is recognised, whatever it is called; see :mod:`identity`."""
         return marks_of(self._identity, self._described[table.lower()])
 
+    @property
+    def limits(self) -> PostgresLimits:
+        """What one question may use."""
+        return self._limits
+
     def interrupt(self) -> None:
         """Cancel all running statements."""
         self._server.interrupt()

@@ -142,6 +142,11 @@ class SparkEngine(Closing):
 
         return self._opaquely(look, lambda: table)
 
+    @property
+    def limits(self) -> Limits:
+        """What one question may use."""
+        return self._limits
+
     def interrupt(self) -> None:
         """Stop all running questions."""
         with self._lock:

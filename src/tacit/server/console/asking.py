@@ -197,7 +197,8 @@ async def _quote(visit: Visit, form: AskForm) -> dict[str, Any]:
     except TacitError as raised:
         return {"quote": None, "quote_problem": problem_of(raised)}
     owner = visit.whoever.has(Scope.ADMIN)
-    view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner)
+    leaves = visit.floor.leaves_after(visit.whoever, quoted)
+    view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner, leaves=leaves)
     return {"quote": view, "quote_problem": None}
 
 

@@ -45,9 +45,13 @@ _WORDS: Final = {
         "The account book has stopped",
         "No question is answered until the owner of the data has looked at it. What was released before stays valid.",
     ),
+    "engine.failed": (
+        "The question failed",
+        "The owner of the data can look up the reason by its number. The charge stays, and so does the failure.",
+    ),
     "engine": (
         "The question failed",
-        "The owner of the data can look up the reason by its number. Asked again, it runs under the same charge.",
+        "The owner of the data can look up the reason by its number. The same question is never charged twice.",
     ),
     "internal": (
         "Something failed here",

@@ -113,6 +113,7 @@ class QuoteView:
     gauges: tuple[Gauge, ...] = ()
     charge: Mapping[str, Fraction] = field(default_factory=dict)
     free: bool = False
+    leaves: str = ""
 
     @property
     def fits(self) -> bool:
@@ -128,7 +129,9 @@ class QuoteView:
         return f"Price {self.price}. {self.after} Expected error: {errors}."
 
 
-def view_quote(quote: Quote, budget: Budget, *, analyst: str, free: bool = False, engine: bool = False) -> QuoteView:
+def view_quote(
+    quote: Quote, budget: Budget, *, analyst: str, free: bool = False, engine: bool = False, leaves: float = 0.0
+) -> QuoteView:
     """A quote beside what it would leave of a budget.
 
     Args:
@@ -137,6 +140,7 @@ def view_quote(quote: Quote, budget: Budget, *, analyst: str, free: bool = False
         analyst: who would ask.
         free: whether its answer exists already.
         engine: whether to show what the database will run, which names where the data is kept.
+        leaves: seconds after which its answer leaves; 0 where that is not decided.
     """
     it = quote.explanation
     charge = {} if free else charge_of(quote.guarantee)
@@ -160,6 +164,7 @@ def view_quote(quote: Quote, budget: Budget, *, analyst: str, free: bool = False
         gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
         charge=charge,
         free=free,
+        leaves=f"Its answer leaves after {leaves:g} s, whatever the data." if leaves and not free else "",
     )
 
 

@@ -113,7 +113,8 @@ def _entry(record: Record, name: str) -> dict[str, Any]:
         "population": record.population,
         "sql": record.sql,
         "charge": amounts_text(dict(sorted(amounts.items(), key=lambda item: item[0] == "delta"))) or "nothing",
-        "released": record.committed is not None,
+        "released": record.answered,
+        "failed": record.failed,
         "mine": record.analyst == name,
     }
 

@@ -22,7 +22,6 @@ from tacit.server.http.limits import Gone, Receive, Scope, Send, body_of, check_
 from tacit.server.http.routes import ROUTES
 from tacit.server.office import Office
 from tacit.server.settings import Settings
-from tacit.server.slots import Pace
 
 __all__ = ["App", "create_app"]
 
@@ -135,11 +134,15 @@ class App:
         call.put_off = self._jobs.begin
         if not route.asks:
             return await self._floor.quick.run(route.serve, call)
-        pace = Pace(self._floor.slots)
-        call.wait = pace.wait
-        reply = await self._floor.asking.run(route.serve, call)
+        # Who asks is found out first: people take turns at the threads for questions.
+        refused = await self._floor.quick.run(route.admit, call)
+        if refused is not None:
+            return refused
+        name = call.someone.person.name
+        call.departure = self._floor.departure(name)
+        reply = await self._floor.asking.run_for(name, route.reply, call)
         if call.held:
-            await pace.hold()
+            await call.departure.hold()
         return reply
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,6 +13,7 @@ from tacit.server.http.floor import Floor
 from tacit.server.http.negotiation import JSON, json_bytes
 
 if TYPE_CHECKING:
+    from tacit.server.departing import QuestionDeparture
     from tacit.server.people import Access, Job
 
 __all__ = ["Call", "Reply", "Route", "failed", "told"]
@@ -54,7 +55,7 @@ class Call:
         held: whether the response leaves in a slot.
         about: what may be logged and counted: public things only.
         put_off: begins jobs, once the response is on its way.
-        wait: until what was found may become known; for a thread.
+        departure: decides when what was found may become known.
     """
 
     floor: Floor
@@ -67,7 +68,7 @@ class Call:
     held: bool = False
     about: dict[str, Any] = field(default_factory=dict)
     put_off: Callable[[Job], None] | None = None
-    wait: Callable[[], None] | None = None
+    departure: QuestionDeparture | None = None
 
     def caller(self, rate: str) -> Access:
         """Who asks, if they have not come too often."""
@@ -111,9 +112,20 @@ class Route:
 
     def serve(self, call: Call) -> Reply:
         """The response to a call, whatever happens."""
+        return self.admit(call) or self.reply(call)
+
+    def admit(self, call: Call) -> Reply | None:
+        """Find out who calls; a response for those who may not."""
         try:
             if self.rate:
                 call.caller(self.rate)
+        except Exception as problem:
+            return failed(problem, call.about)
+        return None
+
+    def reply(self, call: Call) -> Reply:
+        """The response to a call whose caller is known, whatever happens."""
+        try:
             return self.handle(call)
         except Exception as problem:
             return failed(problem, call.about)

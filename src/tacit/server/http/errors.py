@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.core.errors import InputError, TacitError
+from tacit.core.errors import FailedRunError, InputError, TacitError
 from tacit.noise import entropy
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
 
@@ -77,7 +77,8 @@ def describe(problem: BaseException) -> Failure:
     elif isinstance(problem, Busy):
         headers = ((b"retry-after", b"1"),)
     parameter = problem.parameter[:_LONGEST] if isinstance(problem, InputError) else ""
-    return Failure(_status(code), code, message, parameter=parameter, headers=headers)
+    mark = problem.mark if isinstance(problem, FailedRunError) else ""
+    return Failure(_status(code), code, message, id=mark, parameter=parameter, headers=headers)
 
 
 def failure_json(failure: Failure) -> dict[str, Any]:

@@ -1,115 +1,38 @@
 """Where work is done: bounded pools of threads, fixed times for answers, and how often somebody may come.
 
-Questions have a pool of their own, so that slow ones do not keep quotes waiting. What does not fit is refused at once,
-and nothing was done for it. Work that has begun is finished, whether or not its caller is still there: what was
-reserved is paid for.
+Questions have a pool of their own, so that slow ones do not keep quotes waiting, and people take turns there. What does
+not fit is refused at once, and nothing was done for it. Work that has begun is finished, whether or not its caller is
+still there: what was reserved is paid for.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections import deque
 from collections.abc import Callable
-from functools import partial
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from tacit.curator.kept import Kept
 from tacit.server.buckets import Buckets
-from tacit.server.errors import Busy, TooMany, Unauthenticated
+from tacit.server.departing import QuestionDeparture
+from tacit.server.errors import TooMany, Unauthenticated
+from tacit.server.http.lanes import FairLane, Lane
 from tacit.server.office import Ask, Office
 from tacit.server.rates import Rate, network_of
 from tacit.server.settings import Settings
-from tacit.server.slots import Pace, Slots
+from tacit.server.slots import Slots
+from tacit.server.timing import DepartureSchedule, LateAnswers
 
 if TYPE_CHECKING:
     from tacit.curator.quote import Quote
     from tacit.curator.result import Answer
     from tacit.server.people import Access
 
-__all__ = ["Floor", "Lane"]
+__all__ = ["Floor"]
 
 _SHOWN: Final = 16_000_000
 #: Sign-ins that are looked at at once, and that may wait: a password takes much memory and time, on purpose.
 _ENTERING: Final = 2, 32
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
-
-
-class Lane:
-    """A pool of threads with a queue that ends somewhere. Used from one event loop at a time.
-
-    What :mod:`concurrent.futures` does costs as much as a small request does; here results are handed back in bundles.
-    """
-
-    def __init__(self, name: str, threads: int, queue: int) -> None:
-        self._name = f"tacit-{name}"
-        self._most = threads + queue
-        self._todo: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
-        self._called = self._closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._begun: list[threading.Thread] = []
-        self.threads = threads
-        self.taken = 0
-
-    async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
-        """The result of some work, in a thread.
-
-        Whoever waits may give up; the work is done all the same.
-
-        Raises:
-            Busy: too much is waiting; the work was not begun.
-        """
-        if self._closed or self.taken >= self._most:
-            raise Busy
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            # What was called on another loop, which has ended, will never come.
-            self._loop, self._called = loop, False
-        future: asyncio.Future[Result] = loop.create_future()
-        self.taken += 1
-        if len(self._begun) < min(self.taken, self.threads):
-            self._begun.append(threading.Thread(target=self._work, name=self._name, daemon=True))
-            self._begun[-1].start()
-        self._todo.put((future, partial(work, *args, **words)))
-        return await future
-
-    def close(self) -> None:
-        """Begin nothing new; threads end with what they are doing."""
-        self._closed = True
-        for _ in self._begun:
-            self._todo.put(None)
-
-    def _work(self) -> None:
-        while (item := self._todo.get()) is not None:
-            future, work = item
-            try:
-                self._done.append((future, work(), None))
-            except BaseException as problem:
-                self._done.append((future, None, problem))
-            # Not a lock: at worst the loop is called once too often.
-            if not self._called and self._loop is not None:
-                self._called = True
-                try:
-                    self._loop.call_soon_threadsafe(self._collect)
-                except RuntimeError:
-                    # The loop was closed, and nobody waits.
-                    self._called = False
-            del item, future, work
-
-    def _collect(self) -> None:
-        self._called = False
-        while self._done:
-            future, result, problem = self._done.popleft()
-            self.taken -= 1
-            if future.cancelled():
-                continue
-            if problem is None:
-                future.set_result(result)
-            else:
-                future.set_exception(problem)
 
 
 class Floor:
@@ -125,10 +48,13 @@ class Floor:
         self.office = office
         self.settings = settings
         self.slots = Slots(settings.slot)
-        self.asking = Lane("ask", settings.threads, settings.queue)
+        self.asking = FairLane("ask", settings.threads, settings.queue, settings.running_each)
         self.quick = Lane("quick", settings.quick_threads, settings.quick_queue)
         self.entering = Lane("enter", *_ENTERING)
         counted = buckets or Buckets()
+        self.late = LateAnswers(settings, counted)
+        limits = getattr(office.curator.desk.engine, "limits", None)
+        self._schedule = DepartureSchedule(settings, getattr(limits, "seconds", None)) if settings.slot else None
         self.rates = {
             name: Rate(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
             for name in ("asks", "quotes", "reads")
@@ -142,13 +68,25 @@ class Floor:
         )
 
     async def ask(self, access: Access, ask: Ask, key: str = "") -> Answer:
-        """As :meth:`Office.ask`, in a thread; whatever becomes of it leaves in a slot."""
-        self.rates["asks"].take(access.person.name)
-        pace = Pace(self.slots)
+        """As :meth:`Office.ask`, in a thread; whatever becomes of it leaves at a time that was decided before."""
+        name = access.person.name
+        self.rates["asks"].take(name)
+        departure = self.departure(name)
         try:
-            return await self.asking.run(self.office.ask, access, ask, key=key, wait=pace.wait)
+            return await self.asking.run_for(name, self.office.ask, access, ask, key=key, departure=departure)
         finally:
-            await pace.hold()
+            await departure.hold()
+
+    def departure(self, analyst: str) -> QuestionDeparture:
+        """For one question of somebody; for the event loop."""
+        return QuestionDeparture(self.slots, self._schedule, self.late, analyst)
+
+    def leaves_after(self, access: Access, quote: Quote) -> float:
+        """Seconds from the beginning of a fresh question until its answer leaves, if it is ready; 0 without slots."""
+        if self._schedule is None:
+            return 0.0
+        name = access.person.name
+        return self._schedule.decide(quote.plan, self.late.late(name), self.late.slow(name)).first
 
     async def quote(self, access: Access, ask: Ask) -> Quote:
         """As :meth:`Office.quote`, in a thread."""

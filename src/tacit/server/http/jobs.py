@@ -3,14 +3,13 @@
 A job lies in the ledger's database, so that any worker can be asked about it, and one that was begun by a worker that
 died is taken up by another; but not for ever, because it may be what workers die of. Every job has an idempotency key,
 its own or that of its caller: whoever runs it again runs it under the same charge. What becomes of a job is written
-down in a slot, as an answer would leave, and that is all that can be seen of how long it took.
+down when an answer would leave, and that is all that can be seen of how long it took.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -26,9 +25,9 @@ from tacit.server.http.errors import describe, failure_json
 from tacit.server.http.floor import Floor
 from tacit.server.http.negotiation import json_bytes
 from tacit.server.office import ASK, Ask
-from tacit.server.slots import Pace
 
 if TYPE_CHECKING:
+    from tacit.server.departing import QuestionDeparture
     from tacit.server.people import Access, Job
 
 __all__ = ["Jobs", "poll", "put_off"]
@@ -154,13 +153,13 @@ class Jobs:
             if tries > _MOST_TRIES:
                 await self._floor.run(self._give_up, job)
                 return
-            pace = Pace(self._floor.slots)
+            departure = self._floor.departure(job.analyst)
             renewing = asyncio.get_running_loop().create_task(self._renew(job))
             try:
-                outcome, failed = await self._floor.asking.run(self._outcome, job, pace.wait)
+                outcome, failed = await self._floor.asking.run_for(job.analyst, self._outcome, job, departure)
             finally:
                 renewing.cancel()
-            await pace.hold()
+            await departure.hold()
             await self._floor.run(self._floor.office.people.finish_job, job.id, outcome, failed=failed)
         except Busy:
             # Until this worker or another has room.
@@ -188,11 +187,11 @@ class Jobs:
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
         self._floor.office.people.finish_job(job.id, _told(problem), failed=True)
 
-    def _outcome(self, job: Job, wait: Callable[[], None]) -> tuple[str, bool]:
+    def _outcome(self, job: Job, departure: QuestionDeparture) -> tuple[str, bool]:
         try:
             ask, key = ask_back(job.request)
             # A space keeps it apart from every key that can be sent.
-            answer = self._floor.office.ask(self._access(job), ask, key=key or f"job {job.id}", wait=wait)
+            answer = self._floor.office.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)
             return json_bytes(answer_wire(answer)).decode(), False
         except Exception as problem:
             return _told(problem), True

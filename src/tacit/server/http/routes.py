@@ -45,7 +45,7 @@ def query(call: Call) -> Reply:
     if wants_job(call.headers) and not free:
         return put_off(call, ask, key)
     call.held = True
-    answer = office.ask(access, ask, key=key, free=free, wait=call.wait)
+    answer = office.ask(access, ask, key=key, free=free, departure=call.departure)
     return _answered(call, answer, form, seen)
 
 
@@ -60,7 +60,9 @@ def explain(call: Call) -> Reply:
     if shown is None:
         shown = json_bytes(quote_json(quote, engine=engine))[:-1]
         call.floor.shown.put(key, shown, len(shown))
-    return Reply(200, b'%b,"questions_left":%b}' % (shown, b"null" if left is None else str(left).encode()))
+    leaves = call.floor.leaves_after(access, quote)
+    about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
+    return Reply(200, b'%b,"questions_left":%b,"leaves_after":%b}' % about)
 
 
 def budget(call: Call) -> Reply:

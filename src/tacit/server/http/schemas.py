@@ -188,6 +188,9 @@ class QuoteBody(_Shape):
     confidence: Exact
     errors: list[ErrorExpected]
     questions_left: int | None = Field(description="how many more such questions fit")
+    leaves_after: float = Field(
+        description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
+    )
     plan: str = Field(description="digest")
     engine_sql: str | None = _maybe(description="for owners")
 
@@ -275,6 +278,7 @@ class EntryTold(_Shape):
     sql: str
     amounts: dict[str, Exact]
     answered: bool
+    failed: bool = Field(description="whether its run failed: nothing was released, and nothing will be")
     plan: str
 
 

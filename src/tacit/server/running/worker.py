@@ -28,7 +28,7 @@ import uvicorn
 from tacit.core.errors import InputError, TacitError
 from tacit.server.buckets import Buckets
 from tacit.server.running.connections import Connections
-from tacit.server.running.memory import keep_memory
+from tacit.server.running.memory import keep_memory, with_shared_memory
 from tacit.server.running.metrics import Counters
 from tacit.server.running.pipes import Link
 from tacit.server.running.protocol import guarded
@@ -107,19 +107,18 @@ def run_worker(
 @contextmanager
 def _opened(serving: Serving) -> Iterator[Office]:
     from tacit.curator.config import load
-    from tacit.curator.opening import open_curator
+    from tacit.curator.opening import open_project
     from tacit.ledger.memory import MEMORY
     from tacit.server.office import Office
     from tacit.server.people import People
 
-    place = load(serving.project).ledger
+    project = load(serving.project)
+    place = project.ledger
     if place is None or place == MEMORY:
         # Each worker would have an account of its own, and so the whole budget once more.
         raise InputError("project.ledger", 'a server needs one that lasts; write ledger = "tacit.ledger"')
-    with (
-        open_curator(serving.project) as curator,
-        People.open(curator.ledger, place, obvious=(curator.name,)) as people,
-    ):
+    shared = with_shared_memory(project, serving.settings.workers)
+    with open_project(shared) as curator, People.open(curator.ledger, place, obvious=(curator.name,)) as people:
         yield Office(curator, people, serving.settings)
 
 

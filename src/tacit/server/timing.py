@@ -1,0 +1,273 @@
+"""When an answer leaves is decided before data is read; whether it was ready by then is told with noise.
+
+A fresh question leaves at its *departure*: a number of seconds after it began, which follows from the slot and from how
+much work one person can cause in it (:attr:`tacit.query.plan.Plan.unit_work`). The data decides one thing only: whether
+the answer was ready. That is compared with noise, as the sparse vector technique does, so that any number of answers
+on time cost one epsilon together, and each one that is late costs one more. How many may be late is limited.
+``timing.proof.md`` has the argument and what it assumes.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from tacit.core.errors import AccessError
+from tacit.mechanisms.sparse_vector import SparseVector
+from tacit.server.buckets import Buckets
+
+if TYPE_CHECKING:
+    from tacit.query.plan import Plan
+    from tacit.server.settings import Settings
+
+__all__ = ["Decided", "DepartureSchedule", "LateAnswers", "LateLimit", "Verdict"]
+
+_OPERATOR = logging.getLogger("tacit.operator")
+
+#: Ticks of a second: running times are whole numbers of them.
+TICKS: Final = 10**6
+#: By so many ticks one unit may change a running time at least, whatever a plan says: caches, pages, the interpreter.
+LEAST: Final = 25
+#: Steps into which the work of one unit is divided, so that noise of whole steps is fine enough.
+STEPS: Final = 1024
+#: How much later the next departure of an answer is that was not ready.
+LATER: Final = 4
+#: Departures of one question; the last of so many is years after the first.
+_DEPARTURES: Final = 12
+#: The probability with which noise would call an answer ready that does not exist yet; it is late then.
+MISSED: Final = Fraction(1, 10**12)
+#: Beyond this a running time is not distinguished; it is millions of years.
+_LARGEST: Final = 2**60
+
+
+class Verdict(Enum):
+    """What became of a question at a departure."""
+
+    ON_TIME = "it leaves now"
+    LATE = "it is looked at again at the next departure"
+    FAILED = "it leaves now, as a failure"
+
+
+class LateLimit(AccessError):  # noqa: N818  (a limit that was reached)
+    """Too many answers were late; fresh questions wait until an operator has looked.
+
+    Args:
+        whose: the analyst's own limit, or that of a population.
+    """
+
+    code = "access.late"
+
+    def __init__(self, whose: str) -> None:
+        super().__init__(
+            f"too many answers were not ready when they should have left ({whose}), and how often that happens is "
+            f"limited, because it depends on data; fresh questions are refused until the operator has looked at the "
+            f"log and started the server again, with longer slots where questions take long; nothing was charged, and "
+            f"repeats of earlier answers stay free"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The departures of one question, in ticks after its beginning.
+
+    Args:
+        unit_ticks: by how much one unit can change the running time.
+        shift: how long before a departure an answer has to be ready to leave then but for rare noise.
+        times: the departures, one after the other; at the last one what is not ready fails.
+    """
+
+    unit_ticks: int
+    shift: int
+    times: tuple[int, ...]
+
+    @property
+    def first(self) -> float:
+        """Seconds until it leaves, unless it is late."""
+        return self.times[0] / TICKS
+
+    @property
+    def last(self) -> float:
+        """Seconds after which it is of no use any more."""
+        return self.times[-1] / TICKS
+
+    def lateness(self, taken: int, place: int) -> int:
+        """Steps by which a running time exceeds what the departure at ``place`` allows; may be negative.
+
+        One unit changes the running time by at most ``unit_ticks``, so it changes this by at most ``STEPS``: where x
+        moves by at most the integer n, so does the floor of x.
+        """
+        steps = (taken + self.shift - self.times[place]) * STEPS // self.unit_ticks
+        return max(min(steps, _LARGEST), -_LARGEST)
+
+
+class DepartureSchedule:
+    """From a plan to its departures: a public function.
+
+    Args:
+        settings: slot, ``time_epsilon`` and ``row_seconds``.
+        most_seconds: how long a question may run in this project; None for no limit of its own.
+    """
+
+    def __init__(self, settings: Settings, most_seconds: float | None = None) -> None:
+        self._slot = _exact(settings.slot) * TICKS
+        self._row_ticks = _exact(settings.row_seconds) * TICKS
+        self._most = None if most_seconds is None else most_seconds * TICKS
+        self._tries = settings.late_per_analyst
+        # Where noise stays but for MISSED, in units of one unit's work.
+        self._margin = Fraction(_stream(settings).error(MISSED, 1)) / STEPS
+
+    def decide(self, plan: Plan, late: int = 0, slow: int = 0) -> Decided:
+        """The departures of a plan.
+
+        Args:
+            plan: what is asked.
+            late: how many answers of the analyst were late before, or failed.
+            slow: how many of them were late; everything leaves later then, so that a slot that is too short for a
+                project does not make answer after answer late.
+        """
+        unit_ticks = max(math.ceil(work_of(plan) * self._row_ticks), LEAST)
+        shift = math.ceil(unit_ticks * self._margin)
+        step = self._slot
+        while step - 2 * shift < self._slot / 2:
+            step *= 2
+        first = math.ceil(step) * LATER ** min(slow, _DEPARTURES)
+        times = (first * LATER**i for i in range(min(max(self._tries - late, 1), _DEPARTURES)))
+        kept = [time for i, time in enumerate(times) if not i or self._most is None or time <= self._most]
+        return Decided(unit_ticks, shift, tuple(kept))
+
+
+class LateAnswers:
+    """Compares running times with departures, in one process; how many were late is counted for all of them.
+
+    Privacy:
+        relation: that of the population.
+        guarantee: the verdicts about the questions of one population are (k·ε, (1 + e^(k·ε))·n·10⁻¹²)-DP,
+
+        where
+          * ε is ``time_epsilon``;
+          * k is how many streams are begun: at most ``workers + late_per_population`` in one start of the server;
+          * n is how many verdicts there are.
+
+    Sensitivity:
+        one unit changes :meth:`Decided.lateness` by at most ``STEPS``.
+
+    Error:
+        an answer that is ready two shifts before its departure is called late with probability at most 10⁻¹².
+
+    Assumes:
+        that one unit changes the running time of a question by at most ``unit_work · row_seconds``, and that the times
+        at which questions begin depend on data through earlier verdicts only.
+
+    References:
+        Ratliff and Vadhan (2024), *A framework for differential privacy against timing attacks*; Ben Dov, David, Naor
+        and Tzalik (2023), *Resistance to timing attacks for sampling and privacy preserving schemes*; Dwork and Roth
+        (2014), section 3.6.
+
+    Args:
+        settings: limits and ``time_epsilon``.
+        counts: shared by all worker processes.
+    """
+
+    def __init__(self, settings: Settings, counts: Buckets) -> None:
+        self._settings = settings
+        self._counts = counts
+        self._streams: dict[str, SparseVector] = {}
+        self._lock = threading.Lock()
+        self._most = settings.workers + settings.late_per_population
+
+    def late(self, analyst: str) -> int:
+        """How many answers of somebody were late, or failed."""
+        return self._counts.counted(_of_analyst(analyst))
+
+    def slow(self, analyst: str) -> int:
+        """How many of them were late."""
+        return self._counts.counted(_slow(analyst))
+
+    def check(self, analyst: str, population: str) -> None:
+        """Refuse a fresh question where too many answers were late.
+
+        Raises:
+            LateLimit: with words for analysts.
+        """
+        if self.late(analyst) >= self._settings.late_per_analyst:
+            raise LateLimit(f"{self._settings.late_per_analyst} of yours")
+        with self._lock:
+            if population not in self._streams and self._counts.counted(_of_population(population)) >= self._most:
+                raise LateLimit(f"{self._settings.late_per_population} about {population}")
+
+    def verdict(
+        self, analyst: str, population: str, decided: Decided, place: int, taken: int | None, *, failed: bool = False
+    ) -> Verdict:
+        """What becomes of a question at a departure.
+
+        Args:
+            analyst: who asked.
+            population: whose budget.
+            decided: its departures.
+            place: which of them it is.
+            taken: ticks that it ran; None while it runs.
+            failed: whether it failed.
+        """
+        with self._lock:
+            stream = self._stream(population)
+            # Nothing may be late any more, so what runs ends as a failure whether or not it is ready: no data decides.
+            if stream is None or self.late(analyst) >= self._settings.late_per_analyst:
+                return Verdict.FAILED
+            noisy = taken is not None and stream.ask(decided.lateness(taken, place))
+            if not noisy and taken is not None and not failed:
+                return Verdict.ON_TIME
+            # It has told all that it may.
+            del self._streams[population]
+            self._counts.add(_of_analyst(analyst), self._settings.late_per_analyst)
+            if not failed:
+                self._counts.add(_slow(analyst), self._settings.late_per_analyst)
+            last = place + 1 == len(decided.times) or self.late(analyst) >= self._settings.late_per_analyst
+            closed = self._stream(population) is None
+        words = "failed" if failed else "was not ready"
+        _OPERATOR.warning(
+            "an answer about %s for %s %s at its departure after %g s; see slot, row_seconds and late_per_analyst",
+            population, analyst, words, decided.times[place] / TICKS,
+        )  # fmt: skip
+        return Verdict.FAILED if failed or last or closed else Verdict.LATE
+
+    def _stream(self, population: str) -> SparseVector | None:
+        """The stream of a population in this process, begun if there is none; None where no more may be begun."""
+        found = self._streams.get(population)
+        if found is None and self._counts.add(_of_population(population), self._most):
+            found = self._streams[population] = _stream(self._settings)
+        return found
+
+
+def work_of(plan: Plan) -> int:
+    """How many row operations one unit can cause."""
+    return max(int(getattr(plan, "unit_work", _UNKNOWN_WORK)), 1)
+
+
+#: For plans that say nothing about it.
+_UNKNOWN_WORK: Final = 10_000
+
+
+def _stream(settings: Settings) -> SparseVector:
+    return SparseVector(epsilon=_exact(settings.time_epsilon), sensitivity=STEPS, threshold=0, positives=1)
+
+
+def _exact(value: float) -> Fraction:
+    """What was typed, not the nearest double."""
+    return Fraction(repr(value))
+
+
+def _of_analyst(name: str) -> str:
+    return f"late analyst\0{name}"
+
+
+def _slow(name: str) -> str:
+    return f"slow analyst\0{name}"
+
+
+def _of_population(name: str) -> str:
+    return f"late population\0{name}"

@@ -1,0 +1,212 @@
+"""Nobody starves others: a limit of running questions for each, turns among those who wait, room for first ones."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from support.served import COUNT, Served, error, raw, rows, serve
+from support.toy_engine import ToyEngine
+from tacit.core.errors import InputError
+from tacit.server.errors import Busy
+from tacit.server.http.lanes import FairLane, FairQueue
+from tacit.server.settings import Settings
+
+
+class Stepped:
+    """Work that notes when it begins, and ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self._lock = threading.Lock()
+        self._go: dict[str, threading.Event] = {}
+
+    def __call__(self, name: str) -> str:
+        with self._lock:
+            gate = self._go.setdefault(name, threading.Event())
+            self.begun.append(name)
+        assert gate.wait(30)
+        return name
+
+    def end(self, name: str) -> None:
+        with self._lock:
+            self._go.setdefault(name, threading.Event()).set()
+
+
+async def until(found: Any) -> None:
+    for _ in range(20_000):
+        if found():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it did not come to that")
+
+
+def taken(queue: FairQueue, count: int) -> list[str]:
+    """What is handed out next, so many times."""
+    found = []
+    for _ in range(count):
+        item = queue.get()
+        assert item is not None
+        found.append(item[2]())
+    return found
+
+
+def put(queue: FairQueue, *names: str) -> None:
+    future: Any = None
+    for name in names:
+        queue.put((name[0], future, lambda name=name: name))
+
+
+def test_people_take_turns_and_none_has_more_than_so_much_under_way() -> None:
+    queue = FairQueue(2)
+    put(queue, "a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2", "c0")
+    assert taken(queue, 5) == ["a0", "b0", "c0", "a1", "b1"]
+    assert queue._next() is None, "a and b have two each under way"
+    queue.ended("c")
+    assert queue._next() is None
+    put(queue, "d0")
+    assert taken(queue, 1) == ["d0"], "whoever came last and has nothing goes ahead of those who have their share"
+    queue.ended("b")
+    assert taken(queue, 1) == ["b2"]
+    queue.ended("a")
+    queue.ended("a")
+    assert taken(queue, 2) == ["a2", "a3"]
+    assert queue._next() is None
+    queue.ended("a")
+    assert taken(queue, 1) == ["a4"]
+
+
+def test_the_queue_of_one_never_delays_the_first_of_another_by_more_than_what_runs() -> None:
+    """With however many waiting: as soon as one thread is free, or two where another is before them."""
+    queue = FairQueue(1)
+    put(queue, *(f"a{i}" for i in range(9)))
+    assert taken(queue, 1) == ["a0"]
+    put(queue, "b0")
+    assert taken(queue, 1) == ["b0"]
+    put(queue, "c0")
+    queue.ended("a")
+    assert taken(queue, 2) == ["a1", "c0"], "a was served before b, and c comes after b"
+    queue.ended("b")
+    queue.ended("c")
+    queue.ended("a")
+    put(queue, "d0")
+    assert taken(queue, 2) == ["a2", "d0"], "those who come anew do not keep a queue waiting for ever"
+    assert set(queue._served) == {"a", "d"}
+    one = FairQueue(1)
+    put(one, "a0")
+    assert taken(one, 1) == ["a0"]
+    put(one, "a1", "b0")
+    one.ended("a")
+    assert taken(one, 2) == ["b0", "a1"], "the first of b goes before the second of a"
+
+
+def test_the_queue_of_one_keeps_no_first_question_out() -> None:
+    lane, work = FairLane("test", 2, 4, 1), Stepped()
+
+    async def story() -> None:
+        tasks = [asyncio.ensure_future(lane.run_for("a", work, f"a{i}")) for i in range(3)]
+        tasks += [asyncio.ensure_future(lane.run_for("b", work, f"b{i}")) for i in range(3)]
+        await until(lambda: len(work.begun) == 2)
+        for full in ("a", "b"):
+            with pytest.raises(Busy):
+                await lane.run_for(full, work, "more")
+        assert lane.taken == 6, "threads and queue are full"
+        tasks.append(asyncio.ensure_future(lane.run_for("c", work, "c0")))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy):
+            await lane.run_for("c", work, "c1")
+        work.end("a0")
+        # It is the turn of a, who came first; then b, who may have one thread only; then c.
+        await until(lambda: len(work.begun) == 3)
+        work.end(work.begun[2])
+        await until(lambda: len(work.begun) == 4)
+        assert "c0" in work.begun[2:4]
+        for name in ("a", "b", "c"):
+            for i in range(3):
+                work.end(f"{name}{i}")
+        await asyncio.gather(*tasks)
+        assert not lane.taken
+        assert not lane._people
+
+    asyncio.run(story())
+    lane.close()
+    with pytest.raises(Busy):
+        asyncio.run(lane.run_for("a", work, "a0"))
+
+
+def test_a_queue_ends_threads_when_nothing_is_left() -> None:
+    queue = FairQueue(1)
+    put(queue, "a0", "a1", "a2")
+    queue.put(None)
+    found = []
+    while (item := queue.get()) is not None:
+        found.append(item[2]())
+        queue.ended("a")
+    assert found == ["a0", "a1", "a2"]
+
+
+class Gate(ToyEngine):
+    """An engine that waits to be let on, for questions of one price."""
+
+    def __init__(self) -> None:
+        super().__init__(rows())
+        self.go = threading.Event()
+        self.waiting = 0
+
+    def measure(self, work: Any) -> Any:
+        if work.final.max_groups == 1:
+            self.waiting += 1
+            assert self.go.wait(30)
+        return super().measure(work)
+
+
+async def _query(served: Served, name: str, epsilon: str, groups: int) -> tuple[int, dict[bytes, bytes], bytes]:
+    headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {served.tokens[name]}".encode())]
+    body = f'{{"sql": "{COUNT}", "epsilon": {epsilon}, "max_groups": {groups}}}'.encode()
+    return await raw(served.app, "POST", "/v1/query", headers=headers, body=body)
+
+
+def test_twenty_slow_questions_of_one_analyst_do_not_delay_another() -> None:
+    """However long they run: the other one's answer comes while none of them has ended."""
+    engine = Gate()
+    served = serve(engine=engine, threads=4, queue=64, asks_per_minute=1000)
+
+    async def story() -> None:
+        tasks = [asyncio.ensure_future(_query(served, "alice", f"0.{i:03}", 1)) for i in range(1, 21)]
+        await until(lambda: engine.waiting == 2)
+        for i in range(1, 6):
+            assert (await _query(served, "bob", f"0.{i:03}", 2))[0] == 200
+        assert engine.waiting == 2, "half of the threads are hers, and no more"
+        engine.go.set()
+        assert {found[0] for found in await asyncio.gather(*tasks)} == {200}
+
+    asyncio.run(story())
+    served.close()
+
+
+def test_one_analyst_cannot_fill_the_queue() -> None:
+    engine = Gate()
+    served = serve(engine=engine, threads=2, queue=4, asks_per_minute=1000)
+
+    async def story() -> None:
+        tasks = [asyncio.ensure_future(_query(served, "alice", f"0.{i:03}", 1)) for i in range(1, 11)]
+        await until(lambda: sum(task.done() for task in tasks) == 7)
+        refused = [task.result() for task in tasks if task.done()]
+        assert {(status, error(body)["code"]) for status, _, body in refused} == {(503, "busy")}
+        assert (await _query(served, "bob", "0.5", 2))[0] == 200
+        engine.go.set()
+        assert sorted(found[0] for found in await asyncio.gather(*tasks)) == [200] * 3 + [503] * 7
+
+    asyncio.run(story())
+    served.close()
+
+
+def test_how_many_of_one_person_run_at_once() -> None:
+    assert [Settings(threads=n).running_each for n in (1, 2, 3, 8)] == [1, 1, 1, 4]
+    assert Settings(threads=4, threads_per_analyst=3).running_each == 3
+    assert Settings(threads=4, threads_per_analyst=9).running_each == 4
+    with pytest.raises(InputError):
+        Settings(threads_per_analyst=-1)

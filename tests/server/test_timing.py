@@ -1,0 +1,242 @@
+"""Departures and verdicts: what is decided before data is read, and the law of what data decides."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.bits import SeededBits
+from tacit.noise import entropy
+from tacit.server.buckets import Buckets
+from tacit.server.settings import Settings
+from tacit.server.timing import (
+    LATER,
+    LEAST,
+    STEPS,
+    TICKS,
+    Decided,
+    DepartureSchedule,
+    LateAnswers,
+    LateLimit,
+    Verdict,
+)
+
+EPSILON = 0.5
+
+
+def plan(work: int) -> Any:
+    return SimpleNamespace(unit_work=work, final=SimpleNamespace(population="patients"))
+
+
+def settings(**words: Any) -> Settings:
+    return Settings(**{"time_epsilon": EPSILON, **words})
+
+
+def answers(buckets: Buckets | None = None, **words: Any) -> LateAnswers:
+    return LateAnswers(settings(**words), buckets or Buckets())
+
+
+#: One unit moves the running time by 100 ticks, and an answer should be ready after 50,000 - 20,000 of them.
+DECIDED = Decided(100, 20_000, (50_000, 200_000, 800_000))
+
+
+# What is decided before ----------------------------------------------------------------------------------------------
+
+
+def test_departures_follow_from_the_work_of_one_unit() -> None:
+    schedule = DepartureSchedule(Settings())
+    works = [1, 100, 768, 1792, 10_000, 106_859, 10**6]
+    found = [schedule.decide(plan(work)) for work in works]
+    assert [each.first for each in found] == [0.25, 0.25, 0.5, 1.0, 4.0, 64.0, 512.0]
+    assert [each.unit_ticks for each in found] == [LEAST, LEAST, 77, 180, 1000, 10_686, 100_000]
+    for each in found:
+        slots = each.times[0] / TICKS / 0.25
+        assert math.log2(slots).is_integer()
+        assert each.times[0] - 2 * each.shift >= 0.125 * TICKS, "half a slot to run in, and two margins"
+        assert [b / a for a, b in zip(each.times, each.times[1:], strict=False)] == [LATER] * 3
+        assert each.last == each.times[-1] / TICKS
+
+
+def test_a_longer_work_never_leaves_earlier() -> None:
+    schedule = DepartureSchedule(settings())
+    found = [schedule.decide(plan(work)).first for work in range(1, 200_000, 997)]
+    assert found == sorted(found)
+    assert len(set(found)) > 3
+
+
+def test_the_limit_of_the_project_ends_the_departures() -> None:
+    """It would be a threshold on the running time without noise; so what is not ready fails at the last departure."""
+    assert DepartureSchedule(Settings(), 300).decide(plan(1792)).times == tuple(x * TICKS for x in (1, 4, 16, 64))
+    assert DepartureSchedule(Settings(), 10).decide(plan(1792)).times == (TICKS, 4 * TICKS)
+    assert DepartureSchedule(Settings(), 0.1).decide(plan(1792)).times == (TICKS,)
+    assert len(DepartureSchedule(settings(late_per_analyst=10**6)).decide(plan(1)).times) < 20
+
+
+def test_whoever_was_late_has_later_departures_and_fewer_of_them() -> None:
+    schedule = DepartureSchedule(Settings())
+    assert schedule.decide(plan(1), late=2, slow=1).times == (TICKS, 4 * TICKS)
+    assert schedule.decide(plan(1), late=3, slow=3).times == (16 * TICKS,)
+    assert schedule.decide(plan(1), late=9, slow=9).times
+
+
+def test_what_was_typed_counts_and_not_its_nearest_double() -> None:
+    assert DepartureSchedule(settings(slot=0.1)).decide(plan(1)).times[0] == TICKS // 10
+
+
+@pytest.mark.parametrize("unit", [1, 7, 100, 1023, 1024, 1025, 99_991])
+def test_one_unit_moves_lateness_by_one_unit_at_most(unit: int) -> None:
+    decided = Decided(unit, 12_345, (50_001,))
+    for taken in range(0, 200_000, 1_237):
+        for moved in {0, 1, unit // 2, unit - 1, unit}:
+            assert 0 <= decided.lateness(taken + moved, 0) - decided.lateness(taken, 0) <= STEPS
+    assert decided.lateness(taken + 2 * unit + 1, 0) - decided.lateness(taken, 0) > STEPS, "the bound is not idle"
+
+
+# The law of a verdict ------------------------------------------------------------------------------------------------
+
+
+def late_probability(lateness: int, epsilon: float) -> float:
+    """P(lateness + ν >= ρ), from the two laws, computed without any of the code that runs."""
+    first = epsilon / (1 + 2 ** (2 / 3))
+    threshold, question = STEPS / first, 2 * STEPS / (epsilon - first)
+
+    def tail(k: int) -> float:
+        """P(ν >= k)."""
+        q = math.exp(-1 / question)
+        return q**k / (1 + q) if k > 0 else 1 - q ** (1 - k) / (1 + q)
+
+    q = math.exp(-1 / threshold)
+    wide = int(40 * threshold)
+    step = 64
+    total = weight = 0.0
+    for rho in range(-wide, wide, step):
+        mass = q ** abs(rho)
+        total, weight = total + mass * tail(rho - lateness), weight + mass
+    return total / weight
+
+
+@pytest.mark.parametrize("margin", [-8, -2, 0, 3])
+def test_a_verdict_has_the_law_of_the_proof(margin: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4,000 streams of one look each; false alarm below 6e-5 for each margin, and other scales are told apart."""
+    bits = SeededBits(margin + 100)
+    monkeypatch.setattr(entropy, "current", lambda: bits)
+    late = answers(late_per_population=10**8, late_per_analyst=10**8)
+    taken = DECIDED.times[0] - DECIDED.shift + margin * DECIDED.unit_ticks
+    assert DECIDED.lateness(taken, 0) == margin * STEPS
+    rounds, count = 4_000, 0
+    for _ in range(rounds):
+        late._streams.clear()
+        count += late.verdict("a", "patients", DECIDED, 0, taken) is not Verdict.ON_TIME
+    expected = late_probability(margin * STEPS, EPSILON)
+    assert abs(count / rounds - expected) <= 4 * math.sqrt(expected * (1 - expected) / rounds)
+    if margin == -8:
+        for other in (0.8 * EPSILON, 1.25 * EPSILON):
+            wrong = late_probability(margin * STEPS, other)
+            assert abs(count / rounds - wrong) > 2 * math.sqrt(wrong * (1 - wrong) / rounds)
+
+
+def test_the_law_moves_by_no_more_than_epsilon_when_one_unit_comes() -> None:
+    """For one look, at every margin; and by nearly as much somewhere, so that the noise is not idle."""
+    ratios = []
+    for margin in range(-40, 41):
+        there, gone = (late_probability((margin + moved) * STEPS, EPSILON) for moved in (1, 0))
+        ratios += [math.log(there / gone), math.log((1 - gone) / (1 - there))]
+    assert max(ratios) <= EPSILON
+    assert max(ratios) > EPSILON / 4
+
+
+def test_what_is_ready_is_on_time_and_what_is_not_is_late() -> None:
+    late = answers()
+    decided = DepartureSchedule(settings()).decide(plan(768))
+    ready = decided.times[0] - 2 * decided.shift
+    assert {late.verdict("a", "patients", decided, 0, ready - 1) for _ in range(300)} == {Verdict.ON_TIME}
+    assert late.late("a") == 0
+    assert late.verdict("a", "patients", decided, 0, None) is Verdict.LATE
+    assert late.verdict("a", "patients", decided, 1, decided.times[1] + 1) is Verdict.LATE
+    assert (late.late("a"), late.slow("a")) == (2, 2)
+    assert late.verdict("b", "patients", decided, 0, 10, failed=True) is Verdict.FAILED
+    assert (late.late("b"), late.slow("b")) == (1, 0)
+
+
+# What is limited -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_tells_of_one_late_answer_and_streams_are_counted_for_all_workers() -> None:
+    """Two workers and three late answers: five streams, whoever begins them, and then no data decides any more."""
+    shared = Buckets()
+    words = {"workers": 2, "late_per_population": 3, "late_per_analyst": 100}
+    workers = [answers(shared, **words), answers(shared, **words)]
+    for worker in workers:
+        assert worker.verdict("a", "patients", DECIDED, 0, 0) is Verdict.ON_TIME
+    found = Counter(workers[i % 2].verdict(f"a{i}", "patients", DECIDED, 0, None) for i in range(3))
+    assert found == {Verdict.LATE: 3}
+    # One stream is left with each worker, and the next late answer of each is its last.
+    assert workers[0].verdict("x", "patients", DECIDED, 0, None) is Verdict.FAILED
+    with pytest.raises(LateLimit, match="3 about patients"):
+        workers[0].check("new", "patients")
+    workers[1].check("new", "patients")
+    assert workers[1].verdict("x", "patients", DECIDED, 0, 0) is Verdict.ON_TIME
+    assert workers[1].verdict("x", "patients", DECIDED, 0, None) is Verdict.FAILED
+    for worker in workers:
+        for taken in (0, 10**9, None):
+            assert worker.verdict("y", "patients", DECIDED, 0, taken) is Verdict.FAILED
+        with pytest.raises(LateLimit):
+            worker.check("new", "patients")
+        worker.check("new", "employees")
+    # A worker that is begun anew gets no stream for nothing.
+    assert answers(shared, **words).verdict("y", "patients", DECIDED, 0, 0) is Verdict.FAILED
+
+
+def test_where_nothing_may_be_late_no_noise_is_drawn_and_no_time_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = answers(late_per_population=1, late_per_analyst=1)
+    assert late.verdict("a", "patients", DECIDED, 0, None) is Verdict.FAILED
+    drawn = []
+    monkeypatch.setattr(entropy, "current", lambda: drawn.append(1))
+    monkeypatch.setattr(Decided, "lateness", lambda *_: drawn.append(2))
+    assert {late.verdict("a", "patients", DECIDED, 0, taken) for taken in (0, 1, 10**9, None)} == {Verdict.FAILED}
+    assert not drawn
+
+
+def test_the_late_answers_of_one_analyst_are_limited(caplog: pytest.LogCaptureFixture) -> None:
+    late = answers(late_per_analyst=2, late_per_population=100)
+    with caplog.at_level(logging.WARNING, "tacit.operator"):
+        assert late.verdict("a", "patients", DECIDED, 0, None) is Verdict.LATE
+        assert late.verdict("a", "patients", DECIDED, 1, None) is Verdict.FAILED
+    assert "patients for a was not ready at its departure after 0.05 s" in caplog.text
+    with pytest.raises(LateLimit, match="2 of yours") as caught:
+        late.check("a", "patients")
+    assert caught.value.code == "access.late"
+    late.check("b", "patients")
+    assert late.verdict("b", "patients", DECIDED, 0, 0) is Verdict.ON_TIME
+
+
+def test_what_is_late_at_its_last_departure_fails() -> None:
+    late = answers()
+    assert late.verdict("a", "patients", DECIDED, 1, None) is Verdict.LATE
+    assert late.verdict("a", "patients", DECIDED, 2, None) is Verdict.FAILED
+
+
+def test_counters_are_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.server.buckets._COUNTERS", 8)
+    found = Buckets(shared=True)
+    assert [found.add("a", 2) for _ in range(3)] == [True, True, False]
+    assert not found.add("none", 0)
+    assert all(found.add(f"b{i}", 1) for i in range(7))
+    assert not found.add("c", 1), "without room nothing more is counted, and what needs it is refused"
+    assert (found.counted("a"), found.counted("b3"), found.counted("c")) == (2, 1, 0)
+    for i in range(1000):
+        found.pour(f"rate {i}", 10**9, 0, 10**12)
+    assert found.counted("a") == 2
+    found.close()
+
+
+def test_settings() -> None:
+    chosen = Settings()
+    total = Fraction(str(chosen.time_epsilon)) * (chosen.workers + chosen.late_per_population)
+    assert total == Fraction(13, 10), "as README, SECURITY.md and docs/server.md say"
