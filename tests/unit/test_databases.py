@@ -41,6 +41,13 @@ def test_forms_are_not_mixed() -> None:
         tacit.l1_distance(databases.rows("a", universe="ab"), databases.rows("a", universe="abc"))
 
 
+def test_what_is_no_database_is_refused_in_words() -> None:
+    with pytest.raises(InputError, match="left: must be rows or a histogram, not int"):
+        tacit.l1_distance(5, 6)
+    with pytest.raises(InputError, match="write rows as tuples"):
+        tacit.l1_norm([["a", 1]])
+
+
 def test_constructors_hint_at_the_other() -> None:
     with pytest.raises(InputError, match=r"write histogram\(…\) instead of rows"):
         databases.rows([2, 0, 1], universe=U)

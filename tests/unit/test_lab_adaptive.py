@@ -157,6 +157,10 @@ def test_a_mechanism_that_says_nothing_about_neighbours_needs_a_relation() -> No
         check_neighbours(Move(Mine(), (0,), (0, 1)))
     with pytest.raises(InputError, match="other candidates"):
         check_neighbours(Move(tacit.Exponential(epsilon=1, sensitivity=1), {"a": 0}, {"b": 0}))
+    with pytest.raises(InputError, match="must hold numbers"):
+        check_neighbours(Move(tacit.Laplace(epsilon=1, l1_sensitivity=1), "a", "b"))
+    with pytest.raises(InputError, match="must be a Move"):
+        CompositionExperiment(Repeat(5), rounds=1).view(0)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="more numbers"):
         check_neighbours(Move(tacit.Laplace(epsilon=1, l1_sensitivity=1), [0], [0, 1]))
 

@@ -174,6 +174,13 @@ def test_laws_of_other_mechanisms() -> None:
         laws.law_of(tacit.RandomizedResponse(gamma="0.25"))  # type: ignore[arg-type]
 
 
+def test_laws_and_numbers_show_themselves_shortly() -> None:
+    assert repr(laws.LaplaceLaw(scale=2)) == "<Laplace(2)>"
+    assert repr(laws.LaplaceLaw(scale=2).tail(6)) == "Enclosure(0.04978706837)"
+    assert repr(laws.LaplaceLaw(scale=2).variance) == "Enclosure(8)"
+    assert "0" in repr(laws.GaussianLaw(sigma=2).tail(1000))
+
+
 def test_words_of_errors() -> None:
     with pytest.raises(InputError, match="whole number"):
         laws.DiscreteLaplaceLaw(scale=1).mass("0.5")

@@ -322,7 +322,11 @@ def _read(database: Any, parameter: str) -> Counter[Hashable]:
         return database._counts()
     if isinstance(database, Mapping):
         return relations.as_histogram(database)
+    if not isinstance(database, Iterable):
+        raise InputError(parameter, f"must be rows or a histogram, not {type(database).__name__}")
     listed = list(database)
+    if not all(_is_hashable(record) for record in listed):
+        raise InputError(parameter, "holds a row that is a list or another changeable value; write rows as tuples")
     if listed and all(_is_count(record) for record in listed):
         raise InputError(
             parameter,
@@ -334,3 +338,11 @@ def _read(database: Any, parameter: str) -> Counter[Hashable]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, SupportsIndex) and not isinstance(value, bool) and value.__index__() >= 0
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

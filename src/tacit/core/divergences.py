@@ -119,6 +119,10 @@ class Enclosure(NamedTuple):
             return f"{self.up:.10g}"
         return f"[{self.down:.10g}, {self.up:.10g}]"
 
+    def __repr__(self) -> str:
+        # Two rationals of a hundred digits each would hide the number that a reader wants to see.
+        return f"Enclosure({self})"
+
 
 def as_distribution(distribution: Distribution, parameter: str = "distribution") -> dict[Hashable, Enclosure]:
     """Every outcome with the enclosure of its probability; raises unless they can be those of a distribution."""

@@ -68,6 +68,9 @@ class Law(ABC):
     def __str__(self) -> str:
         return self.name
 
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
 
 class ContinuousLaw(Law):
     """A law with a density. Textbooks calibrate it; on floats it is not private, so no mechanism of Tacit draws it."""

@@ -55,12 +55,13 @@ Turn = Move | Sequence[Move]
 Family = Callable[[Releases], bool]
 
 
-def as_turn(turn: Turn) -> tuple[Move, ...]:
+def as_turn(turn: object) -> tuple[Move, ...]:
     """The moves of one round."""
-    moves = (turn,) if isinstance(turn, Move) else tuple(turn)
+    # A move is a tuple itself.
+    moves = tuple(turn) if isinstance(turn, Sequence) and not isinstance(turn, Move) else (turn,)
     if not moves or not all(isinstance(move, Move) for move in moves):
         raise InputError("move", "must be a Move, several of them, or None to stop")
-    return moves
+    return tuple(move for move in moves if isinstance(move, Move))
 
 
 def in_or_out(mechanism: FiniteMechanism, others: Iterable[Hashable], person: Hashable) -> Move:
@@ -176,11 +177,18 @@ def _gaps(left: Any, right: Any) -> list[Fraction]:
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         if left.keys() != right.keys():
             raise InputError("move", "scores other candidates in one world than in the other")
-        return [abs(Fraction(left[name]) - Fraction(right[name])) for name in left]
-    mine, theirs = (list(v) if isinstance(v, Iterable) else [v] for v in (left, right))
+        return [_gap(left[name], right[name]) for name in left]
+    mine, theirs = (list(v) if isinstance(v, Iterable) and not isinstance(v, str) else [v] for v in (left, right))
     if len(mine) != len(theirs):
         raise InputError("move", "holds more numbers in one world than in the other")
-    return [abs(Fraction(a) - Fraction(b)) for a, b in zip(mine, theirs, strict=True)]
+    return [_gap(a, b) for a, b in zip(mine, theirs, strict=True)]
+
+
+def _gap(a: Any, b: Any) -> Fraction:
+    try:
+        return abs(Fraction(a) - Fraction(b))
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("move", "must hold numbers in both worlds: the mechanism adds noise to them") from None
 
 
 def _records(label: Hashable) -> Iterable[Hashable]:
