@@ -94,6 +94,18 @@ def test_tables_that_cannot_be_read_are_refused(clinic: Path, run: Run) -> None:
     assert run("receipt", "table", "none.csv", "r.json").exit_code == 2
 
 
+def test_cells_that_are_no_values_differ(clinic: Path, run: Run) -> None:
+    ask(run, "t.json")
+    told = json.loads((clinic / "t.json").read_text())
+    for value in ("inf", "nan", "1e999", "0x10", True, None, [1], {"a": 1}, 10**400):
+        cell = {**told["rows"][0]["n"], "value": value}
+        changed = {**told, "rows": [{**told["rows"][0], "n": cell}, *told["rows"][1:]]}
+        (clinic / "u.json").write_text(json.dumps(changed))
+        result = run("receipt", "table", "u.json", "r.json")
+        assert result.exit_code == 1, value
+        assert "NOT what was released" in result.stdout
+
+
 def test_a_table_of_a_planned_release(clinic: Path, run: Run) -> None:
     (clinic / "plan.toml").write_text(PLAN)
     assert run("release", "plan.toml").exit_code == 0

@@ -148,6 +148,13 @@ def test_of_what_cannot_be_read_or_is_too_large_there_is_none(source: Path, monk
     assert digest_of_file(str(source), "csv", KEY) is None
 
 
+def test_one_value_neither_takes_for_ever_nor_the_digest_of_all_others(source: Path) -> None:
+    place = source.parent / "odd.csv"
+    for value in ("1e999999999", "1e-999999999", "1e" + "9" * 5000, "9" * 40_000, "-" * 99, "1e+0000001"):
+        place.write_text(f"a,b\n1,2\n3,{value}\n")
+        assert digest_of_file(str(place), "csv", KEY) is not None, value[:20]
+
+
 def test_frames_and_files_are_alike(source: Path) -> None:
     assert digest_of_frame(pa_csv.read_csv(source), KEY) == digest_of_file(str(source), "csv", KEY)
 

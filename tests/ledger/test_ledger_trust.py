@@ -318,9 +318,9 @@ def test_clock_jumps_change_nothing(place: Place) -> None:
 
 
 TAMPERING = {
-    "a lowered sum": ("UPDATE pockets SET spent = '0' WHERE owner = ''", "pocket patients//epsilon"),
-    "a raised cap": ("UPDATE pockets SET cap = cap || '0' WHERE owner = ''", "pocket patients//epsilon"),
-    "a forgotten analyst": ("DELETE FROM pockets WHERE owner = 'analyst:alice'", "analyst:alice"),
+    "a lowered sum": ("UPDATE pockets SET spent = '0' WHERE owner = ''", "epsilon of patients is damaged"),
+    "a raised cap": ("UPDATE pockets SET cap = cap || '0' WHERE owner = ''", "epsilon of patients is damaged"),
+    "a forgotten analyst": ("DELETE FROM pockets WHERE owner = 'analyst:alice'", "for analyst alice: nothing is kept"),
     "a changed question": ("UPDATE entries SET body = replace(body, 'SELECT', 'select') WHERE seq = 3", "entry 3"),
     "a cheaper charge": ("UPDATE entries SET body = replace(body, '1/10', '1/90') WHERE seq = 3", "entry 3"),
     "a cut tail": ("DELETE FROM entries WHERE seq > 6", ""),
@@ -382,7 +382,7 @@ def test_verify_does_not_rely_on_seals() -> None:
     (level,) = store.levels()
     for changed in (level._replace(spent=level.spent - 1), level._replace(cap=(level.cap or 0) + 1)):
         store._levels[level.pocket] = changed
-        assert "pocket patients//epsilon" in verify(store).problems[0]
+        assert "epsilon of patients: " in verify(store).problems[0]
     store._levels[level.pocket] = level
     assert verify(store).ok
 
@@ -406,7 +406,7 @@ def test_verify_finds_a_cap_that_was_passed_and_a_charge_that_was_answered_twice
     reserved(ledger, asking("0.9"))
     words = "\n".join(verify(store).problems)
     assert f"commits entry {held.seq}, which is not a charge that waits" in words
-    assert "entry 6 exceeds the cap of patients//epsilon" in words
+    assert "entry 6 exceeds the cap of epsilon of patients" in words
 
 
 def test_a_well_made_forgery_is_found(sqlite: Place) -> None:

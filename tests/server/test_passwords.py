@@ -72,7 +72,11 @@ FINE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("password", [each for each in GUESSED if len(each) >= 10] + ["this is my password"])
+@pytest.mark.parametrize(
+    "password",
+    [each for each in GUESSED if len(each) >= 10]
+    + ["this is my password", "p\u00e4ssw\u00f6rd123456", "a\u200dl\u200di\u200dc\u200de12345"],
+)
 def test_what_everybody_thinks_of_first(password: str) -> None:
     with pytest.raises(InputError, match="guessed first") as caught:
         check_password(password, "alice", ["hospital", "Clinic North"])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "doctor", "examine"]
 
+_OPENING = "opening"
 _LIBRARIES = ("duckdb", "pyarrow", "sqlglot", "numpy", "cryptography")
 
 
@@ -76,7 +77,12 @@ def examine(project: Path) -> Iterator[Finding]:
         if source.kind != "table":
             yield _source(loaded, name)
     yield from _database(loaded)
-    yield from _ledger(project, loaded)
+    failed = False
+    for finding in _ledger(project, loaded):
+        # What opening would say was said already, with a better remedy.
+        if finding.ok or not failed or finding.name != _OPENING:
+            yield finding
+        failed = failed or not finding.ok
     yield Finding("clock", True, "not needed: no decision reads it")
 
 
@@ -312,9 +318,9 @@ def _opening(place: Place, loaded: Project) -> Iterator[Finding]:
         else:
             try_opening(loaded, None, place.key, digests)
     except TacitError as problem:
-        yield Finding("opening", False, visible(str(problem)), "correct that in the project file; nothing was changed")
+        yield Finding(_OPENING, False, visible(str(problem)), "correct that in the project file; nothing was changed")
     else:
-        yield Finding("opening", True, "the project can be opened: units, sources and budgets fit the ledger")
+        yield Finding(_OPENING, True, "the project can be opened: units, sources and budgets fit the ledger")
 
 
 def _decided(place: Place) -> Iterator[Finding]:

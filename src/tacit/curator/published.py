@@ -228,7 +228,10 @@ def _value(value: Any) -> object:
         return value
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
-    return Fraction(value)
+    try:
+        return Fraction(value)
+    except (TypeError, ValueError, OverflowError):
+        return repr(value)  # A list, say: no value of an answer, and equal to none.
 
 
 def _examples(rows: Sequence[tuple[object, ...]]) -> list[object]:

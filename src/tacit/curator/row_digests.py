@@ -199,8 +199,9 @@ def _form(value: bytes) -> bytes:
 def _number(value: bytes) -> bytes:
     sign, digits = (b"-", value[1:]) if value[:1] == b"-" else (b"", value.lstrip(b"+"))
     if b"e" in digits or b"E" in digits:
-        exponent = int(digits[max(digits.find(b"e"), digits.find(b"E")) + 1 :])
-        if abs(exponent) > _LARGEST_EXPONENT:
+        exponent = digits[max(digits.find(b"e"), digits.find(b"E")) + 1 :].lstrip(b"+-0")
+        # One value must not take for ever, nor take the digest from all others.
+        if len(exponent) > 3 or int(exponent or b"0") > _LARGEST_EXPONENT:
             return sign + digits.lower()
         digits = f"{Decimal(digits.decode()):f}".encode()
     whole, _, part = digits.partition(b".")

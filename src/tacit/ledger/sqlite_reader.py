@@ -56,7 +56,7 @@ class SqliteReader(TableReader):
     def _level(self, row: Sequence[Any]) -> Level:
         """The row of a pocket, if its seal is right."""
         if _seal(tuple(row[:6])) != row[6]:
-            raise StorageError(f"the pocket {'/'.join(map(str, row[:3]))} is damaged: its seal does not fit")
+            raise StorageError(f"what is kept of {row[2]} of {row[0]} is damaged: its seal does not fit")
         return super()._level(row)
 
 

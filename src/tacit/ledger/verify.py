@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
-from tacit.core.numbers import format_up
 from tacit.ledger.chain import digest, link
 from tacit.ledger.entries import (
     amounts_text,
@@ -391,8 +390,9 @@ def _whose(pocket: Pocket) -> str:
 def _holds(level: Level | None) -> str:
     if level is None:
         return "nothing is kept"
-    cap = "no cap" if level.cap is None else f"a cap of {format_up(from_grains(level.cap))}"
-    return f"{format_up(from_grains(level.spent))} is spent, with {cap}"
+    # Exactly: what differs in the last digit must not look the same.
+    cap = "no cap" if level.cap is None else f"a cap of {from_grains(level.cap)}"
+    return f"{from_grains(level.spent)} is spent, with {cap}"
 
 
 def _rule(limit: Filter) -> tuple[object, ...]:

@@ -167,7 +167,11 @@ def _plain(password: object) -> str | None:
 def _is_obvious(folded: str, names: set[str]) -> bool:
     if len(set(folded)) < 3:
         return True
-    cores = {core for form in {folded, folded.translate(_LOOK_ALIKES)} for core in _cores(form)}
+    bare = "".join(
+        sign for sign in unicodedata.normalize("NFKD", folded) if unicodedata.category(sign) not in ("Mn", "Cf")
+    )
+    forms = {folded, folded.translate(_LOOK_ALIKES), bare, bare.translate(_LOOK_ALIKES)}
+    cores = {core for form in forms for core in _cores(form)}
     parts = {part for each in names for part in (each, *each.split())}
     known = _COMMON | {part for part in parts if len(part) > 2}
     return any(core in names or _is_made_of(core, known) or _is_run(core) for core in cores if core)
