@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -30,10 +30,22 @@ from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.domains import MAX_VALUES, Domain, Range, finite, truth
 from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
 
-__all__ = ["ROW", "Catalog", "Column", "ForeignKey", "Population", "Table", "is_name"]
+__all__ = [
+    "ROW",
+    "UNIT_ROWS",
+    "Catalog",
+    "Column",
+    "ForeignKey",
+    "Population",
+    "PublicSize",
+    "Table",
+    "is_name",
+]
 
 #: The unit of a table in which every row is its own unit.
 ROW = "row"
+#: How many rows of one unit a table is declared to have, unless it says so.
+UNIT_ROWS = 256
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
@@ -135,6 +147,19 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicSize:
+    """How large a public table is, as its engine counted it: public, like the table itself.
+
+    Args:
+        rows: how many there are.
+        repeats: for each column, by lower-case name, the most rows that share a value other than NULL.
+    """
+
+    rows: int
+    repeats: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """One table: its columns, and whose it is.
 
@@ -147,6 +172,10 @@ class Table:
         foreign_keys: columns that point to unique columns of other tables.
         max_groups: the most groups one unit may count in, unless a query says less.
         max_rows: the most rows of one unit that count per group.
+        unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.work`): believed where
+            work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
+        size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` is part of the digest:
+            a question in which they decide anything says so in its own text.
     """
 
     name: str
@@ -157,6 +186,8 @@ class Table:
     foreign_keys: tuple[ForeignKey, ...] = ()
     max_groups: int = 1
     max_rows: int = 1
+    unit_rows: int = field(default=UNIT_ROWS, repr=False)
+    size: PublicSize | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_name(self.name, "table")
@@ -165,7 +196,7 @@ class Table:
         names = [column.name.lower() for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise InputError(self.name, "a table needs columns, each name once")
-        for limit in ("max_groups", "max_rows"):
+        for limit in ("max_groups", "max_rows", "unit_rows"):
             object.__setattr__(self, limit, check_count(getattr(self, limit), f"{self.name}.{limit}", maximum=10**9))
         if self.public and (self.population is not None or self.unit is not None):
             raise InputError(self.name, "a public table has no population and no unit")
@@ -228,6 +259,11 @@ class Catalog:
             path.append(keys[0])
             here = self._by_name[keys[0].table.lower()]
         return tuple(path)
+
+    def measured(self, sizes: Mapping[str, PublicSize]) -> Catalog:
+        """The same with the sizes of public tables, by lower-case name."""
+        tables = tuple(replace(t, size=sizes.get(t.name.lower())) if t.public else t for t in self.tables)
+        return Catalog(tables, self.populations)
 
     @cached_property
     def digest(self) -> str:
