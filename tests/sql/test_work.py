@@ -68,7 +68,7 @@ def test_what_multiplies_nothing_is_not_cut() -> None:
         "SELECT COUNT(*) FROM visits WHERE nights > (SELECT MAX(beds) FROM wards)",
         "SELECT COUNT(*) FROM visits WHERE ward NOT IN (SELECT ward FROM wards)",
         "SELECT COUNT(*) FROM visits WHERE patient_id NOT IN (SELECT id FROM patients WHERE sex = 'F')",
-        "SELECT COUNT(*) FROM visits v JOIN (SELECT patient_id, MAX(cost) m FROM visits GROUP BY 1) t USING (patient_id)",
+        "SELECT COUNT(*) FROM visits JOIN (SELECT patient_id, MAX(cost) m FROM visits GROUP BY 1) USING (patient_id)",
         "SELECT COUNT(k) FROM visits JOIN (VALUES ('surgery', 'a'), ('oncology', 'b')) t(w, k) ON ward = w",
         "SELECT COUNT(*) FROM log CROSS JOIN wards",
     ):
