@@ -14,6 +14,7 @@ from sql.corpus.multiplied import CUT, TOO_MUCH
 from tacit.query import Refusal, resolve
 from tacit.query.algebra import FirstRows, Relation, sources
 from tacit.query.catalog import Catalog, Column, PublicSize, Table
+from tacit.query.explain import explain
 from tacit.query.limits import MAX_UNIT_WORK
 from tacit.query.plan import make_plan
 from tacit.query.request import Request
@@ -165,3 +166,9 @@ GROWING: Mapping[str, tuple[str, str]] = {
 def test_more_work_is_a_larger_number(name: str) -> None:
     less, more = GROWING[name]
     assert work_of(more) > work_of(less)
+
+
+def test_an_explanation_says_where_rows_are_cut() -> None:
+    told = explain(make_plan(CUT[0][0], CATALOG, Request(epsilon=1))).bounding
+    assert told.endswith("of those that enter joins which multiply them, chosen by a keyed hash: 256 of visits")
+    assert "multiply" not in explain(make_plan("SELECT COUNT(*) FROM visits", CATALOG, Request(epsilon=1))).bounding
