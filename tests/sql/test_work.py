@@ -172,3 +172,14 @@ def test_an_explanation_says_where_rows_are_cut() -> None:
     told = explain(make_plan(CUT[0][0], CATALOG, Request(epsilon=1))).bounding
     assert told.endswith("of those that enter joins which multiply them, chosen by a keyed hash: 256 of visits")
     assert "multiply" not in explain(make_plan("SELECT COUNT(*) FROM visits", CATALOG, Request(epsilon=1))).bounding
+
+
+@pytest.mark.parametrize("function", ["MAX({})", "MIN({})", "MAX({}) OVER (PARTITION BY patient_id)"])
+def test_texts_cannot_grow_through_aggregates(function: str) -> None:
+    """Sixty copies, of which the largest is taken, sixty copies of that, and so on: 60^4 copies of one person's text."""
+    inner, copies = "SELECT patient_id, note AS t FROM visits", " || ".join(["t"] * 60)
+    group = "" if "OVER" in function else " GROUP BY patient_id"
+    for _ in range(4):
+        inner = f"SELECT patient_id, {function.format(copies)} AS t FROM ({inner}){group}"
+    with pytest.raises(Refusal, match="very long text"):
+        resolve(f"SELECT COUNT(*) FROM ({inner}) WHERE length(t) > 5", CATALOG)

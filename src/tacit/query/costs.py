@@ -48,10 +48,8 @@ def _own(node: Expression) -> int:
     growth = max((part.domain.growth for part in children(node)), default=1)
     match node:
         case Call():
-            searched = sum(
-                len(arg.value) for arg in node.args if isinstance(arg, Literal) and isinstance(arg.value, str)
-            )
-            return REGISTRY[node.function].cost * (growth + searched // _PATTERN)
+            texts = [arg.value for arg in node.args if isinstance(arg, Literal) and isinstance(arg.value, str)]
+            return REGISTRY[node.function].cost * growth * (1 + sum(map(len, texts)) // _PATTERN)
         case Cast() if Kind.TEXT in (node.type.kind, node.operand.type.kind):
             return _TEXT_CAST * growth
         case _:
