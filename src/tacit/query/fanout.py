@@ -39,12 +39,14 @@ class Matching:
     Args:
         left: the left sides of equalities of which each side reads one relation, which engines look up.
         right: their right sides, in slots of the right relation.
+        beside: the parts that read the right side alone, in its slots, or nothing.
         crosses: whether anything else reads both sides; it is tried on every pair that the equalities leave.
         reads_left: whether some part reads the left side alone.
     """
 
     left: tuple[Expression, ...]
     right: tuple[Expression, ...]
+    beside: tuple[Expression, ...]
     crosses: bool
     reads_left: bool
 
@@ -57,6 +59,7 @@ class Matching:
 def matching(condition: Expression, width: int) -> Matching:
     """The parts of a condition over ``width`` left columns and some right ones."""
     pairs: list[tuple[Expression, Expression]] = []
+    beside: list[Expression] = []
     crosses = reads_left = False
     for part in _conjuncts(condition):
         sides = _sides(part, width)
@@ -68,7 +71,10 @@ def matching(condition: Expression, width: int) -> Matching:
                 crosses = True
             else:
                 pairs.append(pair)
-    return Matching(tuple(one for one, _ in pairs), tuple(other for _, other in pairs), crosses, reads_left)
+        else:
+            beside.append(shift(part, -width))
+    left, right = tuple(one for one, _ in pairs), tuple(other for _, other in pairs)
+    return Matching(left, right, tuple(beside), crosses, reads_left)
 
 
 def _conjuncts(condition: Expression) -> Iterable[Expression]:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from tacit.core.errors import InternalError
 from tacit.query import limits
 from tacit.query.algebra import (
     Constants,
@@ -46,7 +47,7 @@ from tacit.query.algebra import (
 )
 from tacit.query.costs import cost, log2
 from tacit.query.expressions import Expression, literal
-from tacit.query.fanout import Fan, Sizes
+from tacit.query.fanout import Sizes
 from tacit.query.final import FinalAggregation, Question
 from tacit.query.functions import call
 from tacit.query.measures import MeasureKind
@@ -58,8 +59,14 @@ __all__ = ["bound_question", "bound_rows", "cuts", "unit_work"]
 
 #: Rows of a stored public table that are read for one row operation: by columns, and without looking at them.
 _READ: Final = 16
+#: Rows of a public relation that are entered into a hash table for one row operation.
+_HASHED: Final = 4
 #: Row operations for a keyed hash of a row.
 _HASH: Final = 8
+#: Whose work is counted, in a refusal, and up to which number it is told.
+_OF_A_PERSON: Final = "One person's rows"
+_OF_NOBODY: Final = "The public rows beside the released ones"
+_COUNTED: Final = 10**12
 #: Aggregates that collect a group's values and sort them.
 _SORTED: Final = ("count_distinct", "quantile", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
 #: Measures for which an engine runs a statement of its own.
@@ -74,10 +81,10 @@ def bound_question(question: Question) -> Question:
     """
     final = replace(question.final, source=_Cutting().cut(question.final.source))
     counted = _Work()
-    _check(counted, counted.final(final), limits.MAX_UNIT_WORK)
+    _check(counted, counted.final(final), _OF_A_PERSON, limits.MAX_UNIT_WORK)
     for relation in question.reads:
         public = _Work()
-        _check(public, public.relation(relation), limits.MAX_PUBLIC_WORK)
+        _check(public, public.relation(relation), _OF_NOBODY, limits.MAX_PUBLIC_WORK)
     return replace(question, final=final)
 
 
@@ -85,7 +92,7 @@ def bound_rows(relation: Relation) -> Relation:
     """The same for an owned relation whose rows are read one by one."""
     bounded = _Cutting().cut(relation)
     counted = _Work()
-    _check(counted, counted.relation(bounded), limits.MAX_UNIT_WORK)
+    _check(counted, counted.relation(bounded), _OF_A_PERSON, limits.MAX_UNIT_WORK)
     return bounded
 
 
@@ -171,8 +178,10 @@ class _Work:
         """Of a relation and all below it, shared parts each time they occur."""
         known = self._known.get(id(node))
         if known is None:
-            work = self._own(node) + sum(map(self.relation, sources(node)))
-            known = self._known[id(node)] = (node, work)
+            own = self._own(node)
+            if self.worst is None or own > self.worst[0]:
+                self.worst = (own, node)
+            known = self._known[id(node)] = (node, own + sum(map(self.relation, sources(node))))
         return known[1]
 
     def _own(self, node: Relation) -> int:
@@ -191,9 +200,11 @@ class _Work:
             case FirstRows():
                 return rows(node.source) * (_HASH + len(node.fields) + _sort(rows(node.source)))
             case Join():
-                return self._pairs(node, self._sizes.fan(node)) + rows(node.left) + rows(node.right) + rows(node)
+                tried = self._sizes.fan(node).pairs * (1 + cost([node.condition]))
+                return tried + self._entered(node.left) + self._entered(node.right) + rows(node)
             case Mark():
-                return self._pairs(node, self._sizes.mark_fan(node)) + rows(node.source) + rows(node.other)
+                tried = self._sizes.mark_fan(node).pairs * (1 + cost([node.condition]))
+                return tried + self._entered(node.source) + self._entered(node.other)
             case UnionAll():
                 return rows(node)
             case UnitAggregate():
@@ -205,11 +216,9 @@ class _Work:
             case _:
                 raise TypeError(type(node).__name__)
 
-    def _pairs(self, node: Join | Mark, fan: Fan) -> int:
-        tried = fan.pairs * (1 + cost([node.condition]))
-        if self.worst is None or tried > self.worst[0]:
-            self.worst = (tried, node)
-        return tried
+    def _entered(self, side: Relation) -> int:
+        """Of the rows of one side of a join: they are hashed, a public table's once for everybody."""
+        return self._sizes.rows(side) // (_HASHED if side.is_public else 1)
 
 
 def _sort(rows: int) -> int:
@@ -221,22 +230,35 @@ def _call(call: UnitCall, rows: int) -> int:
     return 1 + cost((call.argument, call.where)) + (_sort(rows) if call.function in _SORTED else 0)
 
 
-def _check(counted: _Work, work: int, most: int) -> None:
+def _check(counted: _Work, work: int, whose: str, most: int) -> None:
     if work <= most:
         return
-    said = f"One person's rows could cause {work} row operations here, and {most} is the most"
+    said = f"{whose} could cause {_about(work)} row operations here, and {most} is the most"
     if counted.worst is None:
-        raise Refusal("work", f"{said}; ask for less in one question, or declare a smaller unit_rows for the table.")
-    tried, node = counted.worst
-    left, right = sources(node)
-    word = "join" if isinstance(node, Join) else "subquery"
-    owner = next((name for side in (left, right) for name in _tables(side, public=False)), None)
-    lower = "" if owner is None else f", or have a smaller unit_rows declared for {owner}"
-    raise Refusal(
-        "work",
-        f"{said}; {tried} of them are in the {word} of {_named(left)} with {_named(right)}: tie the two sides by an "
-        f"equality of columns of which one is declared unique, group one side first{lower}.",
-    )
+        raise InternalError("there is work where there is no relation")
+    share, node = counted.worst
+    raise Refusal("work", f"{said}; {_about(share)} of them are in {_advice(node)}.")
+
+
+def _advice(node: Relation) -> str:
+    """What a node does, and what to write or to declare instead."""
+    owner = next(iter(_tables(node, public=False)), None)
+    fewer = "" if owner is None else f", or have a smaller unit_rows declared for {owner}"
+    if isinstance(node, Scan) and node.is_public:
+        return f"reading the public table {node.table}: it is too large to be joined with protected rows"
+    if isinstance(node, Join | Mark):
+        left, right = sources(node)
+        word = "join" if isinstance(node, Join) else "subquery"
+        return (
+            f"the {word} of {_named(left)} with {_named(right)}: tie the two sides by an equality of columns of which "
+            f"one is declared unique, group one side first{fewer}"
+        )
+    return f"what is computed for each row of {_named(node)}: ask less in one question{fewer}"
+
+
+def _about(number: int) -> str:
+    """A number for people: all digits, unless there are many."""
+    return str(number) if number < _COUNTED else f"more than {_COUNTED}"
 
 
 def _named(node: Relation) -> str:

@@ -39,6 +39,9 @@ SETTINGS: Final = {
     "standard_conforming_strings": "on",
     "client_encoding": "UTF8",
     "jit": "off",
+    # Where two sides have an equality, rows are looked up by it, however few rows the planner expects: a loop would try
+    # every row of one side for each row of the other.
+    "enable_nestloop": "off",
     "idle_in_transaction_session_timeout": "600s",
 }
 _CONNECTIONS: Final = 8

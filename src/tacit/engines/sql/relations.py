@@ -30,6 +30,7 @@ from tacit.query.algebra import (
 )
 from tacit.query.catalog import ROW
 from tacit.query.expressions import Expression, Literal, Reference, references
+from tacit.query.fanout import Matching, matching
 from tacit.query.refusal import Refusal
 
 __all__ = ["Slots", "has_row_units", "relation_sql", "scanned", "slots_of"]
@@ -204,8 +205,29 @@ def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables, secret: bytes) 
     name = _sides(width)
     read = frozenset(slot for slot in needed if slot < width) | slots_of([node.condition])
     own, other = _split(read, width, len(node.other.fields))
+    source = relation_sql(d, node.source, own, tables, secret)
     columns = {slot: name(slot) for slot in needed if slot < width}
-    if width in needed:
-        inner = relation_sql(d, node.other, other, tables, secret)
+    if width not in needed:
+        return f"SELECT {_listed(columns)} FROM ({source}) AS l"
+    inner = relation_sql(d, node.other, other, tables, secret)
+    rows, columns[width] = f"({source}) AS l", ""
+    found = matching(node.condition, width)
+    if not d.marks_by_join or not (found.is_looked_up or found.crosses or found.reads_left):
         columns[width] = f"EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {condition_sql(d, node.condition, name)})"
-    return f"SELECT {_listed(columns)} FROM ({relation_sql(d, node.source, own, tables, secret)}) AS l"
+        return f"SELECT {_listed(columns)} FROM {rows}"
+    columns[width] = "h.hit IS NOT NULL"
+    if not found.crosses and not found.reads_left:
+        return f"SELECT {_listed(columns)} FROM {rows} LEFT JOIN {_keys_met(d, found, inner)}"
+    # Rows are numbered, once for both readers, so that those with a match are found by their numbers.
+    numbered = f"l {d.materialized} (SELECT *, row_number() OVER () AS place FROM {d.derived(source)})"
+    met = f"SELECT DISTINCT l.place, TRUE AS hit FROM l JOIN ({inner}) AS r ON {condition_sql(d, node.condition, name)}"
+    return f"WITH {numbered} SELECT {_listed(columns)} FROM l LEFT JOIN ({met}) AS h ON h.place = l.place"
+
+
+def _keys_met(d: Dialect, found: Matching, inner: str) -> str:
+    """The different keys of the other side, and the condition that joins them to a row."""
+    keys = ", ".join(f"{scalar_sql(d, part)} AS k{i}" for i, part in enumerate(found.right))
+    where = " AND ".join(condition_sql(d, part) for part in found.beside)
+    distinct = f"SELECT DISTINCT {keys}, TRUE AS hit FROM {d.derived(inner)}{f' WHERE {where}' if where else ''}"
+    own = [scalar_sql(d, part, lambda slot: f"l.{column(slot)}") for part in found.left]
+    return f"({distinct}) AS h ON {' AND '.join(f'{sql} = h.k{i}' for i, sql in enumerate(own))}"
