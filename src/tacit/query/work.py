@@ -59,7 +59,7 @@ __all__ = ["bound_question", "bound_rows", "cuts", "unit_work"]
 
 #: Rows of a stored public table that are read for one row operation: by columns, and without looking at them.
 _READ: Final = 16
-#: Rows of a public relation that are entered into a hash table for one row operation.
+#: Rows of a public relation that are computed, or entered into a hash table, for one row operation.
 _HASHED: Final = 4
 #: Row operations for a keyed hash of a row.
 _HASH: Final = 8
@@ -179,6 +179,9 @@ class _Work:
         known = self._known.get(id(node))
         if known is None:
             own = self._own(node)
+            if node.is_public and not isinstance(node, Join | Mark):
+                # Computed once, row after row, and not for each of somebody's rows.
+                own = 1 + own // _HASHED
             if self.worst is None or own > self.worst[0]:
                 self.worst = (own, node)
             known = self._known[id(node)] = (node, own + sum(map(self.relation, sources(node))))

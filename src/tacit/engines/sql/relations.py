@@ -197,7 +197,12 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes) 
         for side, part in zip((node.left, node.right), _split(read, left, right), strict=True)
     ]
     kind = node.kind.value.upper()
-    return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {kind} JOIN ({sides[1]}) AS r ON {condition_sql(d, node.condition, name)}"  # noqa: E501
+    joined = f"{kind} JOIN {{}} AS r ON {condition_sql(d, node.condition, name)}"
+    if d.computes_again and not matching(node.condition, left).is_looked_up:
+        # Without an equality one side is gone through for each row of the other.
+        named = [f"j{i} {d.materialized} ({side})" for i, side in enumerate(sides)]
+        return f"WITH {', '.join(named)} SELECT {_listed(columns)} FROM j0 AS l {joined.format('j1')}"
+    return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {joined.format(f'({sides[1]})')}"
 
 
 def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables, secret: bytes) -> str:
@@ -212,7 +217,7 @@ def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables, secret: bytes) 
     inner = relation_sql(d, node.other, other, tables, secret)
     rows, columns[width] = f"({source}) AS l", ""
     found = matching(node.condition, width)
-    if not d.marks_by_join or not (found.is_looked_up or found.crosses or found.reads_left):
+    if not d.computes_again or not (found.is_looked_up or found.crosses or found.reads_left):
         columns[width] = f"EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {condition_sql(d, node.condition, name)})"
         return f"SELECT {_listed(columns)} FROM {rows}"
     columns[width] = "h.hit IS NOT NULL"
