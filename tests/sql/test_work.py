@@ -45,7 +45,7 @@ def test_a_refusal_names_the_number_and_what_to_do(sql: str) -> None:
     numbers = [int(word.strip(";,:")) for word in said.split() if word.strip(";,:").isdigit()]
     assert numbers[0] > min(numbers) >= MAX_UNIT_WORK
     assert "row operations" in said
-    assert "unique" in said or "unit_rows" in said or "too large" in said
+    assert "unique" in said or "max_rows_joined" in said or "too large" in said
 
 
 @pytest.mark.parametrize("sql", ACCEPTED)
@@ -183,3 +183,17 @@ def test_texts_cannot_grow_through_aggregates(function: str) -> None:
         inner = f"SELECT patient_id, {function.format(copies)} AS t FROM ({inner}){group}"
     with pytest.raises(Refusal, match="very long text"):
         resolve(f"SELECT COUNT(*) FROM ({inner}) WHERE length(t) > 5", CATALOG)
+
+
+def test_a_question_may_enter_with_fewer_rows() -> None:
+    joins = "COUNT(*) FROM visits a JOIN visits b USING (patient_id) JOIN visits c USING (patient_id)"
+    with pytest.raises(Refusal, match="max_rows_joined"):
+        resolve(f"SELECT {joins}", CATALOG)
+    fewer = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_joined = 30) {joins}"
+    assert cuts(resolve(fewer, CATALOG).final.source) == (("visits", 30),)
+    assert 30**3 <= work_of(fewer) <= MAX_UNIT_WORK
+    # It can only be less than what is declared, and says nothing where nothing is multiplied.
+    more = fewer.replace("30", "9999").replace(" JOIN visits c USING (patient_id)", "")
+    assert cuts(resolve(more, CATALOG).final.source) == (("visits", 256),)
+    plain, said = "SELECT {}COUNT(*) FROM visits", "WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_joined = 3) "
+    assert resolve(plain.format(""), CATALOG).digest == resolve(plain.format(said), CATALOG).digest

@@ -79,7 +79,7 @@ def bound_question(question: Question) -> Question:
     Raises:
         Refusal: with the number and the join.
     """
-    final = replace(question.final, source=_Cutting().cut(question.final.source))
+    final = replace(question.final, source=_Cutting(question.options.max_rows_joined).cut(question.final.source))
     counted = _Work()
     _check(counted, counted.final(final), _OF_A_PERSON, limits.MAX_UNIT_WORK)
     for relation in question.reads:
@@ -110,9 +110,14 @@ def cuts(node: Relation) -> tuple[tuple[str, int], ...]:
 
 
 class _Cutting:
-    """Puts :class:`FirstRows` below what multiplies a unit's rows."""
+    """Puts :class:`FirstRows` below what multiplies a unit's rows.
 
-    def __init__(self) -> None:
+    Args:
+        most: so many rows at most, if the question says so.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
         self._sizes = Sizes()
 
     def cut(self, node: Relation) -> Relation:
@@ -130,7 +135,8 @@ class _Cutting:
         if side.is_public or _is_enforced(side):
             return side
         shape = (side.fields, side.unit, side.population, side.max_groups, side.max_rows, side.weight + 1)
-        most = self._sizes.rows(side)
+        rows = self._sizes.rows(side)
+        most = rows if self._most is None else min(rows, self._most)
         read = tuple(reference(side, slot) for slot in range(len(side.fields)))
         shorter = tuple(part if part.slot == side.unit else _shortened(part) for part in read)
         return FirstRows(*shape, side if shorter == read else Project(*shape, side, shorter), most)
@@ -246,7 +252,7 @@ def _check(counted: _Work, work: int, whose: str, most: int) -> None:
 def _advice(node: Relation) -> str:
     """What a node does, and what to write or to declare instead."""
     owner = next(iter(_tables(node, public=False)), None)
-    fewer = "" if owner is None else f", or have a smaller unit_rows declared for {owner}"
+    fewer = "" if owner is None else ", or let fewer rows of a person enter (OPTIONS(max_rows_joined = …))"
     if isinstance(node, Scan) and node.is_public:
         return f"reading the public table {node.table}: it is too large to be joined with protected rows"
     if isinstance(node, Join | Mark):
@@ -256,7 +262,7 @@ def _advice(node: Relation) -> str:
             f"the {word} of {_named(left)} with {_named(right)}: tie the two sides by an equality of columns of which "
             f"one is declared unique, group one side first{fewer}"
         )
-    return f"what is computed for each row of {_named(node)}: ask less in one question{fewer}"
+    return f"what is computed for each row of {_named(node)}: ask less in one question"
 
 
 def _about(number: int) -> str:

@@ -4,12 +4,12 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-17
+18
 """
 
 from __future__ import annotations
 
-from tacit.audit.museum import accounts, floats, glue, keys, randomness, sparse_vectors, training
+from tacit.audit.museum import accounts, floats, glue, keys, randomness, sparse_vectors, training, work
 from tacit.audit.museum.piece import Piece, Verdict
 
 __all__ = ["PIECES", "Piece", "Verdict"]
@@ -22,4 +22,5 @@ PIECES: tuple[Piece, ...] = (
     *randomness.PIECES,
     *accounts.PIECES,
     *training.PIECES,
+    *work.PIECES,
 )
