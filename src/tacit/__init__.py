@@ -5,6 +5,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.core``        the vocabulary: errors, neighbouring relations, guarantees, events, exact numbers, divergences
 ``tacit.noise``       exact samplers; ``entropy`` is the only door to randomness
 ``tacit.mechanisms``  Laplace, Gaussian, randomized response, selection, sparse vector, histograms, means, planning
+``tacit.laws``        the laws of noise to look at: densities, tails, and how far the drawn law is from the textbook's
 ``tacit.accounting``  composition, privacy-loss distributions, calibration, filters; ``lab`` to see the theorems hold
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
@@ -42,8 +43,9 @@ _HOMES = {
     "Relation": "tacit.core.relations:Relation",
     "ADD_REMOVE": "tacit.core.relations:ADD_REMOVE",
     "REPLACE_ONE": "tacit.core.relations:REPLACE_ONE",
-    "is_neighbour": "tacit.core.relations:is_neighbour",
-    "l1_distance": "tacit.core.relations:l1_distance",
+    "is_neighbour": "tacit.core.databases:is_neighbour",
+    "l1_distance": "tacit.core.databases:l1_distance",
+    "l1_norm": "tacit.core.databases:l1_norm",
     # mechanisms
     "Laplace": "tacit.mechanisms.laplace:Laplace",
     "Gaussian": "tacit.mechanisms.gaussian:Gaussian",
@@ -72,10 +74,12 @@ _HOMES = {
     "Receipt": "tacit.curator.receipt:Receipt",
     "verify_receipt": "tacit.curator.receipt_checks:verify_receipt",
     # rooms with a shorter name
+    "databases": "tacit.core.databases",
     "sensitivity": "tacit.core.sensitivity",
     "divergences": "tacit.core.divergences",
     "events": "tacit.core.events",
     "planning": "tacit.mechanisms.planning",
+    "laws": "tacit.laws",
     "filters": "tacit.accounting.filters",
     "lab": "tacit.accounting.lab",
     "attacks": "tacit.attacks",
@@ -95,6 +99,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from tacit import attacks as attacks
     from tacit import audit as audit
+    from tacit import laws as laws
     from tacit import learn as learn
     from tacit.accounting import filters as filters
     from tacit.accounting import lab as lab
@@ -103,9 +108,13 @@ if TYPE_CHECKING:
     from tacit.accounting.calibrate import calibrate_gaussian as calibrate_gaussian
     from tacit.accounting.calibrate import calibrate_laplace as calibrate_laplace
     from tacit.accounting.compose import compose as compose
+    from tacit.core import databases as databases
     from tacit.core import divergences as divergences
     from tacit.core import events as events
     from tacit.core import sensitivity as sensitivity
+    from tacit.core.databases import is_neighbour as is_neighbour
+    from tacit.core.databases import l1_distance as l1_distance
+    from tacit.core.databases import l1_norm as l1_norm
     from tacit.core.errors import AccessError as AccessError
     from tacit.core.errors import AccountingError as AccountingError
     from tacit.core.errors import BudgetError as BudgetError
@@ -122,8 +131,6 @@ if TYPE_CHECKING:
     from tacit.core.relations import ADD_REMOVE as ADD_REMOVE
     from tacit.core.relations import REPLACE_ONE as REPLACE_ONE
     from tacit.core.relations import Relation as Relation
-    from tacit.core.relations import is_neighbour as is_neighbour
-    from tacit.core.relations import l1_distance as l1_distance
     from tacit.curator.client import connect as connect
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open_curator as open  # noqa: A004, F401

@@ -75,7 +75,7 @@ def test_revoked_and_admitted_again_with_what_was_spent(clinic: Path, run: Run, 
         (("grant", "alice"), 2, "--epsilon: say how much they may spend"),
         (("grant", "alice", "--epsilon", "1", "--unlimited"), 2, "--epsilon: say how much"),
         (("grant", "alice", "--epsilon", "-1"), 2, "--epsilon: "),
-        (("grant", "alice", "--rho", "1"), 2, "--caps: the account counts epsilon, not 'rho'"),
+        (("grant", "alice", "--rho", "1"), 2, "--rho: is not what this account counts: epsilon"),
         (("add", "alice", "--epsilon", "1", "--population", "cats"), 2, "--population: must be one of patients"),
         (("add", ""), 2, ""),
         (("add", "x" * 10_000), 2, ""),
@@ -116,7 +116,8 @@ def test_lists_for_people(clinic: Path, run: Run) -> None:
 def test_verify_and_show(clinic: Path, run: Run, run_json: Json) -> None:
     run("query", ALL, "--epsilon", "0.5")
     told = run_json("ledger", "verify")
-    assert set(told) == {"ok", "ledger", "entries", "charges", "outcomes", "head", "problems"}
+    parts = {"ok", "ledger", "entries", "charges", "outcomes", "head", "problems", "changes", "overrides"}
+    assert set(told) == parts
     assert (told["ok"], told["charges"], told["outcomes"], told["problems"]) == (True, 1, 1, [])
     assert "all hold" in run("ledger", "verify").stdout
     (entry,) = run_json("ledger", "show")["entries"]
@@ -125,7 +126,7 @@ def test_verify_and_show(clinic: Path, run: Run, run_json: Json) -> None:
     assert entry["released"]
     assert ALL in run("ledger", "show").stdout
     kinds = [one["kind"] for one in run_json("ledger", "show", "--all")["entries"]]
-    assert kinds == ["opened", "account", "source", "reserve", "commit"]
+    assert kinds == ["opened", "account", "unit", "source", "column", "declared", "reserve", "commit"]
     assert run_json("ledger", "show", "--analyst", "bob")["entries"] == []
     assert len(run_json("ledger", "show", "--all", "--last", "2")["entries"]) == 2
     assert run("ledger", "show", "--all", "--analyst", "x").exit_code == 2
@@ -166,11 +167,25 @@ def test_an_old_copy_is_refused_until_an_operator_says_so_for_good(clinic: Path,
     assert "is an old or another copy" in result.stdout
     assert run("ledger", "adopt").exit_code == 2
     told = run_json("ledger", "adopt", "--reason", "the disk died", "--operator", "olga")
-    assert set(told) == {"ledger", "position", "hash"}
-    assert run("ledger", "verify").exit_code == 0
+    assert set(told) == {"ledger", "position", "hash", "lost"}
+    assert "what was left of patients" in told["lost"][0]
+    verified = run("ledger", "verify")
+    assert verified.exit_code == 0
+    for command in (("ledger", "verify"), ("budget",), ("doctor",)):
+        shown = " ".join(run(*command).stdout.split())
+        for words in ("by olga: the ledger was taken at entry", "was counted as spent", "the disk died"):
+            assert words in shown, command
     last = run_json("ledger", "show", "--all", "--last", "1")["entries"][0]
     assert (last["kind"], last["body"]["reason"], last["body"]["operator"]) == ("adopted", "the disk died", "olga")
+    # What was charged since the backup may have been everything.
+    assert run("query", WARD, "--epsilon", "0.5").exit_code == 4
+    project = clinic / "tacit.toml"
+    project.write_text(project.read_text().replace('epsilon = "4"', 'epsilon = "5"'))
+    run_json("ledger", "caps", "patients", "--reason", "go on", "--operator", "otto")
     assert run("query", WARD, "--epsilon", "0.5").exit_code == 0
+    for command in (("ledger", "verify"), ("budget",), ("doctor",)):
+        told = run_json(*command)
+        assert "from pure, epsilon 4 (add_remove) to pure, epsilon 5 (add_remove)" in json.dumps(told), command
 
 
 def test_a_deleted_ledger_is_missed(clinic: Path, run: Run) -> None:
@@ -180,6 +195,10 @@ def test_a_deleted_ledger_is_missed(clinic: Path, run: Run) -> None:
     assert result.exit_code == 10
     assert "it was deleted or emptied" in result.stderr
     assert run("ledger", "adopt", "--reason", "begun anew after the flood").exit_code == 0
+    assert run("query", WARD, "--epsilon", "1").exit_code == 4
+    project = clinic / "tacit.toml"
+    project.write_text(project.read_text().replace('epsilon = "4"', 'epsilon = "8"'))
+    assert run("ledger", "caps", "patients", "--reason", "go on").exit_code == 0
     assert run("query", WARD, "--epsilon", "3", "--receipt", "r.json").exit_code == 0
     assert run("receipt", "verify", "r.json").exit_code == 0
     assert "begun anew after the flood" in run("ledger", "show", "--all").stdout

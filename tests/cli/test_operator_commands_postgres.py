@@ -48,7 +48,7 @@ def test_verify_and_show(address: str, run: Run, run_json: Json) -> None:
     (entry,) = run_json("ledger", "show")["entries"]
     assert (entry["sql"], entry["amounts"]) == (ALL, {"epsilon": "0.5"})
     kinds = [one["kind"] for one in run_json("ledger", "show", "--all")["entries"]]
-    assert kinds == ["opened", "account", "source", "reserve", "commit"]
+    assert kinds == ["opened", "account", "unit", "source", "column", "declared", "reserve", "commit"]
     assert len(run_json("ledger", "show", "--all", "--last", "2")["entries"]) == 2
 
 

@@ -20,7 +20,7 @@ from tacit.server.people import People, Role, Scope
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]
-GOOD = "correct horse battery staple"
+GOOD = "green lamp beside the river"
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def test_budget(clinic: Path, run: Run, run_json: Json) -> None:
     assert "0 of 4 spent" in run("budget").stdout
     assert "40 more such questions fit" in run("budget", ALL, "--epsilon", "0.1").stdout
     told = run_json("budget")
-    assert set(told) == {"budgets"}
+    assert set(told) == {"budgets", "overrides"}
     assert set(told["budgets"][0]) == {
         "population", "guarantee", "currencies", "shares", "questions_left", "durable",
     }  # fmt: skip

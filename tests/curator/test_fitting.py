@@ -46,8 +46,13 @@ def catalog(**population: Any) -> Catalog:
         Column("weight", DOUBLE),
     )
     visits = Table("visits", columns, population="patients", unit="patient")
-    single = Table("single", columns[1:], population="patients", unit="row")
-    return Catalog((visits, single), (Population("patients", **population),))
+    return Catalog((visits,), (Population("patients", **population),))
+
+
+def rows_alone() -> Catalog:
+    """The same rows, each of them a person."""
+    single = Table("single", catalog().tables[0].columns[1:], population="patients", unit="row")
+    return Catalog((single,), (Population("patients"),))
 
 
 def frame(persons: int = 900, visits: int = 1) -> pa.Table:
@@ -77,7 +82,7 @@ def opened(rows: pa.Table, budget: str = "approx", *, described: Catalog | None 
 
 def engine_of(rows: pa.Table, known: Catalog) -> DuckDBEngine:
     frames = {"visits": rows, "single": rows.drop_columns(["patient"])}
-    return DuckDBEngine(known, {name: DataSource("frame", None, each) for name, each in frames.items()})
+    return DuckDBEngine(known, {table.name: DataSource("frame", None, frames[table.name]) for table in known.tables})
 
 
 def model(**changes: Any) -> LogisticRegression:
@@ -173,6 +178,7 @@ def test_numbers_and_no_target(seeded: SeededBits) -> None:
     line = curator.fit(Ridge(epsilon=2, delta="1e-4"), "SELECT dose, age, cost FROM visits")
     assert line.model.target_bounds == (0, 100)
     assert np.isfinite(line.model.predict([[0.5, 40]])).all()
+    curator = opened(frame(), described=rows_alone())
     axes = curator.fit(PCA(n_components=1, epsilon=2, delta="1e-4"), "SELECT dose, age FROM single")
     assert axes.model.components_.shape == (1, 2)
 

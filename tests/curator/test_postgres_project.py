@@ -282,3 +282,35 @@ def test_words_for_files_and_words_for_tables(clinic: Clinic, tmp_path: Path) ->
     (tmp_path / "files.toml").write_text(text.replace("hospital.visits", "visits.csv"))
     with pytest.raises(InputError, match=r"tables\.visits\.version: is for tables of a database"):
         load(tmp_path / "files.toml")
+
+
+FAMILY = """
+CREATE TABLE hospital.stays (patient bigint, doctor bigint, ward text, cost numeric(8,2), note text)
+  PARTITION BY LIST (ward);
+CREATE TABLE hospital.stays_a PARTITION OF hospital.stays FOR VALUES IN ('a');
+CREATE TABLE hospital.stays_b PARTITION OF hospital.stays FOR VALUES IN ('b', 'c');
+INSERT INTO hospital.stays
+SELECT i / 3, i % 7, substr('abc', i % 3 + 1, 1), i % 101, 'x' FROM generate_series(0, 899) AS s(i);
+GRANT SELECT ON hospital.stays, hospital.stays_a, hospital.stays_b TO PUBLIC;
+"""
+
+
+def test_partitions_are_the_same_persons_as_their_table(clinic: Clinic) -> None:
+    """Neither another population nor another unit can be had for a part of a table, nor for the whole after a part."""
+    clinic.run(FAMILY)
+    part = (clinic.project("part")).read_text().replace("hospital.visits", "hospital.stays_a")
+    place = clinic.folder / "family.toml"
+
+    def opened(text: str) -> None:
+        place.write_text(text)
+        open_curator(place).close()
+
+    opened(part)
+    for source in ("hospital.stays", "hospital.stays_b", "hospital.stays_a"):
+        other = part.replace("hospital.stays_a", source)
+        with pytest.raises(InputError, match=r"tables\.visits\.unit: persons are named in this source by 'patient'"):
+            opened(other.replace('unit = "patient"', 'unit = "doctor"'))
+        renamed = other.replace("[populations.patients]", "[populations.others]")
+        with pytest.raises(InputError, match="belongs to the population 'patients'"):
+            opened(renamed.replace('population = "patients"', 'population = "others"'))
+        opened(other)

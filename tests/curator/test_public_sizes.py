@@ -12,7 +12,7 @@ from tacit.core.errors import QueryError
 from tacit.curator.curator import Curator
 from tacit.engines.protocol import Engine
 from tacit.query.algebra import Relation
-from tacit.query.catalog import PublicSize
+from tacit.query.catalog import Catalog, PublicSize
 from tacit.query.types import Value
 
 PROJECT = """
@@ -105,3 +105,18 @@ def test_a_public_table_that_cannot_be_read_spoils_no_other_question(place: Path
         assert len(curator.sql("SELECT COUNT(*) FROM visits", epsilon=1)) == 1
         with pytest.raises(QueryError):
             curator.explain(JOINED, epsilon=1)
+
+
+def test_a_part_of_a_catalog_keeps_the_digest_of_the_whole(place: Path) -> None:
+    """What a person sees of a catalog is a kind of its own, by whose digest repeats of others' questions are known."""
+
+    class Part(Catalog):
+        @property
+        def digest(self) -> str:
+            return "of the whole"
+
+    with opened(place) as curator:
+        part = Part(curator.desk.catalog.tables, curator.desk.catalog.populations)
+        measured = part.measured({"wards": PublicSize(4, {})})
+        assert measured.digest == "of the whole"
+        assert measured.table("wards").size == PublicSize(4, {})  # type: ignore[union-attr]

@@ -34,7 +34,9 @@ def record(monkeypatch: pytest.MonkeyPatch, fit: Callable[[], object], frozen: R
         def release(raw: Array, noise: Fraction) -> NDArray[np.float64]:
             seen.raw.append(raw.copy())
             seen.noise.append((name, noise))
-            out = true(raw, noise) if frozen is None else frozen.noisy[len(seen.noisy)]
+            # Drawn in either case, so that what is drawn beside the noise is the same in both runs.
+            drawn = true(raw, noise)
+            out = drawn if frozen is None else frozen.noisy[len(seen.noisy)]
             seen.noisy.append(out)
             return out
 

@@ -15,6 +15,7 @@ from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.gradients import STEPS, PerExample
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.randomness import made_up_keys
 from tacit.learn.torch.settling import settle
 from tacit.learn.torch.stacks import Stack, is_stack
 from tacit.noise import entropy
@@ -36,7 +37,7 @@ def gradients(kind: str, clip: float = 0.3, micro_batch: int = 16, loss: Any = N
 def each_alone(way: PerExample | Stack, X: torch.Tensor, y: torch.Tensor) -> list[np.ndarray]:
     """Every row's integers, computed all together in one micro-batch."""
     if isinstance(way, Stack):
-        layers = way.integers((X, y))
+        layers = way.integers((X, y), made_up_keys(len(X)))
         cut = [(layer.in_features, pair) for layer, pair in zip(way._linear(), layers, strict=True)]
         return [
             np.concatenate(
@@ -49,7 +50,7 @@ def each_alone(way: PerExample | Stack, X: torch.Tensor, y: torch.Tensor) -> lis
             ).astype(np.int64)
             for row in range(len(X))
         ]
-    return list(way.integers((X, y)).numpy().astype(np.int64))
+    return list(way.integers((X, y), made_up_keys(len(X))).numpy().astype(np.int64))
 
 
 def square(vector: np.ndarray) -> int:
@@ -165,17 +166,17 @@ def test_other_losses_are_taken_row_by_row() -> None:
 def test_rows_are_packed_tightly_only_where_places_do_not_matter() -> None:
     examples, model = Examples(table()), stack()
 
-    def honest(rows: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    def honest(rows: tuple[torch.Tensor, ...], _: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return (rows[0] * 2,)
 
-    def by_place(rows: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    def by_place(rows: tuple[torch.Tensor, ...], _: torch.Tensor) -> tuple[torch.Tensor, ...]:
         # As a library would that rounds differently in the tail of a batch.
         off = torch.zeros(len(rows[0]), 1)
         off[-1] = 2.0**-20
         return (rows[0] + off,)
 
-    assert settle(honest, model, examples, 32, 100) == Layout(32, tight=True)
-    assert settle(by_place, model, examples, 32, 100) == Layout(25, tight=False)
+    assert settle(honest, (model,), examples, 32, 100) == Layout(32, tight=True)
+    assert settle(by_place, (model,), examples, 32, 100) == Layout(25, tight=False)
 
 
 def test_what_a_stack_is() -> None:
@@ -239,7 +240,7 @@ def test_a_layer_that_cannot_be_differentiated_row_by_row() -> None:
     model = Item()
     way = PerExample(Parameters(model, ["scale"]), lambda output, _: output.sum(), 1.0, 4)
     with pytest.raises(InputError, match="example by example"):
-        way.raw_sum(Examples(table()), np.arange(3))
+        way.prepare(Examples(table()), 4)
 
 
 def test_convolutions_and_groups() -> None:

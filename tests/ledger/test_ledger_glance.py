@@ -177,9 +177,9 @@ def test_a_charge_that_is_not_in_the_pocket_is_found_among_equal_ones() -> None:
     entry = store.entry(4)
     assert entry is not None
     store.append(Step(entry.body))
-    assert [words.split(" holds ")[0] for words in verify(store).problems] == [
-        "the pocket patients//epsilon",
-        "the pocket patients/analyst:ana/epsilon",
+    assert [words.split(": ")[0] for words in verify(store).problems] == [
+        "epsilon of patients",
+        "epsilon of patients for analyst ana",
     ]
 
 
@@ -191,7 +191,7 @@ def test_equal_charges_over_the_cap_are_found() -> None:
     for pocket, level in store._levels.items():
         store._levels[pocket] = level._replace(cap=None)
     store.append(step)
-    assert "entry 13 exceeds the cap of patients//epsilon" in verify(store).problems
+    assert "entry 13 exceeds the cap of epsilon of patients" in verify(store).problems
 
 
 def test_an_equal_charge_after_a_revocation_is_found() -> None:

@@ -98,16 +98,26 @@ def test_receipts_before_and_after_hold_and_the_same_groups_count(place: Path) -
         assert (again.charge.repeated, again.receipt) == (True, before.receipt)
 
 
-def test_what_a_stolen_old_key_signs_for_later_entries_does_not_hold(place: Path) -> None:
+def test_what_a_stolen_old_key_signs_does_not_hold_for_any_entry(place: Path) -> None:
     curator, _ = open_clinic(place)
     with curator:
         thief = open_keys(key_file(place))
         early = curator.sql(COUNT, epsilon="0.5").receipt
         rotated(place)
         later = curator.sql(ALL, epsilon="0.5").receipt
-        for receipt, holds in ((early, True), (later, False)):
-            said = {**receipt.statement, "project": "x", "key": key_id(thief.public_key)}
-            assert curator.check_receipt(Receipt(said, thief.sign(signed_text(said)))).ok == holds
+        (answer,) = early["answers"]
+        lies = [
+            {**early.statement, "project": "x"},
+            {**early.statement, "answers": [{**answer, "released": "0" * 64}]},
+            {**early.statement, "answers": [{**answer, "query": ALL}]},
+            {**early.statement, "answers": [{**answer, "query": ALL, "plan": later["answers"][0]["plan"]}]},
+            {**early.statement, "answers": [answer, answer]},
+            {**early.statement, "population": "others"},
+            {**later.statement, "key": key_id(thief.public_key)},
+        ]
+        for said in lies:
+            assert not curator.check_receipt(Receipt(said, thief.sign(signed_text(said)))).ok, said
+        assert curator.check_receipt(early).ok
         # Whoever has the new key may say the same about an older release: so does the curator to later askers.
         keys = open_keys(key_file(place))
         said = {**early.statement, "key": key_id(keys.public_key)}

@@ -12,7 +12,7 @@ import pytest
 
 from support.ledgers import NOON, Place, answered, asking, bring_back, clinic, copy_files, reserved, spent, sqlite_place
 from tacit.accounting.filters import PureFilter
-from tacit.core.errors import InputError
+from tacit.core.errors import BudgetError, InputError
 from tacit.ledger import Ledger, LedgerError, Outcome, RollbackError
 from tacit.ledger.anchor import AnchorFile, AnchorFolder, find_anchor, state_folder
 from tacit.ledger.chain import link
@@ -72,14 +72,65 @@ def test_an_override_is_a_permanent_entry_and_works_once(sqlite: Place, folder: 
         sqlite.adopt(reason="")
 
 
+def test_what_the_anchor_proves_to_be_lost_is_charged(place: Place) -> None:
+    """The lost entries may have spent all that was left; nobody knows, so it is."""
+    with clinic(place) as ledger:
+        reserved(ledger, asking("0.25"))
+        missing = Head(ledger.head.seq + 3, "ab" * 32)
+        ident = ledger.id
+    AnchorFile(place.anchor).replace(ident, missing)
+    with pytest.raises(RollbackError):
+        place.open()
+    with place.adopt(reason="the disk died", operator="olga") as ledger:
+        assert spent(ledger) == 1
+        with pytest.raises(BudgetError):
+            ledger.reserve(asking("0.001"))
+        # Whoever wants to go on says so, for good.
+        ledger.change_caps("patients", PureFilter(epsilon=2), reason="a new year", operator="olga")
+        reserved(ledger, asking("0.5"))
+        told = ledger.overrides()
+        assert [each.kind for each in told] == ["lost", "adopted", "caps"]
+        assert "epsilon 0.75" in told[0].words
+        assert f"entry {missing.seq}" in told[1].words
+        assert "from pure, epsilon 1" in told[2].words
+        assert all(each.operator == "olga" and each.reason for each in told)
+        report = ledger.verify()
+        assert (report.ok, report.overrides) == (True, told)
+    with place.open() as ledger:
+        assert ledger.overrides() == told
+
+
+def test_an_adoption_that_dies_leaves_the_proof(sqlite: Place, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with clinic(sqlite) as ledger:
+        reserved(ledger, asking("0.25"))
+    for deleted in (False, True):
+        copy_files(sqlite, folder / f"backup {deleted}")
+        with sqlite.open() as ledger:
+            ledger.note("something", {})
+        if deleted:
+            for file in Path(sqlite.where).parent.iterdir():
+                file.unlink()
+        else:
+            bring_back(sqlite, folder / f"backup {deleted}")
+        with monkeypatch.context() as patch:
+            patch.setattr("tacit.ledger.anchor.AnchorFile.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                sqlite.adopt()
+        with pytest.raises(RollbackError):
+            sqlite.open()
+        with sqlite.adopt() as ledger:
+            ledger.ensure_account("patients", PureFilter(epsilon=1))
+            assert spent(ledger) == 1
+            assert ledger.verify().ok
+
+
 def test_another_history_of_the_same_length_is_refused(sqlite: Place, folder: Path) -> None:
     clinic(sqlite).close()
     copy_files(sqlite, folder / "fork")
     with sqlite.open() as ledger:
         reserved(ledger, asking("0.9"))
     bring_back(sqlite, folder / "fork")
-    with sqlite.adopt() as ledger:
-        reserved(ledger, asking("0.1"))
+    sqlite.adopt().close()
     copy_files(sqlite, folder / "second")
     bring_back(sqlite, folder / "fork")
     with pytest.raises(RollbackError, match="an old or another copy"):
@@ -132,6 +183,12 @@ def test_a_deleted_ledger_is_missed(sqlite: Place, folder: Path) -> None:
         entry = ledger._store.entry(2)
         assert entry is not None
         assert '"kind":"adopted"' in entry.body
+        # What the lost ledger had charged is not known, so all of it is.
+        for _ in range(2):
+            ledger.ensure_account("patients", PureFilter(epsilon=1))
+        assert spent(ledger) == 1
+        assert ledger.verify().ok
+        assert [each.kind for each in ledger.overrides()] == ["adopted", "lost"]
 
 
 def test_there_must_be_something_to_adopt(place: Place) -> None:

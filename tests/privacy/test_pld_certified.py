@@ -81,7 +81,7 @@ def discrete_gaussian(sigma2: float, shift: int) -> Law:
 def test_gaussians_on_the_grid(sigma: int, k: int, delta: str) -> None:
     # Composed one by one on the grid, although Tacit would merge them into one.
     pairs = [(GaussianPair(1 / sigma), k)]
-    found = _bracket([_Direction(pairs, pairs, Fraction(0), True)], Fraction(delta), bracket=True)
+    found = _bracket([_Direction(pairs, pairs, Fraction(0), True)], (Fraction(delta), Fraction(delta)), bracket=True)
     low, high = gaussian_epsilon_bounds(sqrt_bounds(Fraction(k, sigma**2))[0], Fraction(delta))
     assert found.low <= float(high) * (1 + 1e-12)
     assert found.high >= float(low) * (1 - 1e-12)
@@ -227,7 +227,7 @@ def test_a_broken_discretisation_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
     pairs = [(GaussianPair(0.1), 50)]
     truth = gaussian_epsilon_bounds(sqrt_bounds(Fraction(50, 100))[0], Fraction("1e-6"))[0]
     monkeypatch.setattr(account, "upper_lattice", rounded_down)
-    found = _bracket([_Direction(pairs, None, Fraction(0), True)], Fraction("1e-6"), bracket=False)
+    found = _bracket([_Direction(pairs, None, Fraction(0), True)], (Fraction("1e-6"),) * 2, bracket=False)
     assert found.high < float(truth)
 
 

@@ -320,7 +320,7 @@ def test_patience_ends(
         (response(200, b'{"rows": NaN}'), "not JSON"),
         (response(200, b'{"rows": 1, "rows": 2}'), "not JSON"),
         (response(200, b'{"rows": ' + b"[" * 100_000), "not JSON"),
-        (response(200, {"columns": []}), "cannot be read"),
+        (response(200, {"columns": []}), "does not say whether its ledger still holds"),
         (response(418, {"error": "x"}), "status 418"),
     ],
 )

@@ -577,7 +577,7 @@ def test_a_ledger_that_is_not_whole_says_what_is_wrong(tmp_path: Path) -> None:
         page = olga.get(sent.headers["location"]).text
         assert "Whole<" not in page
     assert "The ledger is not whole" in page
-    assert "the pocket" in page
+    assert "is spent, with a cap of" in page
     assert ask(olga, "SELECT COUNT(*) AS n FROM visits").status_code == 503
     olga.close()
     served.close()
@@ -795,3 +795,17 @@ def test_odd_addresses_are_simply_not_there(visit: Any, path: str) -> None:
     found = visit("olga").get(f"/console/{path}")
     assert found.status_code == 404
     assert "There is nothing here for you" in found.text
+
+
+def test_owners_and_auditors_see_what_operators_decided(visit: Any, served: Served) -> None:
+    from tacit.accounting.filters import PureFilter
+
+    served.curator.ledger.change_caps(
+        "employees", PureFilter(epsilon=9), reason="<script>alert(1)</script>", operator="otto"
+    )
+    for name, sees in (("olga", True), ("audrey", True), ("alice", False), ("dan", False)):
+        text = visit(name).get("/console/budget").text
+        assert ("Decided by operators" in text) == sees, name
+        assert ("from pure, epsilon 5 (add_remove) to pure, epsilon 9 (add_remove)" in text) == sees
+        assert ("otto" in text) == sees
+        assert "<script>alert" not in text

@@ -23,7 +23,7 @@ where, anchor, secret, number = sys.argv[1:]
 with Ledger.open(where, anchor=anchor) as ledger:
     sys.stdin.readline()
     with People.open(ledger, where, hashing=Hashing.cheap()) as people:
-        won = people.set_up(secret, f"owner {number}", "correct horse battery staple")
+        won = people.set_up(secret, f"owner {number}", "green lamp beside the river")
         for turn in range(5):
             people.add(f"analyst {number} {turn}", operator="olga")
             text = people.issue(f"analyst {number} {turn}", expires=None, operator="olga").text

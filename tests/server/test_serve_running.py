@@ -382,7 +382,7 @@ def _set_up(running: Server, secret: str) -> None:
 
     place = str(running.project.parent / "tacit.ledger")
     with open_curator(running.project) as curator, People.open(curator.ledger, place) as people:
-        assert people.set_up(secret, "olga", "correct horse battery staple") is not None
+        assert people.set_up(secret, "olga", "green lamp beside the river") is not None
 
 
 def test_the_demo_is_one_command(tmp_path: Path) -> None:

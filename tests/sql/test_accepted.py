@@ -13,6 +13,7 @@ from tacit.core.errors import InternalError
 from tacit.query import Question, resolve
 from tacit.query.final import AggregateKind, Derive, Keep, Regroup, Slice, Sort
 from tacit.query.measures import MeasureKind
+from tacit.query.refusal import Refusal
 from tacit.query.types import DATE, DOUBLE, INTEGER
 
 
@@ -181,10 +182,13 @@ def test_options_are_read_exactly() -> None:
     assert question.final.max_groups == 2
 
 
-def test_a_limit_beyond_the_declared_one_is_cut_to_it() -> None:
-    options = "epsilon=1, max_groups_contributed=50"
-    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) doctor, COUNT(*) FROM visits GROUP BY 1"
-    assert resolve(sql, CATALOG).final.max_groups == 8
+def test_a_limit_beyond_the_declared_one_is_refused_and_never_cut() -> None:
+    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed={}) doctor, COUNT(*) FROM visits GROUP BY 1"
+    assert resolve(sql.format(8), CATALOG).final.max_groups == 8
+    for asked in (9, 30, 10**8):
+        with pytest.raises(Refusal, match=f"max_groups_contributed = {asked} is more than the 8 groups") as caught:
+            resolve(sql.format(asked), CATALOG)
+        assert caught.value.reason == "option"
 
 
 def test_counting_the_unit_is_counting_persons() -> None:

@@ -12,7 +12,7 @@ from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
 from tacit.server.people import Hashing, People
 
-GOOD = "correct horse battery staple"
+GOOD = "green lamp beside the river"
 TABLES = ("seen", "persons", "tokens", "sessions", "links", "tries", "origins", "jobs")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from tacit.core.errors import TacitError
 from tacit.curator.curator import Curator
-from tacit.curator.wire import answer_wire, budget_json, entry_json, key_json, quote_json, table_json
+from tacit.curator.wire import answer_wire, budget_json, entry_json, key_json, quote_json, seen_text, table_json
 
 #: Gets a request, and says what to send; None to hang up.
 Behaviour = Callable[["Request"], "bytes | None"]
@@ -105,14 +105,17 @@ class TinyServer:
 
     def _usual(self, request: Request) -> bytes:
         path, _, query = request.path.partition("?")
+        said = request.headers.get("tacit-seen")
+        seen = {} if said is None else {"Tacit_Seen": seen_text(self.curator.ledger, said)}
         if path == "/v1/key":
-            return response(200, key_json(self.curator.ledger))
+            return response(200, key_json(self.curator.ledger), **seen)
         if path == "/v1/query":
             answer = self.curator.sql(**request.content, idempotency_key=request.headers["idempotency-key"])
             content = json.loads(json.dumps(answer_wire(answer)))
             if self.change is not None:
                 self.change(content)
-            return response(200, content, Tacit_Repeat="true" if answer.charge.repeated else "false")
+            repeated = "true" if answer.charge.repeated else "false"
+            return response(200, content, Tacit_Repeat=repeated, **seen)
         if path == "/v1/explain":
             return response(200, quote_json(self.curator.explain(**request.content)))
         if path == "/v1/budget":

@@ -39,7 +39,39 @@ def test_json() -> None:
         "delta": None,
         "outputs": 20,
         "relation": "add_remove",
+        "cautions": [],
     }
+
+
+def test_learning_shows_the_theorem_beside_the_measured_planner() -> None:
+    arguments = ("plan", "learning", "--within", "0.05", "--epsilon", "1", "--delta", "1e-6", "--dimensions", "20")
+    result = run(*arguments)
+    assert result.exit_code == 0
+    assert "theorem" in result.stdout
+    assert "with constant 1" in result.stdout
+    found = json.loads(run(*arguments, "--json").stdout)
+    assert found["theorem"]["rows"] == 6650
+    assert found["measured"]["rows"] < found["theorem"]["rows"]
+    missing = run("plan", "learning", "--within", "0.05", "--epsilon", "1")
+    assert missing.exit_code == 2
+    assert "--delta: is needed by learning" in missing.stderr
+    assert "--people: has no meaning" in run(*arguments, "--people", "5").stderr
+    assert "--dimensions: has a meaning" in run("plan", "count", "--dimensions", "3").stderr
+
+
+def test_other_words_for_counts_and_surveys() -> None:
+    asked = ("--within", "0.05", "--confidence", "0.9", "--epsilon", "1", "--json")
+    for word, name in (("count", "laplace"), ("survey", "randomized_response"), ("poll", "randomized_response")):
+        assert json.loads(run("plan", word, *asked).stdout) == json.loads(run("plan", name, *asked).stdout)
+
+
+def test_a_number_that_protects_little_is_noted_and_not_refused() -> None:
+    asked = ("--within", "0.2", "--confidence", "0.95", "--people", "50", "--delta", "0.1")
+    result = run("plan", "gaussian", *asked)
+    assert result.exit_code == 0
+    assert "Note: delta 0.1 for 50 people protects little: publishing 5 whole records" in result.stdout
+    large = run("plan", "count", "--confidence", "0.95", "--people", "50", "--epsilon", "300", "--json")
+    assert "epsilon 300 protects little" in json.loads(large.stdout)["cautions"][0]
 
 
 def test_every_mechanism_by_its_name_with_either_dash() -> None:

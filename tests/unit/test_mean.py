@@ -179,3 +179,28 @@ def test_accuracy_in_mechanism_out(within: str, n: int, private_n: bool) -> None
 def test_an_accuracy_finer_than_the_step_is_refused() -> None:
     with pytest.raises(InputError, match="within: must exceed half a step"):
         Mean.for_error(within="0.4", beta="0.05", bounds=(0, 10), n=10, step=1)
+
+
+@pytest.mark.parametrize("n", [1000, None])
+def test_bits_on_a_step_of_one_are_not_rounded(n: int | None, seeded: SeededBits) -> None:
+    bits = [1, 0, 0, 1, 1] * 200
+    exact = Mean(epsilon=1, bounds=(0, 1), n=n, step=1, whole=True)
+    rounded = Mean(epsilon=1, bounds=(0, 1), n=n, step=1)
+    assert rounded.error("0.05", n=1000) - exact.error("0.05", n=1000) == Fraction(1, 2)
+    assert exact.error("0.05", n=1000) < Fraction(6, 1000)
+    missed = 0
+    for _ in range(400):
+        found = exact.release(bits)
+        low, high = found.interval("0.9")
+        assert high - low < 0.02
+        missed += not low <= 0.6 <= high
+    assert missed <= 65  # of 400 at 10 % the mean is 40 and four deviations 24
+
+
+def test_whole_steps_need_a_step_and_a_truth_value() -> None:
+    for changes in ({"whole": True}, {"whole": 1, "step": 1}):
+        with pytest.raises(InputError) as caught:
+            Mean(epsilon=1, bounds=(0, 1), **changes)  # type: ignore[arg-type]
+        assert caught.value.parameter == "whole"
+    made = Mean.for_error(within="0.01", beta="0.05", bounds=(0, 1), n=1000, step=1, whole=True)
+    assert made.error("0.05") <= Fraction(1, 100)

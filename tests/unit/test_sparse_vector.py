@@ -127,7 +127,7 @@ def test_floats_live_on_a_public_grid() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, "3", True, [1], np.array([1]), float("nan"), float("inf"), 2**63, 1.5, Fraction(1, 2)]
+    "value", [None, "3", True, [1], np.array([1]), float("nan"), float("inf"), 1.5, Fraction(1, 2)]
 )
 def test_bad_questions_are_refused_and_cost_nothing(value: Any) -> None:
     made = stream()

@@ -14,13 +14,14 @@ about a part in a thousand; :meth:`Accountant.compose` composes the same charges
 from __future__ import annotations
 
 import math
+import threading
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.basic import stated_pair
+from tacit.accounting.basic import Pair, stated_sum
 from tacit.accounting.compose import compose_plan
 from tacit.accounting.releases import Leaf, Plan, Planned, Release, read_plan
 from tacit.accounting.renyi import renyi_curve, spent_delta
@@ -53,29 +54,37 @@ class Accountant:
         self.delta = exact_probability(delta, "delta")
         self._relation: Relation | None = None
         self._counts: dict[Leaf, int] = {}
+        self._stated: dict[Leaf, int] = {}
         self._curves: dict[Leaf, NDArray[np.float64]] = {}
         self._renyi = np.zeros(len(_ORDERS))
         self._additions = 0
         self._spent = Fraction(0)
         self._basic: tuple[Fraction, Fraction] | None = (Fraction(0), Fraction(0))
+        self._lock = threading.RLock()
 
     def charge(self, release: Release, *, count: int = 1) -> None:
         """Put ``count`` releases on the account; if they are refused, nothing has changed."""
         plan = read_plan([(release, count)])
+        # A charge reads the sums and stores them; two threads at once would lose one of the two.
+        with self._lock:
+            self._charge(plan)
+
+    def _charge(self, plan: Plan) -> None:
         if self._relation not in (None, plan.relation):
             raise InputError("release", f"speaks of {plan.relation.value} neighbours, the account of others")
         spent = self._spent + sum((item.count * spent_delta(item.release) for item in plan.items), Fraction(0))
-        if spent >= self.delta and spent:
+        basic = _plus(self._basic, stated_sum(plan))
+        # Renyi accounting needs some δ for itself; the plain sum may use all of it.
+        if spent and spent >= self.delta and (basic is None or basic[1] > self.delta):
             raise AccountingError(f"the charges would spend delta {format_up(spent)} of {format_up(self.delta)}")
         curves = [(item, self._curve(item.release)) for item in plan.items]
-        basic = self._basic
-        for item in plan.items:
-            basic = _plus(basic, item)
         # From here on nothing can fail.
         for item, curve in curves:
             self._renyi = self._renyi + item.count * curve
             self._additions += 1
             self._counts[item.release] = self._counts.get(item.release, 0) + item.count
+        for item in plan.stated:
+            self._stated[item.release] = self._stated.get(item.release, 0) + item.count
         self._relation, self._spent, self._basic = plan.relation, spent, basic
 
     def epsilon(self) -> Fraction:
@@ -84,15 +93,20 @@ class Accountant:
 
     def guarantee(self) -> Composed:
         """The (ε, δ) of everything so far, and by which theorem."""
+        with self._lock:
+            return self._guarantee()
+
+    def _guarantee(self) -> Composed:
         relation = self._relation or ADD_REMOVE
         if not self._counts:
             return Composed(0, self.delta, relation=relation, method="basic")
-        room = self.delta - self._spent
+        basic, room = self._basic, self.delta - self._spent
+        if room <= 0 and basic is not None:
+            return Composed(basic[0], self.delta, relation=relation, method="basic")
         log_room = math.log(room.numerator) - math.log(room.denominator)
         with np.errstate(invalid="ignore"):
             epsilons = self._renyi + _LOG_GAIN - log_room / _EXCESS
         at = int(np.nanargmin(epsilons))
-        basic = self._basic
         if basic is not None and basic[1] <= self.delta and not epsilons[at] < float_nearest(basic[0]):
             return Composed(basic[0], self.delta, relation=relation, method="basic")
         if not math.isfinite(epsilons[at]):
@@ -104,11 +118,14 @@ class Accountant:
 
     def compose(self, *, method: str = "best") -> Composed:
         """The same charges composed by any method of :func:`~tacit.accounting.compose.compose`."""
-        return compose_plan(self._plan(), self.delta, method)
+        with self._lock:
+            plan = self._plan()
+        return compose_plan(plan, self.delta, method)
 
     def _plan(self) -> Plan:
         items = tuple(Planned(leaf, count) for leaf, count in self._counts.items())
-        return Plan(items, self._relation or ADD_REMOVE)
+        stated = tuple(Planned(leaf, count) for leaf, count in self._stated.items())
+        return Plan(items, self._relation or ADD_REMOVE, stated)
 
     def _curve(self, leaf: Leaf) -> NDArray[np.float64]:
         if leaf not in self._curves:
@@ -116,12 +133,11 @@ class Accountant:
         return self._curves[leaf]
 
 
-def _plus(basic: tuple[Fraction, Fraction] | None, item: Planned) -> tuple[Fraction, Fraction] | None:
-    pair = stated_pair(item.release)
+def _plus(basic: Pair | None, pair: Pair | None) -> Pair | None:
     if basic is None or pair is None:
         return None
-    epsilon = basic[0] + item.count * pair[0]
+    epsilon = basic[0] + pair[0]
     # Sums of many different fractions grow without bound; beyond need they are rounded up.
     if epsilon.denominator.bit_length() > 512:
         epsilon = round_up(epsilon, 30)
-    return epsilon, basic[1] + item.count * pair[1]
+    return epsilon, basic[1] + pair[1]

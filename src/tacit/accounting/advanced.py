@@ -5,7 +5,7 @@
     ε' = √(2 ln(1/δ') Σε_i²) + Σ ε_i (e^{ε_i} - 1),
 
 which for equal ε is √(2k ln(1/δ'))·ε + kε(e^ε - 1) (Dwork, Rothblum and Vadhan 2010). For ε < 1 there is a
-shorter form with kε² as the last term; see :func:`advanced_epsilon_simple`.
+shorter form with kε² as the last term, ``method="simple"``; see :func:`simple_epsilon`.
 
 The theorem can say *more* than basic composition does: ten releases of 0.1 at δ' = 1e-6 come out as 1.77 instead of 1.
 Both are true, so ``method="advanced"`` answers with the smaller and its ``method`` says which it was.
@@ -17,7 +17,7 @@ References: Dwork, Rothblum, Vadhan, "Boosting and differential privacy" (2010),
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from tacit.accounting.basic import compose_basic, pairs_at
@@ -35,22 +35,31 @@ from tacit.core.numbers import (
     sqrt_bounds,
 )
 
-__all__ = ["advanced_epsilon", "advanced_epsilon_simple", "compose_advanced"]
+__all__ = ["advanced_epsilon", "advanced_epsilon_simple", "compose_advanced", "compose_simple", "simple_epsilon"]
 
 _LARGEST = 10**5
 
 
 def compose_advanced(plan: Plan, delta: Fraction) -> Composed:
     """The smaller of advanced and basic composition; ``method`` names the one that was smaller."""
+    return _smaller(plan, delta, "advanced", advanced_epsilon)
+
+
+def compose_simple(plan: Plan, delta: Fraction) -> Composed:
+    """The smaller of the simple form √(2 ln(1/δ')Σε²) + Σε², for ε below 1, and basic composition."""
+    return _smaller(plan, delta, "simple", simple_epsilon)
+
+
+def _smaller(plan: Plan, delta: Fraction, method: str, theorem: Callable[..., Fraction]) -> Composed:
     basic = compose_basic(plan, delta)
     stated = all(pair is not None for pair in (_stated(plan)))
     # Releases that need a δ of their own get half of it, the theorem the other half.
     pairs = pairs_at(plan, delta if stated else delta / 2)
     slack = delta - sum((count * d for (_, d), count in pairs), Fraction(0))
     if slack > 0:
-        epsilon = advanced_epsilon(((e, count) for (e, _), count in pairs), delta=slack)
+        epsilon = theorem(((e, count) for (e, _), count in pairs), delta=slack)
         if epsilon < basic.epsilon:
-            return Composed(epsilon, delta, relation=plan.relation, method="advanced")
+            return Composed(epsilon, delta, relation=plan.relation, method=method)
     return Composed(
         basic.epsilon, delta, relation=plan.relation, method="basic", note="basic composition is smaller here"
     )
@@ -75,18 +84,30 @@ def advanced_epsilon(epsilons: Iterable[tuple[Number, int]], *, delta: Number) -
     return round_up(sqrt_bounds(2 * log_high * squares)[1] + drift)
 
 
-def advanced_epsilon_simple(*, epsilon: Number, count: int, delta: Number) -> Fraction:
-    """√(2k ln(1/δ'))·ε + kε², for ε < 1: the form that textbooks quote, rounded up.
+def simple_epsilon(epsilons: Iterable[tuple[Number, int]], *, delta: Number) -> Fraction:
+    """√(2 ln(1/δ')Σε²) + Σε² for releases given as ``(epsilon, how often)``, each ε below 1, rounded up.
 
     It does not follow from the theorem above, since e^ε - 1 > ε, but it is true: the worst (ε, δ)-DP release is
     randomized response, whose expected loss is ε·tanh(ε/2) <= ε²/2, and the root term bounds the deviation from it.
+
+    >>> round(float(simple_epsilon([("0.1", 100)], delta="1e-6")), 12)
+    6.256521769757
     """
-    e = exact_nonnegative(epsilon, "epsilon")
-    if e >= 1:
+    extra = exact_probability(delta, "delta")
+    squares = Fraction(0)
+    for value, times in epsilons:
+        epsilon = exact_nonnegative(value, "epsilon")
+        if epsilon >= 1:
+            raise AccountingError("the simple form of advanced composition is stated for epsilon < 1; use 'advanced'")
+        squares += check_count(times, "count", minimum=0) * epsilon**2
+    return round_up(sqrt_bounds(-2 * log_bounds(extra)[0] * squares)[1] + squares)
+
+
+def advanced_epsilon_simple(*, epsilon: Number, count: int, delta: Number) -> Fraction:
+    """:func:`simple_epsilon` of ``count`` equal releases: √(2k ln(1/δ'))·ε + kε²."""
+    if exact_nonnegative(epsilon, "epsilon") >= 1:
         raise InputError("epsilon", "must be below 1 for the simple form; use advanced_epsilon")
-    k = check_count(count, "count", minimum=0)
-    log_high = -log_bounds(exact_probability(delta, "delta"))[0]
-    return round_up(sqrt_bounds(2 * k * log_high * e**2)[1] + k * e**2)
+    return simple_epsilon([(epsilon, count)], delta=delta)
 
 
 def _stated(plan: Plan) -> list[object]:

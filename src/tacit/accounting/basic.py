@@ -24,7 +24,7 @@ from tacit.core.guarantees import RDP, ZCDP, ApproxDP, PureDP
 from tacit.core.numbers import format_up
 from tacit.core.relations import ADD_REMOVE
 
-__all__ = ["Pair", "compose_basic", "pairs_at", "stated_pair"]
+__all__ = ["Pair", "compose_basic", "pairs_at", "stated_pair", "stated_sum"]
 
 #: An ε and a δ.
 Pair = tuple[Fraction, Fraction]
@@ -68,6 +68,17 @@ def stated_pair(release: Leaf) -> Pair | None:
         case _:
             stated = [g for g in guarantees_of(release) if isinstance(g, PureDP | ApproxDP)]
             return (stated[0].epsilon, stated[0].delta) if stated else None
+
+
+def stated_sum(plan: Plan) -> Pair | None:
+    """The sums of ε and δ of what the releases of a plan state, as they were listed; ``None`` if one states none."""
+    epsilon = delta = Fraction(0)
+    for item in plan.stated:
+        pair = _sum(item.release)
+        if pair is None:
+            return None
+        epsilon, delta = epsilon + item.count * pair[0], delta + item.count * pair[1]
+    return epsilon, delta
 
 
 def _together(release: PoissonSampledEvent) -> Pair | None:

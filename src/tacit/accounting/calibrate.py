@@ -120,7 +120,7 @@ def calibrate_laplace(
 
 def _search(excess: Callable[[Fraction], float], start: Fraction, tolerance: float) -> Fraction:
     """Regula falsi in the logarithms of scale and ε, where the relation is nearly a straight line."""
-    high, high_excess = _rounded(float_nearest(start)), 0.0
+    high, high_excess = _rounded(min(max(float_nearest(start), _SMALLEST), _LARGEST)), 0.0
     low: Fraction | None = None
     low_excess = 0.0
     value = excess(high)
@@ -144,7 +144,7 @@ def _search(excess: Callable[[Fraction], float], start: Fraction, tolerance: flo
                 return high
             continue
         if high > _LARGEST:
-            raise AccountingError("no amount of noise meets this target; allow a larger epsilon or delta")
+            raise AccountingError("no scale of noise up to 1e30 meets this target; allow a larger epsilon or delta")
         value = excess(high)
     return _close_in(excess, low or high, low_excess, high, high_excess, tolerance)
 

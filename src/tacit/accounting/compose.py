@@ -5,6 +5,7 @@ method      says                                          good for
 =========== ============================================= ============================================================
 basic       Σε, Σδ                                        few releases, or ε large; needs no δ when all are pure
 advanced    √(2 ln(1/δ') Σε²) + Σε(e^ε-1), or basic       teaching, and comparison with the literature
+simple      √(2 ln(1/δ') Σε²) + Σε², each ε < 1, or basic the short form that textbooks quote
 optimal     the exact answer for equal (ε, δ)             k equal releases of which nothing else is known
 zcdp        Σρ, converted once                            Gaussians; cheap and simple
 rdp         Σε(α), converted at the best order            sampled Gaussians, very many releases
@@ -22,14 +23,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from tacit.accounting.advanced import compose_advanced
-from tacit.accounting.basic import compose_basic
+from tacit.accounting.advanced import compose_advanced, compose_simple
+from tacit.accounting.basic import compose_basic, stated_sum
 from tacit.accounting.optimal import compose_optimal
 from tacit.accounting.releases import Plan, Release, read_plan
 from tacit.accounting.renyi import compose_renyi
 from tacit.accounting.result import Composed
 from tacit.accounting.zcdp import compose_zcdp
 from tacit.core.errors import AccountingError, InputError
+from tacit.core.events import ApproxEvent
 from tacit.core.numbers import Number, exact_probability
 
 __all__ = ["METHODS", "compose", "compose_plan"]
@@ -40,17 +42,23 @@ def compose(
     *,
     delta: Number | None = None,
     method: str = "best",
+    neighbours: str = "fixed",
 ) -> Composed:
     """The (ε, δ) guarantee of all ``releases`` together, ε rounded up.
 
     Args:
         releases: mechanisms, events or guarantees; ``(item, k)`` stands for k releases of it.
         delta: the δ of the answer. It may be left out where no release needs one: then the answer is the basic sum.
-        method: ``basic``, ``advanced``, ``optimal``, ``zcdp``, ``rdp``, ``pld`` or ``best``.
+        method: ``basic``, ``advanced``, ``simple``, ``optimal``, ``zcdp``, ``rdp``, ``pld`` or ``best``.
+        neighbours: ``"fixed"`` for one pair of databases, the same for all releases, as when a unit is in the data or
+            not. ``"changing"`` lets the pair be named anew for every release, so that the unit may be in the first
+            database now and in the second next time. Only ``pld`` of releases on a secret sample tells them apart; all
+            other bounds hold for both.
 
     Privacy:
         Everything a person can learn from all releases together, however adaptively each was chosen within its stated
-        parameters, is (ε, δ)-DP under the relation that all of them share.
+        parameters, is (ε, δ)-DP under the relation that all of them share. One release by itself never costs more than
+        it states.
 
     Assumes:
         Each item states its guarantee truthfully, and parameters were fixed beforehand.
@@ -62,30 +70,51 @@ def compose(
     if str(method) not in METHODS:
         raise InputError("method", f"must be one of {', '.join(METHODS)}, got {method!r}")
     wanted = None if delta is None else exact_probability(delta, "delta", zero=True)
-    return compose_plan(read_plan(releases), wanted, method)
+    if neighbours not in ("fixed", "changing"):
+        raise InputError("neighbours", f"must be 'fixed' or 'changing', got {neighbours!r}")
+    return compose_plan(read_plan(releases), wanted, method, changing=neighbours == "changing")
 
 
-def compose_plan(plan: Plan, delta: Fraction | None, method: str, *, bracket: bool = True) -> Composed:
+def compose_plan(
+    plan: Plan, delta: Fraction | None, method: str, *, bracket: bool = True, changing: bool = False
+) -> Composed:
     """As :func:`compose`, for a plan that has been read already; without ``bracket`` no lower bound is sought."""
     if not delta:
         # Without room for failure every method is the sum.
         return compose_basic(plan, delta)
     if method == "best":
-        return _best(plan, delta, bracket=bracket)
-    if method == "pld" and not bracket:
-        return _pld(plan, delta, bracket=False)
-    return _METHODS[method](plan, delta)
+        return _best(plan, delta, bracket=bracket, changing=changing)
+    by_loss = method == "pld"
+    answer = _pld(plan, delta, bracket=bracket, changing=changing) if by_loss else _METHODS[method](plan, delta)
+    return _at_most_stated(plan, delta, answer, method)
 
 
-def _pld(plan: Plan, delta: Fraction, *, bracket: bool = True) -> Composed:
+def _at_most_stated(plan: Plan, delta: Fraction, answer: Composed, method: str) -> Composed:
+    """``answer``, or the sum of what the releases state where that is smaller.
+
+    A single release is never said to cost more than it states, by whatever method. Of several, the methods that stand
+    for one theorem alone say what that theorem says.
+    """
+    # One mechanism may be several releases to accountants (the k choices of a top-k); it is still one that was listed.
+    whole = len(plan.stated) == plan.stated[0].count == 1 if plan.stated else False
+    once = plan.count == 1 or (whole and isinstance(plan.stated[0].release, ApproxEvent))
+    stated = stated_sum(plan) if once or method not in ("optimal", "zcdp", "rdp") else None
+    if stated is None or stated[1] > delta or stated[0] >= answer.epsilon:
+        return answer
+    note = "what the release states is smaller here" if once else "the sum of what the releases state is smaller here"
+    return Composed(stated[0], delta, relation=plan.relation, method="basic", lower=answer.lower, note=note)
+
+
+def _pld(plan: Plan, delta: Fraction, *, bracket: bool = True, changing: bool = False) -> Composed:
     from tacit.accounting.pld.account import compose_pld
 
-    return compose_pld(plan, delta, bracket=bracket)
+    return compose_pld(plan, delta, bracket=bracket, changing=changing)
 
 
 _METHODS: dict[str, Callable[[Plan, Fraction], Composed]] = {
     "basic": compose_basic,
     "advanced": compose_advanced,
+    "simple": compose_simple,
     "optimal": compose_optimal,
     "zcdp": compose_zcdp,
     "rdp": compose_renyi,
@@ -96,14 +125,22 @@ _METHODS: dict[str, Callable[[Plan, Fraction], Composed]] = {
 METHODS = (*_METHODS, "best")
 
 
-def _best(plan: Plan, delta: Fraction, *, bracket: bool) -> Composed:
-    answers = []
-    refusals = []
+def _best(plan: Plan, delta: Fraction, *, bracket: bool, changing: bool) -> Composed:
+    answers: list[Composed] = []
+    refusals: list[AccountingError] = []
     for method in _METHODS:
+        if method == "simple":  # never below zcdp, which has half of its last term
+            continue
         try:
-            answers.append(compose_plan(plan, delta, method, bracket=bracket))
+            answers.append(compose_plan(plan, delta, method, bracket=bracket, changing=changing))
         except AccountingError as refusal:
             refusals.append(refusal)
+        except ArithmeticError:
+            # Numbers so large or so small that a method's floats gave up; the others are theorems all the same.
+            refusals.append(AccountingError(f"the numbers are too large or too small for method={method!r}"))
+    stated = stated_sum(plan)
+    if stated is not None and stated[1] <= delta:
+        answers.append(Composed(stated[0], delta, relation=plan.relation, method="basic"))
     if not answers:
         raise refusals[0]
     best = min(answers, key=lambda answer: answer.epsilon)

@@ -19,21 +19,29 @@ filter                      admits while                              the whole 
 There is no filter that composes a privacy loss distribution or an optimal-composition curve: "the exact curve still
 fits" is not a valid stop. ``docs/filters.md`` has a two-question counterexample with exact numbers.
 
+*Concurrency.* Questions that overlap, each answered once, are covered by all filters: charges are taken in some order
+under a lock, and an answer that is shown late might have been drawn at its charge. Charges that are themselves
+interactive streams and stay open beside others are covered by PureFilter, ApproxFilter, RenyiFilter, GDPFilter and
+ZCDPFilter with δ = 0; by ZCDPFilter with δ > 0 and PureOrZCDPFilter if every charge with a δ of its own is answered at
+once, as all of Tacit's are. ``filters.proof.md``, section 9, and ``docs/filters.md`` have argument and theorems.
+
 *Arithmetic.* Prices and totals are rationals. A price that is irrational has been rounded up; a total whose exact
 form grows too long is rounded up; caps found by search are rounded down. A sum that reaches its cap exactly fits.
 
 *State.* A filter changes only in :meth:`Filter.charge`, under a lock, and in one step: it admits the whole charge or
-raises :class:`BudgetError` and is as it was. It lives in memory; the ledger makes charges durable.
+raises :class:`BudgetError` and is as it was. It lives in memory; the ledger makes charges durable. It cannot be copied
+or pickled, and a forked process cannot charge it: a second one would have the same budget again.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, SupportsIndex
 
 from tacit.accounting.prices import Charge, approx_price, gdp_price, pure_price, renyi_price, zcdp_price
 from tacit.core.divergences import Extended
@@ -100,6 +108,7 @@ class Filter(ABC):
         self.relation = as_relation(relation)
         self._spent: _Amounts = tuple(Fraction(0) for _ in self._caps)
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     @property
     @abstractmethod
@@ -123,6 +132,8 @@ class Filter(ABC):
         """Admit ``charge``, ``count`` times over, or raise :class:`BudgetError` and leave everything as it was."""
         price = self.price(charge)
         times = check_count(count, "count")
+        if os.getpid() != self._pid:
+            raise AccountingError("this filter was made in another process, which may be charging it too")
         with self._lock:
             after = self._after(self._spent, price, times)
             if not self._fits(after):
@@ -133,6 +144,9 @@ class Filter(ABC):
         """How many more charges like this one fit; ``None`` when it is free and any number does."""
         price = self.price(charge)
         return _fewest(_times(line.left, cost) for line, cost in zip(self.lines, price, strict=True))
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise AccountingError("a filter cannot be copied or pickled: the copy would admit the same charges again")
 
     def __repr__(self) -> str:
         parts = (f"{line.currency}: {_show(line.spent)} of {_down(line.cap)}" for line in self.lines)

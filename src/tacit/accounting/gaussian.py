@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from tacit.core.normal import gaussian_delta_bounds
+from tacit.core.normal import LARGEST_MU, concentrated_epsilon_up, gaussian_delta_bounds
 from tacit.core.numbers import float_nearest
 
 __all__ = ["gaussian_epsilon_bounds", "gaussian_epsilon_high", "gaussian_epsilon_low", "log_gaussian_delta"]
@@ -25,6 +25,8 @@ def gaussian_epsilon_bounds(mu: Fraction, delta: Fraction) -> tuple[Fraction, Fr
 
 def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
     """An ε with δ(ε) <= ``delta``, evaluated and found to hold."""
+    if mu > LARGEST_MU:
+        return concentrated_epsilon_up(mu, delta)
     guess = _solve(mu, delta)
     if guess is None:
         return Fraction(0)
@@ -38,7 +40,8 @@ def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
 
 def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
     """An ε with δ(ε) >= ``delta``, evaluated and found so; or zero."""
-    guess = _solve(mu, delta)
+    # Nobody needs to know how little such a release promises.
+    guess = None if mu > LARGEST_MU else _solve(mu, delta)
     if guess is None:
         return Fraction(0)
     low = Fraction(guess)

@@ -9,6 +9,9 @@ it tells the truth with odds e^ε. All k together are (ε_g, δ_g)-DP exactly wh
 so no accountant that knows only (ε, δ) and k can do better. For *different* pairs the exact answer is #P-hard (Murtagh
 and Vadhan 2016); use ``method="pld"``, which brackets it.
 
+``lower`` is the other side of the same computation. It is a statement about releases of which nothing else is known; an
+event that says more (Laplace noise, the exponential mechanism) need not attain it, and there it is left out.
+
 *Error.* The k+1 terms are added in floats with proven relative error; ε is rounded outward by it, about 1e-12 for a
 thousand releases and 1e-9 for a million.
 
@@ -27,6 +30,7 @@ from tacit.accounting.basic import stated_pair
 from tacit.accounting.releases import Plan
 from tacit.accounting.result import Composed
 from tacit.core.errors import AccountingError
+from tacit.core.events import ApproxEvent, PureEvent
 from tacit.core.numbers import (
     Number,
     check_count,
@@ -40,6 +44,8 @@ from tacit.core.numbers import (
 __all__ = ["compose_optimal", "optimal_delta", "optimal_epsilon_bounds"]
 
 _LARGEST_COUNT = 10**7
+#: Above this the losses leave the range of floats; the plain sum says as much.
+_LARGEST_EPSILON = 10**6
 _UNIT = 2.0**-53
 
 
@@ -54,8 +60,12 @@ def compose_optimal(plan: Plan, delta: Fraction) -> Composed:
     if not pairs:
         return Composed(0, delta, relation=plan.relation, method="optimal", lower=Fraction(0))
     epsilon, each = next(pair for pair in pairs if pair is not None)
+    if plan.count > _LARGEST_COUNT:
+        raise AccountingError(f"optimal composition adds up one term per release, up to {_LARGEST_COUNT} of them")
     low, high = optimal_epsilon_bounds(epsilon=epsilon, delta_each=each, count=plan.count, delta=delta)
-    return Composed(high, delta, relation=plan.relation, method="optimal", lower=low)
+    # Only of releases about which nothing but (ε, δ) is known does the worst one with that pair speak.
+    generic = all(isinstance(item.release, PureEvent | ApproxEvent) for item in plan.items)
+    return Composed(high, delta, relation=plan.relation, method="optimal", lower=low if generic else None)
 
 
 def optimal_epsilon_bounds(
@@ -68,6 +78,8 @@ def optimal_epsilon_bounds(
     low, high = _room(total, each, k)
     if e == 0:
         return Fraction(0), Fraction(0)
+    if e > _LARGEST_EPSILON:
+        return Fraction(0), k * e
     upper = _solve(float_up(e), k, low, outward=1)
     lower = _solve(float_down(e), k, high, outward=-1)
     return min(max(lower, Fraction(0)), k * e), min(max(upper, Fraction(0)), k * e)
@@ -78,6 +90,8 @@ def optimal_delta(*, epsilon: Number, count: int, total_epsilon: Number, delta_e
     e, g = exact_nonnegative(epsilon, "epsilon"), exact_nonnegative(total_epsilon, "total_epsilon")
     each = exact_probability(delta_each, "delta_each", zero=True, one=True)
     k = check_count(count, "count", maximum=_LARGEST_COUNT)
+    if e > _LARGEST_EPSILON:
+        return Fraction(1) if g < k * e else min(k * each, Fraction(1))
     losses, masses, error = _losses(float_up(e), k)
     covered = masses * -np.expm1(np.minimum(float_down(g) - losses, 0.0))
     missed = Fraction(float(covered.sum()) * (1 + error))

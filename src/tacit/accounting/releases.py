@@ -8,7 +8,7 @@ out. The order of releases is lost on purpose: no bound of this package depends 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
@@ -56,10 +56,18 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is to be composed, and the neighbouring relation that all of it speaks of."""
+    """Everything that is to be composed, and the neighbouring relation that all of it speaks of.
+
+    Attributes:
+        items: the leaves, each with how often it is released.
+        relation: which databases are neighbours.
+        stated: the same releases as they were listed, a mechanism by the (ε, δ) that it promises where it promises one.
+            Its event and its promise are both true of it, and either may be the better one.
+    """
 
     items: tuple[Planned, ...]
     relation: Relation
+    stated: tuple[Planned, ...] = ()
 
     @property
     def count(self) -> int:
@@ -71,19 +79,33 @@ def read_plan(releases: Release | Iterable[Release | tuple[Release, int]]) -> Pl
     """The plan that ``releases`` describes; refuses a mixture of neighbouring relations."""
     listed = [releases] if isinstance(releases, Release) else _listed(releases)
     counts: dict[Leaf, int] = {}
+    stated: list[Planned] = []
     relation: Relation | None = None
     for entry in listed:
         item, count = _counted(entry)
         described = _described(item)
         relation = _same_relation(relation, described)
+        if count:
+            stated.append(Planned(_promised(item, relation) or described, count))
         for leaf, times in _leaves(described, count):
             counts[leaf] = counts.get(leaf, 0) + times
     items = tuple(Planned(leaf, count) for leaf, count in counts.items() if count)
-    return Plan(items, relation or ADD_REMOVE)
+    return Plan(items, relation or ADD_REMOVE, tuple(stated))
+
+
+def _promised(item: object, relation: Relation) -> ApproxEvent | None:
+    """The (ε, δ) that a mechanism promises, beside its event."""
+    if isinstance(item, Event | Guarantee) or not isinstance(item, HasEvent) or not isinstance(item, HasGuarantee):
+        return None
+    promise = item.guarantee
+    if not isinstance(promise, PureDP | ApproxDP) or promise.relation is not relation:
+        return None
+    return ApproxEvent(promise.epsilon, promise.delta, relation=relation)
 
 
 def _listed(releases: object) -> list[object]:
-    if not isinstance(releases, Iterable) or isinstance(releases, str | bytes):
+    # A set would hold equal releases once, and a mapping would hide its numbers: both would cost too little.
+    if not isinstance(releases, Iterable) or isinstance(releases, str | bytes | Set | Mapping):
         raise InputError("releases", f"must be a list of mechanisms, events or guarantees, not {_name(releases)}")
     try:
         return list(releases)

@@ -45,7 +45,7 @@ from tacit.core.events import (
     ZCDPEvent,
 )
 from tacit.core.guarantees import RDP, renyi_epsilon_up
-from tacit.core.numbers import float_nearest, float_up
+from tacit.core.numbers import float_down, float_nearest, float_up, log_bounds
 from tacit.core.relations import ADD_REMOVE
 
 __all__ = ["Curve", "compose_renyi", "renyi_curve", "smallest_epsilon", "spent_delta", "total_curve"]
@@ -96,7 +96,8 @@ def smallest_epsilon(curve: Curve, delta: Fraction, *, orders: Floats | None = N
         epsilons = np.where(np.isnan(epsilons), math.inf, epsilons)
         at = int(np.argmin(epsilons))
         best = alphas[at], values[at]
-        excess = np.geomspace(excess[max(at - 1, 0)], excess[min(at + 1, len(excess) - 1)], 25)
+        if orders is None:
+            excess = np.geomspace(excess[max(at - 1, 0)], excess[min(at + 1, len(excess) - 1)], 25)
     if not math.isfinite(best[1]):
         raise AccountingError("no Renyi order gives a finite epsilon here")
     return renyi_epsilon_up(Fraction(float(best[0])), Fraction(float(best[1])), delta)
@@ -105,7 +106,14 @@ def smallest_epsilon(curve: Curve, delta: Fraction, *, orders: Floats | None = N
 def renyi_curve(release: Leaf) -> Curve:
     """D_α of one release as a function of α, rounded up."""
     exact_curve = _curve(release)
-    return lambda orders: exact_curve(orders) * (1 + _SLACK)
+
+    def curve(orders: Floats) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = exact_curve(orders) * (1 + _SLACK)
+        # What leaves the range of floats is not known, and infinity is always true.
+        return np.where(np.isnan(values), math.inf, values)
+
+    return curve
 
 
 def _curve(release: Leaf) -> Curve:
@@ -166,9 +174,10 @@ def _randomized_response(epsilon: float, certain: float) -> Curve:
 def _of_response(event: RandomizedResponseEvent) -> Curve:
     other = (1 - event.truth) / (event.categories - 1)
     high, low = max(event.truth, other), min(event.truth, other)
-    ratio = math.log(high.numerator) - math.log(high.denominator) - math.log(low.numerator) + math.log(low.denominator)
+    # ln r <= r - 1, which is what is left of it where r is next to 1.
+    epsilon = min(log_bounds(high / low)[1], high / low - 1)
     # Two of the answers tell the neighbours apart; every other one is equally likely under both.
-    return _randomized_response(ratio * (1 + 1e-15), float_nearest(1 - high - low))
+    return _randomized_response(float_up(epsilon), float_down(1 - high - low))
 
 
 def _laplace(epsilon: float) -> Curve:
@@ -238,12 +247,13 @@ def _convex(inner: Curve, rate: float) -> Curve:
 
 def _tabulated(release: RDP) -> Curve:
     """A curve known at some orders only: D_α does not fall with α, so the next order above bounds those below."""
-    orders = np.array([float_nearest(alpha) for alpha, _ in release.curve])
+    # Rounded down: what is known at an order is not known above it.
+    orders = np.array([float_down(alpha) for alpha, _ in release.curve])
     values = np.array([float_up(epsilon) for _, epsilon in release.curve])
     best = np.minimum.accumulate(values[::-1])[::-1]
 
     def curve(wanted: Floats) -> Floats:
-        at = np.searchsorted(orders, wanted * (1 - 1e-15))
+        at = np.searchsorted(orders, wanted)
         return np.where(at < len(orders), best[np.minimum(at, len(orders) - 1)], math.inf)
 
     return curve
@@ -271,4 +281,7 @@ def _listed_orders(items: Sequence[Planned]) -> Floats | None:
     listed = [item.release for item in items if isinstance(item.release, RDP)]
     if not listed:
         return None
-    return np.unique([float_nearest(alpha) for release in listed for alpha, _ in release.curve])
+    orders = np.unique([float_down(alpha) for release in listed for alpha, _ in release.curve])
+    if orders[-1] == 1:
+        raise AccountingError("the Renyi orders are too close to 1 to be composed; use to_approx(delta) of each")
+    return orders[orders > 1]

@@ -18,7 +18,8 @@ class Composed(ApproxDP):
 
     Attributes:
         method: the theorem that gave ε. With ``method="best"``, the one that won.
-        lower: a proven lower bound on the smallest ε that holds for every mechanism that fits the events, or ``None``.
+        lower: a proven lower bound on the smallest ε that holds for every mechanism that fits the events: some of
+            them attain it. ``None`` where none is known that does.
         note: what a reader should know, such as that another method was used instead; empty when there is nothing.
     """
 

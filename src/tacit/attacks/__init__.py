@@ -4,6 +4,8 @@ Every attack is a function of plain rows or arrays and of *asks*, callables that
 protection, and some that have a curator behind them. None of them knows what is behind the callable.
 
 ``linkage``, ``small_cells``, ``sampling``   nameless rows, tables of counts, a few random rows
+``ratings``                                  linkage by what is known inexactly, with a scoring rule
+``outsider``                                 what a study tells about a person who is not in it, private or not
 ``differencing``                             just statistics: differences of totals, and averages of repeated answers
 ``reconstruction``                           many totals solved like a puzzle
 ``membership``, ``models``                   who was in the study, which rows trained the model
@@ -24,7 +26,9 @@ from tacit.attacks.differencing import Averaging, Differencing
 from tacit.attacks.linkage import Linkage, LinkageProfile, link, link_by_steps
 from tacit.attacks.membership import Marginal, Membership, indicators
 from tacit.attacks.models import ModelMembership, nearest_neighbour, ridge
+from tacit.attacks.outsider import Learned, Study
 from tacit.attacks.rates import Rate
+from tacit.attacks.ratings import InexactLinkage, Rating, blur, link_inexactly, made_up_films, score_rows
 from tacit.attacks.reconstruction import (
     Reconstruction,
     ReconstructionGrid,
@@ -45,6 +49,8 @@ __all__ = [
     "Comparison",
     "Differencing",
     "Exposure",
+    "InexactLinkage",
+    "Learned",
     "Linkage",
     "LinkageProfile",
     "Marginal",
@@ -52,16 +58,21 @@ __all__ = [
     "ModelMembership",
     "Pooling",
     "Rate",
+    "Rating",
     "Reconstruction",
     "ReconstructionGrid",
     "Result",
     "SmallCells",
+    "Study",
     "Subset",
+    "blur",
     "compare",
     "exposure",
     "indicators",
     "link",
     "link_by_steps",
+    "link_inexactly",
+    "made_up_films",
     "modular_subsets",
     "most_that_any_can",
     "nearest_neighbour",
@@ -70,4 +81,5 @@ __all__ = [
     "reconstruct",
     "reconstruct_under_noise",
     "ridge",
+    "score_rows",
 ]

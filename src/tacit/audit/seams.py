@@ -24,6 +24,7 @@ from tacit.mechanisms.additive import AdditiveNoise, OnGrid
 from tacit.mechanisms.base import Mechanism
 from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.key_order import plain_order
 from tacit.mechanisms.noisy_max import NoisyMax
 from tacit.mechanisms.partition_selection import PartitionSelection
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
@@ -190,17 +191,18 @@ def _read_partition(self: PartitionSelection, units: Any) -> Reading:
 
 def _keep_partition(_: PartitionSelection, units: Any) -> Any:
     if isinstance(units, Mapping):
-        return [key for key, count in units.items() if count >= _KEPT_FROM]
+        counts = list(units.values())
+        return [key for i, key in plain_order(units).items() if counts[i] >= _KEPT_FROM]
     kept = np.asarray(units) >= _KEPT_FROM
     return kept if isinstance(units, np.ndarray) else kept.tolist()
 
 
 def _align_partition(before: Reading, output: Any, after: Reading) -> Any:
-    """Kept keys in the neighbour's own order; one that is gone there is left out, and its absence will show."""
+    """Kept keys in their public order; one that is gone from the neighbour is left out, and its absence will show."""
     if not before.absent_is_zero:
         return output
     kept = set(output)
-    return [key for key in after.entries if key in kept]
+    return [key for key in plain_order(after.entries).values() if key in kept]
 
 
 def _read_unknown(self: Mechanism, *args: Any, **kwargs: Any) -> Reading:

@@ -1,7 +1,8 @@
 """The standing self-audit: what Tacit claims, checked by its own tools, and the tools checked on the museum.
 
-Three questions: do exact tables of small mechanisms keep their guarantee; can black-box audits refute any mechanism's
-claim; does anything but noise move when code that uses all mechanisms is replayed on neighbours. And one about the
+Four questions: do exact tables of small mechanisms keep their guarantee; can black-box audits refute any mechanism's
+claim; does anything but noise move when code that uses all mechanisms is replayed on neighbours; is what is said around
+releases (order, lower ends, the price of one) true. And one about the
 tools: is every bug of the museum still caught, and its mended twin still spared.
 """
 
@@ -19,6 +20,7 @@ from tacit.audit.lower_bound import lower_bound
 from tacit.audit.museum import PIECES
 from tacit.audit.museum.piece import Verdict, judged
 from tacit.audit.search import replay_neighbours
+from tacit.audit.standing_claims import claim_checks
 from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exp_bounds
 from tacit.mechanisms.counting_queries import CountingQueries
@@ -91,7 +93,8 @@ def run_checks(checks: Iterable[Check], progress: Callable[[int, int, str], None
 
 def standing_checks(samples: int = 4_000) -> list[Check]:
     """All checks of the self-audit; ``samples`` are the runs on each neighbour of every black-box audit."""
-    return [*_exact_checks(), *_black_box_checks(samples), *_replay_checks(), *museum_checks()]
+    claims = (Check(*entry) for entry in claim_checks(samples, _CONFIDENCE))
+    return [*_exact_checks(), *_black_box_checks(samples), *_replay_checks(), *claims, *museum_checks()]
 
 
 def museum_checks() -> Iterator[Check]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +13,9 @@ from tacit.cli import tokens
 from tacit.cli.errors import reported
 from tacit.cli.operators import OperatorOption, operator_name
 from tacit.cli.printing import JsonFlag, console, print_json
-from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, opened
+from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, opened, read_project
 from tacit.core.errors import InputError
+from tacit.core.numbers import Number
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
@@ -36,7 +39,10 @@ class _Role(StrEnum):
 
 _Name = Annotated[str, typer.Argument(help="Of the analyst.", show_default=False)]
 _Population = Annotated[str | None, typer.Option(help="Whose budget; may be left out where there is one.")]
-_Epsilon = Annotated[str | None, typer.Option(help="The most epsilon they may spend.")]
+_Epsilon = Annotated[
+    str | None,
+    typer.Option(help="The most epsilon they may spend; converted, rounded down, if the account counts rho."),
+]
 _Delta = Annotated[str | None, typer.Option(help="The most delta.")]
 _Rho = Annotated[str | None, typer.Option(help="The most rho, for zcdp accounts.")]
 _Cap = Annotated[list[str] | None, typer.Option(help="The most of any currency of the account: 'mu squared=1'.")]
@@ -80,10 +86,11 @@ def add(
         if caps and len(named) > 1:
             raise InputError("population", "state the share of each with `tacit analysts grant`")
         whose = _population(curator, named[0] if named else None) if caps else None
+        shares = None if whose is None else _shares(curator, project, whose, caps)
         with tokens.people_of(curator.ledger, project) as people:
             person = _register(people, name, role, named, who, widen=all_populations)
-            if whose is not None:
-                curator.ledger.set_quota(whose, caps, analyst=person.name, operator=who)
+            if shares is not None and whose is not None:
+                curator.ledger.set_quota(whose, shares, analyst=person.name, operator=who)
             issued = people.issue(person.name, expires=until, operator=who) if token else None
         if as_json:
             more = {} if issued is None else {"token": tokens.issued_json(issued)}
@@ -117,7 +124,8 @@ def grant(
             raise InputError("epsilon", "say how much they may spend, or --unlimited")
         name = _known(curator.ledger, name)
         whose = _population(curator, population)
-        curator.ledger.set_quota(whose, caps or None, analyst=name, operator=operator_name(operator))
+        shares = _shares(curator, project, whose, caps) if caps else None
+        curator.ledger.set_quota(whose, shares, analyst=name, operator=operator_name(operator))
         _tell(curator, name, as_json)
 
 
@@ -171,6 +179,19 @@ def _caps(epsilon: str | None, delta: str | None, rho: str | None, cap: list[str
             raise InputError("cap", f"must be currency=amount, got {text!r}")
         caps[name.strip()] = amount.strip()
     return caps
+
+
+def _shares(curator: Curator, project: Path, population: str, caps: dict[str, str]) -> Mapping[str, Number]:
+    """Caps in what the account counts; an epsilon is converted, with the delta that the project file states."""
+    from tacit.curator.accounts import share_caps
+    from tacit.curator.config import ProjectModel, validate
+    from tacit.ledger.entries import plain_name
+
+    models = validate(ProjectModel, read_project(project)).populations
+    spelled = plain_name(population, "population")
+    model = next((each for name, each in models.items() if plain_name(name, "population") == spelled), None)
+    whole = model.delta if model is not None and model.epsilon is not None else None
+    return share_caps(curator.ledger.filter(population), caps, delta=whole)
 
 
 def _population(curator: Curator, said: str | None) -> str:

@@ -110,8 +110,11 @@ def audit(
 def _own_checks(samples: int) -> list[Check]:
     from tacit.audit.standing import standing_checks
     from tacit.curator.audited import sql_checks
+    from tacit.curator.audited_fits import fit_checks
+    from tacit.curator.audited_ledger import ledger_checks
+    from tacit.curator.audited_units import unit_checks
 
-    return [*standing_checks(samples), *sql_checks()]
+    return [*standing_checks(samples), *sql_checks(), *unit_checks(), *ledger_checks(), *fit_checks()]
 
 
 def _project_checks(project: Path, questions: list[str], samples: int) -> list[Check]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli.asking import Confidence, Delta, Epsilon, Mu, Price, Rho, Within
 from tacit.cli.errors import reported
-from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.cli.printing import JsonFlag, console, print_json, visible
 from tacit.cli.project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
 from tacit.core.errors import InputError
 
@@ -52,14 +53,19 @@ def budget(
                 accounts = [curator.budget(curator.explain(sql, **price.words))]
             else:
                 accounts = [curator.budget(population=name) for name in _populations(curator, population)]
+            shown = {"", *(account.population for account in accounts)}
+            decided = [each for each in curator.ledger.overrides() if each.population in shown]
     if as_json:
         from tacit.curator.wire import budget_json
 
-        print_json({"budgets": [budget_json(account) for account in accounts]})
+        told = [budget_json(account) for account in accounts]
+        print_json({"budgets": told, "overrides": [asdict(each) for each in decided]})
         return
     screen = console()
     for account in accounts:
         show_budget(screen, account)
+    for each in decided:
+        screen.print(f"Decided by an operator: {visible(str(each))}.", style="yellow", markup=False, soft_wrap=True)
 
 
 def show_budget(screen: Console, account: Budget) -> None:

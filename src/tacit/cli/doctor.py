@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.cli.printing import JsonFlag, console, print_json, visible
 from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, read_project
 from tacit.core.errors import InputError, TacitError
 
@@ -152,7 +152,25 @@ def _source(loaded: Project, name: str) -> Finding:
         return Finding(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
     size = sum(file.stat().st_size for file in files)
     many = f" in {len(files)} files" if len(files) > 1 else ""
-    return Finding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}")
+    table = loaded.catalog.table(name)
+    known = (
+        "" if table is None or table.public else _recognised(source.kind, max(file.stat().st_size for file in files))
+    )
+    return Finding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
+
+
+def _recognised(kind: str, largest: int) -> str:
+    """Which copies of a protected source the ledger knows again."""
+    from tacit.curator.row_digests import LARGEST_BYTES
+
+    if kind not in ("csv", "parquet"):
+        return "; only exact copies of it are recognised"
+    if largest > LARGEST_BYTES:
+        limit = LARGEST_BYTES >> 20
+        return (
+            f"; larger than {limit} MiB, so only exact copies are recognised: do not open one that is written otherwise"
+        )
+    return "; copies with the same rows are recognised"
 
 
 def _database(loaded: Project) -> Iterator[Finding]:
@@ -192,14 +210,18 @@ def _ledger(project: Path, loaded: Project) -> Iterator[Finding]:
         return
     if not place.exists:
         words = f"{place.ledger}: not made yet; opening the project makes it"
-        yield Finding("ledger", True, words)
+        yield _looked("ledger", lambda: _not_gone(place, words), "bring it back, or: tacit ledger adopt --reason …")
         yield from _folder(Path(place.ledger).parent)
+        yield from _opening(place, loaded)
         return
     yield _looked("ledger", lambda: _quick(place), "tacit ledger verify says more; bring the newest copy back")
     yield from _accounts(place, loaded)
+    yield from _units(place, loaded)
+    yield from _decided(place)
     if place.is_file:
         yield from _guarded(Path(place.ledger), "ledger file")
     yield _looked("keys", lambda: _keys(place), f"chmod 600 {place.key}, or restore it from your backup")
+    yield from _opening(place, loaded)
 
 
 def _quick(place: Place) -> str:
@@ -241,6 +263,72 @@ def _accounts(place: Place, loaded: Project) -> Iterator[Finding]:
             yield Finding(f"budget {name}", False, words, remedy)
         else:
             yield Finding(f"budget {name}", True, terms_words(wanted))
+
+
+def _units(place: Place, loaded: Project) -> Iterator[Finding]:
+    """Whether the accounts protect whom the file says, and what was changed about that."""
+    from tacit.cli.operators import reading
+    from tacit.curator.binding import unit_terms
+    from tacit.ledger.entries import plain_name
+    from tacit.ledger.opening import read_body
+    from tacit.ledger.protection import changes_in, unit_name, unit_words
+
+    try:
+        with reading(place) as (reader, _):
+            for name, wanted in unit_terms(loaded.catalog).items():
+                seq = reader.find(unit_name(plain_name(name, "population")))
+                known = None if seq is None else read_body(reader, seq)["unit"]
+                if known is not None and known != wanted:
+                    words = f"the account protects {unit_words(known)}; the file says {unit_words(wanted)}"
+                    remedy = f"put the unit back, or: tacit ledger unit {name} --reason …"
+                    yield Finding(f"unit {name}", False, words, remedy)
+                else:
+                    yield Finding(f"unit {name}", True, f"one person is {unit_words(wanted)}")
+            for change in changes_in(reader):
+                yield Finding("changed", True, change)
+    except TacitError:
+        return
+
+
+def _not_gone(place: Place, words: str) -> str:
+    from tacit.ledger.book import translated
+    from tacit.ledger.opening import check_not_gone
+
+    with translated():
+        check_not_gone(place.ledger, place.anchor)
+    return words
+
+
+def _opening(place: Place, loaded: Project) -> Iterator[Finding]:
+    """Whether opening the project would be refused: everything that it does is tried, and nothing is changed."""
+    from tacit.cli.operators import reading
+    from tacit.curator.opening import try_opening
+
+    digests = f"{place.ledger if place.is_file else place.key}.digests"
+    try:
+        if place.exists:
+            with reading(place) as (reader, _):
+                try_opening(loaded, reader, place.key, digests)
+        else:
+            try_opening(loaded, None, place.key, digests)
+    except TacitError as problem:
+        yield Finding("opening", False, visible(str(problem)), "correct that in the project file; nothing was changed")
+    else:
+        yield Finding("opening", True, "the project can be opened: units, sources and budgets fit the ledger")
+
+
+def _decided(place: Place) -> Iterator[Finding]:
+    """What operators decided in the ledger: in order, and not to be overlooked."""
+    from tacit.cli.operators import reading
+    from tacit.ledger.overrides import Overrides
+
+    try:
+        with reading(place) as (reader, _):
+            found = Overrides().of(reader)
+    except (TacitError, ValueError, LookupError, TypeError):
+        return  # The ledger is damaged, which was said already.
+    for each in found:
+        yield Finding("decided", True, visible(str(each)))
 
 
 def _keys(place: Place) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,7 +39,8 @@ app = typer.Typer(no_args_is_help=True, help="The account of everything ever cha
 def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
     """Recompute everything: the chain, every price, all sums and caps, what was released, every receipt.
 
-    Changes nothing, and works on a ledger that is refused elsewhere. Exit code 9 if something is wrong.
+    Names what operators decided: other caps, a ledger taken over, what was counted as lost, another key. Changes
+    nothing, and works on a ledger that is refused elsewhere. Exit code 9 if something is wrong.
     """
     from tacit.ledger import Ledger
 
@@ -91,17 +93,22 @@ def adopt(
 ) -> None:
     """Take a ledger although its anchor is missing or remembers a newer one.
 
-    Do this after a restore from backup when the newest copy is lost for good: what was charged since the backup is then
-    not counted. That it was done, by whom and why, is a permanent entry.
+    Do this after a restore from backup when the newest copy is lost for good. Nobody knows what was charged since the
+    backup; so where the anchor proves that entries are missing, everything that is left of every account is counted as
+    spent. `tacit ledger caps` is the way to go on. That it was done, by whom and why, is a permanent entry.
     """
     with reported(as_json=as_json):
         place = find_ledger(project)
         with adopted_ledger(place, reason=reason, operator=operator_name(operator)) as ledger:
-            told = {"ledger": ledger.id, "position": ledger.head.seq, "hash": ledger.head.hash}
+            head = ledger.head
+            told = {"ledger": ledger.id, "position": head.seq, "hash": head.hash}
+            lost = [each.words for each in ledger.overrides() if each.kind == "lost" and each.reason == reason]
     if as_json:
-        print_json(told)
-    else:
-        console().print(f"Taken: ledger {told['ledger']}, entry {told['position']} says so for good.", markup=False)
+        print_json({**told, "lost": lost})
+        return
+    console().print(f"Taken: ledger {told['ledger']}, entry {told['position']} says so for good.", markup=False)
+    for words in lost:
+        console().print(visible(words[:1].upper() + words[1:]) + ".", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -122,6 +129,34 @@ def caps(
         print_json(told)
     else:
         console().print(f"{told['population']}: {told['before']} before, {told['now']} now.", markup=False)
+
+
+@app.command()
+def unit(
+    population: Annotated[str, typer.Argument(help="Whose budget.", show_default=False)],
+    reason: ReasonOption,
+    project: ProjectOption = DEFAULT_PROJECT,
+    operator: OperatorOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the unit that the project file states that of the account: a renamed column, or the right one at last.
+
+    Changing the file alone is refused: what was released was about the persons of before. What was spent stays spent,
+    and this leaves a permanent entry. Programs that have the project open must open it again.
+    """
+    from tacit.curator.config import load
+    from tacit.curator.rebinding import fix_units
+    from tacit.ledger.protection import unit_words
+
+    with reported("population", as_json=as_json):
+        find_ledger(project)
+        before, now = fix_units(load(project), population, reason=reason, operator=operator_name(operator))
+    told = {"population": population, "before": before, "now": now, "reason": reason}
+    if as_json:
+        print_json(told)
+    else:
+        was = "nothing fixed" if before is None else unit_words(before)
+        console().print(f"{population}: {was} before, {unit_words(now)} now.", markup=False)
 
 
 @app.command("rotate-key")
@@ -197,6 +232,8 @@ def _report_json(report: Report) -> dict[str, Any]:
         "outcomes": report.outcomes,
         "head": {"position": report.head.seq, "hash": report.head.hash},
         "problems": list(report.problems),
+        "changes": list(report.changes),
+        "overrides": [asdict(each) for each in report.overrides],
     }
 
 
@@ -208,6 +245,10 @@ def _show_report(report: Report) -> None:
         markup=False,
         soft_wrap=True,
     )
+    for change in report.changes:
+        screen.print(f"changed  {visible(change)}", style="yellow", markup=False, soft_wrap=True)
+    for each in report.overrides:
+        screen.print(f"override  {visible(str(each))}", style="yellow", markup=False, soft_wrap=True)
     for problem in report.problems:
         screen.print(f"problem  {problem}", style="red", markup=False, soft_wrap=True)
     if report.ok:
@@ -291,6 +332,12 @@ def _about(kind: str, body: dict[str, Any]) -> str:
             return f"{owner}: {caps or 'no limit of their own'} of {body.get('population')}"
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
+        case "unit" | "column" | "declared":
+            from tacit.ledger.protection import protection_words
+
+            return protection_words(kind, body)
+        case "lost":
+            return f"{body.get('population')}: what was left counts as spent{_colon(body.get('reason'))}"
         case "key":
             lost = "" if body.get("signature") else " (the old one was lost)"
             return f"{body.get('public_key')}{lost}{_colon(body.get('reason'))}"

@@ -1,4 +1,4 @@
-"""``tacit plan``: people, privacy, error, confidence; say three and get the fourth."""
+"""``tacit plan``: people, privacy, error, confidence; say three and get the fourth. For learning, the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["plan"]
 
 def plan(
     mechanism: Annotated[
-        str, typer.Argument(help="laplace, gaussian, histogram, mean, selection or randomized_response.")
+        str,
+        typer.Argument(
+            help="count (laplace), gaussian, histogram, mean, selection, survey (randomized_response), or learning."
+        ),
     ],
     within: Annotated[str | None, typer.Option(help="Error to stay within, as a share of the people: 0.01.")] = None,
     confidence: Annotated[str | None, typer.Option(help="Probability of staying within it: 0.95.")] = None,
@@ -26,16 +29,38 @@ def plan(
     delta: Annotated[str | None, typer.Option(help="Delta, for gaussian: 1e-6.")] = None,
     bins: Annotated[int | None, typer.Option(help="How many bins, for histogram.")] = None,
     candidates: Annotated[int | None, typer.Option(help="How many candidates, for selection.")] = None,
+    dimensions: Annotated[int | None, typer.Option(help="How many columns, for learning.")] = None,
     relation: Annotated[str | None, typer.Option(help="add_remove or replace_one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Plan a study: give three of --within, --confidence, --epsilon and --people, and the fourth is computed.
 
-    tacit plan laplace --within 0.01 --confidence 0.95 --epsilon 0.1
+    tacit plan count --within 0.01 --confidence 0.95 --epsilon 0.1
+
+    tacit plan survey --within 0.05 --confidence 0.95 --people 6400
+
+    tacit plan learning --within 0.05 --epsilon 1 --delta 1e-6 --dimensions 20
     """
+    from tacit.core.errors import InputError
     from tacit.mechanisms.planning import plan as make_plan
 
+    if mechanism == "learning":
+        given = {
+            "confidence": confidence,
+            "people": people,
+            "bins": bins,
+            "candidates": candidates,
+            "relation": relation,
+        }
+        with reported("mechanism", as_json=as_json):
+            for name, value in given.items():
+                if value is not None:
+                    raise InputError(name, "has no meaning for learning, which computes the rows")
+            _plan_learning(within, epsilon, delta, dimensions, as_json=as_json)
+        return
     with reported("mechanism", as_json=as_json):
+        if dimensions is not None:
+            raise InputError("dimensions", "has a meaning for learning only")
         found = make_plan(
             mechanism.replace("-", "_"),
             within=within,
@@ -66,6 +91,7 @@ def _as_json(found: Plan) -> dict[str, object]:
         "delta": None if found.delta is None else float(format_up(found.delta, 12)),
         "outputs": found.outputs,
         "relation": found.relation.value,
+        "cautions": list(found.cautions),
     }
 
 
@@ -80,3 +106,41 @@ def _show(found: Plan) -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print(f"\n{found}")
+    for sentence in found.cautions:
+        console.print(f"Note: {sentence}", style="yellow")
+
+
+def _plan_learning(
+    within: str | None, epsilon: str | None, delta: str | None, dimensions: int | None, *, as_json: bool
+) -> None:
+    from tacit.core.errors import InputError
+    from tacit.core.numbers import format_up
+    from tacit.learn.theorem import plan_learning
+
+    if within is None or epsilon is None or delta is None or dimensions is None:
+        named = {"within": within, "epsilon": epsilon, "delta": delta, "dimensions": dimensions}
+        wrong = next(name for name, value in named.items() if value is None)
+        raise InputError(wrong, "is needed by learning: state --within, --epsilon, --delta and --dimensions")
+    found = plan_learning(excess=within, epsilon=epsilon, delta=delta, dimensions=dimensions)
+    if as_json:
+        numbers = {
+            name: float(format_up(value, 12))
+            for name, value in (("within", found.excess), ("epsilon", found.epsilon), ("delta", found.delta))
+        }
+        constants = {name: how for name, _, how in found.rows()}
+        typer.echo(
+            json.dumps(
+                {
+                    "mechanism": "learning",
+                    **numbers,
+                    "dimensions": found.dimensions,
+                    "theorem": {"rows": found.theorem, "says": constants["theorem"]},
+                    "measured": {"rows": found.measured, "says": constants["measured"]},
+                    "cautions": list(found.cautions),
+                }
+            )
+        )
+        return
+    typer.echo(str(found))
+    for sentence in found.cautions:
+        typer.echo(f"Note: {sentence}")

@@ -40,9 +40,12 @@ def verify(
     """Check a receipt: signature, noise of every mechanism, guarantee, and that the charge follows from them.
 
     With --key it needs nothing else, and no network. Without, the key is that of the project here, as it was at the
-    receipt's place in the ledger, and the receipt is compared with that as well. Exit code 1 if it does not hold.
+    receipt's place in the ledger, and the receipt is compared with the one that the ledger holds there: released
+    numbers, question and amounts. Exit code 1 if it does not hold.
     """
+    from tacit.curator.receipt import Receipt
     from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
+    from tacit.curator.receipt_ledger import against_ledger
 
     with reported("receipt", as_json=as_json):
         text = _read(receipt)
@@ -54,7 +57,8 @@ def verify(
             with opened_ledger(project) as ledger:
                 report = verify_receipt(text, _key_here(text, ledger))
                 if report.ok:
-                    report = ReceiptReport((*report.checks, _against_ledger(text, ledger)))
+                    found = against_ledger(Receipt.from_json(text), ledger)
+                    report = ReceiptReport((*report.checks, *found))
     if as_json:
         print_json(json.loads(report.to_json()))
     else:
@@ -81,6 +85,50 @@ def show(
             typer.echo(found.to_json())
         else:
             _show(found)
+
+
+@app.command()
+def table(
+    table: Annotated[Path, typer.Argument(help="A published table: .csv, .parquet or .json.", show_default=False)],
+    receipt: Annotated[str, typer.Argument(help="Its receipt: a file, or a number in the ledger.", show_default=False)],
+    project: ProjectOption = DEFAULT_PROJECT,
+    name: Annotated[str, typer.Option(help="Which table of a planned release it is.")] = "",
+    plan: Annotated[Path | None, typer.Option(help="The plan of a planned release.")] = None,
+    confidence: Annotated[str | None, typer.Option(help="Of its intervals, if not that of the question.")] = None,
+    max_groups: Annotated[int | None, typer.Option(help="As the question was asked with, if it was.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check that a published table is the one that a receipt is about, cell by cell.
+
+    The receipt is checked first; then the answer is made again from what the ledger holds, which costs nothing and
+    reads no data, and compared by value. Rows may be in any order and intervals may be left out. Exit code 1 if
+    something differs.
+
+    tacit receipt table visits.csv receipt.json
+    """
+    from tacit.cli.project import opened
+    from tacit.curator.published import answer_again, difference, read_table
+    from tacit.curator.receipt import Receipt
+    from tacit.curator.receipt_checks import Check
+
+    with reported("table", as_json=as_json):
+        found = read_table(table)
+        said = _stored(int(receipt), project) if receipt.isdecimal() else Receipt.from_json(_read(receipt))
+        with opened(project) as curator:
+            checks = curator.check_receipt(said).checks
+            if all(check.passed for check in checks):
+                words = {} if max_groups is None else {"max_groups": max_groups}
+                answer = answer_again(curator, said, name=name, plan_file=plan, **words)
+                wrong = difference(answer, found, confidence)
+                same = f"{table} has the {len(found.rows)} rows of that release, and nothing else"
+                checks = (*checks, Check("table", wrong is None, same if wrong is None else f"{table}: {wrong}"))
+    ok = all(check.passed for check in checks)
+    if as_json:
+        print_json({"ok": ok, "checks": [{"name": c.name, "passed": c.passed, "words": c.words} for c in checks]})
+    else:
+        _show_checks(checks, ok, "The table is what was released." if ok else "The table is NOT what was released.")
+    if not ok:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -122,19 +170,6 @@ def _key_here(text: bytes, ledger: Any) -> str:
         return str(ledger.public_key)
 
 
-def _against_ledger(text: bytes, ledger: Any) -> Check:
-    from tacit.curator.receipt import Receipt
-    from tacit.curator.receipt_checks import Check
-    from tacit.ledger import RollbackError
-
-    said = Receipt.from_json(text)["ledger"]
-    try:
-        ledger.check_receipt(int(said["position"]), said["hash"], ledger=said["id"])
-    except RollbackError as problem:
-        return Check("here", False, str(problem))
-    return Check("here", True, f"the ledger of this project has it, at entry {said['position']}")
-
-
 def _read(place: str) -> bytes:
     try:
         if place == "-":
@@ -155,7 +190,7 @@ def _key(said: str) -> str:
         raise InputError("key", f"{said} does not hold a public key") from None
 
 
-def _show_checks(checks: tuple[Check, ...], ok: bool) -> None:
+def _show_checks(checks: tuple[Check, ...], ok: bool, verdict: str = "") -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -165,7 +200,8 @@ def _show_checks(checks: tuple[Check, ...], ok: bool) -> None:
         table.add_row(sign, Text(visible(check.words)))
     screen = console()
     screen.print(table)
-    screen.print("The receipt holds." if ok else "The receipt does NOT hold.", style="bold green" if ok else "bold red")
+    said = verdict or ("The receipt holds." if ok else "The receipt does NOT hold.")
+    screen.print(said, style="bold green" if ok else "bold red")
 
 
 def _show(receipt: Receipt) -> None:

@@ -41,6 +41,9 @@ def serve(
     proxy: Annotated[
         list[str] | None, typer.Option(help="An address that is believed about that; this machine unless said.")
     ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="How colleagues reach it, https://tacit.example.org; for links in invitations.")
+    ] = None,
     slot: Annotated[float, typer.Option(help="Seconds; answers leave after 1, 2, 4 … of them. 0: at once.")] = 0.25,
     metrics_port: Annotated[
         int | None, typer.Option(help="Show metrics for Prometheus on this port of this machine.")
@@ -70,6 +73,7 @@ def serve(
             "tls_cert": None if tls_cert is None else str(tls_cert),
             "tls_key": None if tls_key is None else str(tls_key),
             "behind_proxy": behind_proxy,
+            "address": address,
             "slot": slot,
         }
         Serving, supervise, settings = _machinery(words, _limits(limits or []))
@@ -168,7 +172,9 @@ def _tell(started: Started) -> None:
         _say(screen, f"Metrics at {started.metrics}")
     links = _links(started)
     if "set_up" in links:
-        _say(screen, "Nobody can sign in yet. Open this link once, within a day, to become the owner:")
+        from tacit.server.people.links import SET_UP_WORDS
+
+        _say(screen, f"Nobody can sign in yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
         _say(screen, f"    {links['set_up']}")
     _say(screen, "Stop with Ctrl-C.")
 

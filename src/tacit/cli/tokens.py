@@ -140,7 +140,8 @@ def people_of(ledger: Ledger, project: Path) -> People:
     from tacit.ledger.memory import MEMORY
     from tacit.server.people import People
 
-    return People.open(ledger, load(project).ledger or MEMORY)
+    loaded = load(project)
+    return People.open(ledger, loaded.ledger or MEMORY, obvious=(loaded.name,))
 
 
 def moment_of(text: str) -> datetime | None:

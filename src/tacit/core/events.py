@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import (
@@ -45,6 +45,10 @@ __all__ = [
 ]
 
 
+#: How many events may lie inside one another.
+_DEEPEST: Final = 64
+
+
 @dataclass(frozen=True)
 class Event:
     """The root: something was released under a neighbouring relation."""
@@ -53,6 +57,12 @@ class Event:
 
     def __post_init__(self) -> None:
         self._fix(relation=as_relation(self.relation))
+
+    @property
+    def depth(self) -> int:
+        """How many events lie inside one another, this one included."""
+        inside = [getattr(self, "event", None), *getattr(self, "events", ())]
+        return 1 + max((event.depth for event in inside if isinstance(event, Event)), default=0)
 
     def _fix(self, **values: object) -> None:
         for name, value in values.items():
@@ -268,10 +278,21 @@ def event_to_json(event: Event) -> str:
 def event_from_json(text: str) -> Event:
     """The event that :func:`event_to_json` wrote."""
     try:
-        plain = json.loads(text)
+        return _from_plain(json.loads(text, object_pairs_hook=_without_repeats))
+    except InputError:
+        raise
     except ValueError:
         raise InputError("event", "is not JSON") from None
-    return _from_plain(plain)
+    except RecursionError:
+        raise InputError("event", f"is nested more than {_DEEPEST} deep") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different: readers would not agree on which of two counts."""
+    plain = dict(pairs)
+    if len(plain) < len(pairs):
+        raise InputError("event", "names a field twice")
+    return plain
 
 
 _KINDS: dict[str, type[Event]] = {
@@ -331,6 +352,8 @@ def _field_from_plain(name: str, value: Any) -> Any:
         if not isinstance(value, list):
             raise InputError("events", "must be a list of events")
         return tuple(_from_plain(item) for item in value)
+    if name == "mechanism" and not isinstance(value, str):
+        raise InputError("mechanism", "must be text: a label for people")
     if isinstance(value, str) and name not in ("relation", "mechanism"):
         return exact(value, name)
     return value
@@ -349,3 +372,5 @@ def _check_inside(event: Event, relation: Relation) -> None:
             "relation",
             f"differs inside the event: {event.relation.value} within {relation.value}; state one for all",
         )
+    if event.depth >= _DEEPEST:
+        raise InputError("event", f"is nested more than {_DEEPEST} deep; write repetitions as one count")

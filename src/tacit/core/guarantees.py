@@ -27,11 +27,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import Final, Self
 
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.normal import gaussian_delta_bounds, gaussian_epsilon_up, normal_quantile_bounds
 from tacit.core.numbers import (
+    MAX_BITS,
     Number,
     check_count,
     exact,
@@ -47,6 +48,8 @@ from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
 __all__ = ["DEFAULT_ORDERS", "GDP", "RDP", "ZCDP", "ApproxDP", "Guarantee", "PureDP", "renyi_epsilon_up"]
 
+#: Groups up to this size, and losses up to it, are unrolled exactly.
+_FEW: Final = 64
 #: Renyi orders that serve from tiny to large budgets.
 DEFAULT_ORDERS: tuple[Fraction, ...] = (
     *(1 + Fraction(i, 10) for i in range(1, 100)),
@@ -121,7 +124,9 @@ class PureDP(Guarantee):
         if self.epsilon == 0:
             return GDP(0, relation=self.relation)
         odds_high = exp_bounds(self.epsilon)[1]
-        mu = 2 * normal_quantile_bounds(odds_high / (1 + odds_high))[1]
+        # e^ε/(1+e^ε) = 1/2 + tanh(ε/2)/2, and tanh(ε/2) <= ε/2 is all that is left of a tiny ε.
+        corner = min(odds_high / (1 + odds_high), (1 + self.epsilon / 2) / 2)
+        mu = 2 * normal_quantile_bounds(corner)[1]
         return GDP(round_up(mu), relation=self.relation)
 
     def to_rdp(self, orders: Iterable[Number] = DEFAULT_ORDERS) -> RDP:
@@ -158,13 +163,7 @@ class ApproxDP(Guarantee):
         Along a chain of neighbours P_{i+1}(S) <= e^ε P_i(S) + δ; unrolled, the δ terms are a geometric sum.
         """
         k = check_count(k, "k")
-        if self.epsilon == 0:
-            growth = Fraction(k)
-        else:
-            # Σ_{i<k} e^{iε} is increasing in e^ε, so the upper end of its enclosure gives an upper bound.
-            base = exp_bounds(self.epsilon)[1]
-            growth = (base**k - 1) / (base - 1)
-        delta = min(round_up(self.delta * growth), Fraction(1)) if self.delta else self.delta
+        delta = min(round_up(self.delta * _geometric_up(self.epsilon, k)), Fraction(1)) if self.delta else self.delta
         return ApproxDP(k * self.epsilon, delta, relation=self.relation)
 
     def to_approx(self, delta: Number | None = None) -> ApproxDP:
@@ -222,10 +221,9 @@ class ZCDP(Guarantee):
         available = total - self.delta
         if self.rho == 0:
             return ApproxDP(0, total, relation=self.relation)
-        rho, log_delta = (
-            float_nearest(self.rho),
-            math.log(available.numerator) - math.log(available.denominator),
-        )
+        # For the search alone: a ρ that floats would take for zero or for infinite is moved to where they can follow.
+        rho = min(max(float_nearest(self.rho), 1e-290), 1e290)
+        log_delta = math.log(available.numerator) - math.log(available.denominator)
 
         def epsilon_estimate(alpha: float) -> float:
             return rho * alpha + math.log1p(-1 / alpha) - (log_delta + math.log(alpha)) / (alpha - 1)
@@ -322,6 +320,9 @@ class RDP(Guarantee):
 
         def estimate(point: tuple[Fraction, Fraction]) -> float:
             alpha, epsilon = float_nearest(point[0]), float_nearest(point[1])
+            if not 1 < alpha < math.inf:
+                # Orders that floats cannot tell from 1 or from infinity: a last resort, and exact where it is taken.
+                return math.inf
             return epsilon + math.log1p(-1 / alpha) - (log_delta + math.log(alpha)) / (alpha - 1)
 
         alpha, epsilon = min(self.curve, key=estimate)
@@ -331,6 +332,23 @@ class RDP(Guarantee):
         shown = ", ".join(f"{float_nearest(a):g}: {format_up(e)}" for a, e in self.curve[:3])
         more = f", … {len(self.curve)} orders" if len(self.curve) > 3 else ""
         return f"RDP({{{shown}{more}}}{self._suffix()})"
+
+
+def _geometric_up(epsilon: Fraction, k: int) -> Fraction:
+    """Σ_{i<k} e^{iε} = (e^{kε} - 1)/(e^ε - 1), rounded up; enormous numbers by one that is larger than any 1/δ."""
+    if epsilon == 0 or k == 1:
+        return Fraction(k)
+    if k <= _FEW and epsilon <= _FEW:
+        # The sum is increasing in e^ε, so the upper end of its enclosure gives an upper bound.
+        base = exp_bounds(epsilon)[1]
+        return (base**k - 1) / (base - 1)
+    if k * epsilon > 10**4:
+        # At least e^{kε/2}, where δ is at least 2^-MAX_BITS: the product exceeds 1.
+        return Fraction(2**MAX_BITS)
+    # Digits enough that e^ε - 1 keeps forty of its own, however small ε is; and it is never below ε.
+    digits = 45 + max(0, 2 * (epsilon.denominator.bit_length() - epsilon.numerator.bit_length()) // 3)
+    below = max(exp_bounds(epsilon, digits)[0] - 1, epsilon)
+    return (exp_bounds(k * epsilon, digits)[1] - 1) / below
 
 
 def renyi_epsilon_up(alpha: Fraction, renyi_epsilon: Fraction, delta: Fraction) -> Fraction:

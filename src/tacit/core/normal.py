@@ -12,30 +12,49 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.core.numbers import exp_bounds
+from tacit.core.numbers import exp_bounds, log_bounds, round_up, sqrt_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["gaussian_delta_bounds", "gaussian_epsilon_up", "normal_cdf_bounds", "normal_quantile_bounds"]
+__all__ = [
+    "LARGEST_MU",
+    "concentrated_epsilon_up",
+    "gaussian_delta_bounds",
+    "gaussian_epsilon_up",
+    "normal_cdf_bounds",
+    "normal_quantile_bounds",
+]
 
 #: Digits of mpmath's arithmetic beyond those that are claimed.
 _SPARE: Final = 15
 #: Smaller than this is not told apart from zero; written out it would fill memory.
 _TINY_EXPONENT: Final = -(10**5)
 _TINY: Final = Fraction(1, 2**-_TINY_EXPONENT)
+#: Arguments of Φ beyond this have a tail below _TINY: e^{-400²/2} < 2^-115000.
+_FAR: Final = 400
+#: Probabilities nearer to 1/2 than this have a quantile in closed form.
+_NEAR_DIGITS: Final = 25
+_NEAR: Final = Fraction(1, 10**_NEAR_DIGITS)
+#: Above this the exact ε of a Gaussian is no better than the one by its zCDP, but for a part in a thousand.
+LARGEST_MU: Final = 10**4
 #: Enclosures of a difference are refined until this close, relative to the result, or until they are tiny.
 _CLOSE: Final = Fraction(1, 10**30)
 
 
 def normal_cdf_bounds(value: Fraction, digits: int = 45) -> tuple[Fraction, Fraction]:
     """Enclosure of Φ(value), the probability that a standard normal is at most ``value``."""
+    if abs(value) > _FAR:
+        # Φ(-x) <= exp(-x²/2), which is below the smallest number that is told apart from zero.
+        return (Fraction(0), _TINY) if value < 0 else (1 - _TINY, Fraction(1))
     return _enclose(lambda mp: mp.ncdf(_mpf(mp, value)), digits)
 
 
 def normal_quantile_bounds(probability: Fraction) -> tuple[Fraction, Fraction]:
     """Enclosure of Φ⁻¹(probability), for a probability strictly between 0 and 1."""
-    digits = 45
+    digits, off = 45, probability - Fraction(1, 2)
+    if abs(off) < _NEAR:
+        return _quantile_near_half(off)
 
     def solve(mp: Any) -> Any:
         # The smaller tail, subtracted while it is still exact.
@@ -46,11 +65,23 @@ def normal_quantile_bounds(probability: Fraction) -> tuple[Fraction, Fraction]:
             upper = mp.erfc(guess / mp.sqrt(2)) / 2
             step = upper * (mp.log(upper) - mp.log(tail)) / mp.npdf(guess)
             guess += step
-            if abs(step) < mp.mpf(10) ** (-digits - _SPARE // 2):
+            if abs(step) < abs(guess) * mp.mpf(10) ** (-digits - _SPARE // 2):
                 break
         return sign * guess
 
-    return _enclose(solve, digits)
+    # Near 1/2 the tail differs from it by `off` alone, and as many digits as that is small are lost.
+    return _enclose(solve, digits, spare=_SPARE + _NEAR_DIGITS)
+
+
+def _quantile_near_half(off: Fraction) -> tuple[Fraction, Fraction]:
+    """Φ⁻¹(1/2 + t) for a small t: between s and s(1 + 4t²) with s = √(2π)·t.
+
+    With x the quantile, t = ∫₀ˣ φ lies between x(1 - x²/6)/√(2π) and x/√(2π), because 1 - u²/2 <= e^{-u²/2} <= 1.
+    """
+    low, high = _enclose(lambda mp: mp.sqrt(2 * mp.pi), 60)
+    size = abs(off)
+    ends = low * size, high * size * (1 + 4 * size**2)
+    return ends if off >= 0 else (-ends[1], -ends[0])
 
 
 @lru_cache(maxsize=4096)
@@ -82,6 +113,8 @@ def gaussian_epsilon_up(mu: Fraction, delta: Fraction) -> Fraction:
     """
     if mu == 0 or gaussian_delta_bounds(Fraction(0), mu)[1] <= delta:
         return Fraction(0)
+    if mu > LARGEST_MU:
+        return concentrated_epsilon_up(mu, delta)
     low, high = 0.0, 1.0
     while gaussian_delta_bounds(Fraction(high), mu)[1] > delta:
         low, high = high, 2 * high
@@ -93,13 +126,18 @@ def gaussian_epsilon_up(mu: Fraction, delta: Fraction) -> Fraction:
     return Fraction(high)
 
 
+def concentrated_epsilon_up(mu: Fraction, delta: Fraction) -> Fraction:
+    """ε = μ²/2 + μ√(2 ln(1/δ)), from the zCDP of a Gaussian; for a large μ nearly all of it is the first term."""
+    return round_up(mu * mu / 2 + mu * sqrt_bounds(-2 * log_bounds(delta)[0])[1])
+
+
 def _mpf(mp: Any, value: Fraction) -> Any:
     return mp.mpf(value.numerator) / mp.mpf(value.denominator)
 
 
-def _enclose(evaluate: Callable[[Any], Any], digits: int) -> tuple[Fraction, Fraction]:
+def _enclose(evaluate: Callable[[Any], Any], digits: int, *, spare: int = _SPARE) -> tuple[Fraction, Fraction]:
     """What ``evaluate`` returns at ``digits`` and some, give or take one part in 10^``digits``."""
-    value = evaluate(_context(digits + _SPARE))
+    value = evaluate(_context(digits + spare))
     sign, mantissa, exponent, bits = value._mpf_
     if exponent + bits < _TINY_EXPONENT:
         return (-_TINY, Fraction(0)) if sign else (Fraction(0), _TINY)

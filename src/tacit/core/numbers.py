@@ -51,6 +51,9 @@ MAX_BITS: Final = 4096
 
 _MAX_DECIMAL_EXPONENT = 10**17
 _MAX_EXP_ARGUMENT = 10**6
+#: e to less than minus this is not told apart from zero; every probability that can be typed is far above it.
+_MIN_EXP_ARGUMENT = 10**4
+_TINY_EXP: Final = Fraction(1, 2**14426)
 
 
 def exact(value: Number, parameter: str) -> Fraction:
@@ -172,9 +175,9 @@ def exp_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
     """Rationals ``(low, high)`` with ``low <= exp(value) <= high``, about ``digits`` decimals apart."""
     if value == 0:
         return Fraction(1), Fraction(1)
-    if value < -_MAX_EXP_ARGUMENT:
-        # Written out, the true value would fill memory with zeros; this power of two lies above it.
-        return Fraction(0), Fraction(1, 2**_MAX_EXP_ARGUMENT)
+    if value < -_MIN_EXP_ARGUMENT:
+        # Written out, the true value would be a long row of zeros; this power of two lies above it.
+        return Fraction(0), _TINY_EXP
     if value > _MAX_EXP_ARGUMENT:
         raise AccountingError(f"exp({float_nearest(value):g}) is too large to write down")
     quotient, error = _quotient(value, digits)

@@ -7,7 +7,7 @@ reserved. :mod:`tacit.ledger` does all that; here are only words and views.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, Line, PureFilter, ZCDPFilter
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
-from tacit.core.numbers import exact_positive, exact_probability, format_up, round_down
+from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down
 from tacit.ledger import Amount, Balance, Outcome, Record, Reservation
 from tacit.ledger import Budget as LedgerBudget
 from tacit.query.request import Account as AccountKind
@@ -23,7 +23,7 @@ from tacit.query.request import Account as AccountKind
 if TYPE_CHECKING:
     from tacit.curator.config import PopulationModel
 
-__all__ = ["Budget", "Entry", "account_kind", "entry_of", "filter_of"]
+__all__ = ["Budget", "Entry", "account_kind", "entry_of", "filter_of", "share_caps"]
 
 #: How many questions that need a delta and state none the budget's delta lasts for.
 _QUESTIONS = 100
@@ -175,6 +175,42 @@ def filter_of(name: str, model: PopulationModel) -> Filter:
     # Half of delta pays for the conversion, the other half for questions that choose groups privately.
     own = exact_probability(delta, "delta") / 2
     return ZCDPFilter.for_target(epsilon=epsilon, delta=delta, own_delta=own, relation=relation)
+
+
+def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | None = None) -> dict[str, Number]:
+    """The caps of a share, in the currencies of its account.
+
+    An epsilon in an account that counts something else is converted in the safe direction: everything that is charged
+    to the share together is (epsilon, delta)-differentially private.
+
+    Args:
+        limit: the terms of the account.
+        stated: by currency, or by ``epsilon``.
+        delta: of the whole share, where ``stated`` has none; else twice what the account keeps for questions that spend
+            some, as in a project file that states epsilon and delta.
+    """
+    caps = dict(stated)
+    currencies = [line.currency for line in limit.lines]
+    if "epsilon" not in caps or "epsilon" in currencies:
+        return caps
+    if len(caps) > 1 + ("delta" in caps):
+        raise InputError("epsilon", f"say one: epsilon, or {currencies[0]}, which the account counts")
+    epsilon = exact_positive(caps.pop("epsilon"), "epsilon")
+    own = next((line.cap for line in limit.lines if line.currency == "delta"), Fraction(0))
+    target = caps.pop("delta", delta if delta is not None else 2 * own or None)
+    if target is None:
+        raise InputError(
+            "epsilon", f"the account counts {', '.join(currencies)}; state delta as well, or {currencies[0]} instead"
+        )
+    whole = exact_probability(target, "delta")
+    if isinstance(limit, GDPFilter):
+        mu = GDPFilter.for_target(epsilon=epsilon, delta=whole).mu
+        return {"mu squared": mu**2}
+    if isinstance(limit, ZCDPFilter):
+        part = min(own, whole / 2)
+        share = ZCDPFilter.for_target(epsilon=epsilon, delta=whole, own_delta=part)
+        return {"rho": share.rho, **({"delta": part} if own else {})}
+    raise InputError("epsilon", f"is not what this account counts: {', '.join(currencies)}")
 
 
 def _query_delta(where: str, model: PopulationModel, limit: Filter) -> Fraction | None:

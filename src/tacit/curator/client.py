@@ -7,7 +7,7 @@ the first time), and of every answer that its receipt holds and speaks of what w
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,7 +25,10 @@ from tacit.curator.remote.errors import RemoteError, TrustError
 from tacit.curator.remote.identity import Identity, identity_of, own_keys
 from tacit.curator.remote.pins import pin
 from tacit.curator.remote.reading import RemoteQuote, read_budget, read_entry, read_quote, read_table
+from tacit.curator.remote.witness import SEEN, Witness, head_text
 from tacit.curator.remote.writing import decimal_text, request_text
+from tacit.ledger.errors import ConflictError
+from tacit.ledger.protocol import Head
 from tacit.noise import entropy
 
 __all__ = ["RemoteCurator", "connect"]
@@ -65,10 +68,13 @@ def connect(
     try:
         identity = identity_of(channel.get("/v1/key").content)
         pin(channel.url, identity, public_key)
+        witness = Witness(channel.url, identity.ledger, lasting=public_key is None)
+        remote = RemoteCurator(channel, identity, witness)
+        remote.check_history()
     except BaseException:
         channel.close()
         raise
-    return RemoteCurator(channel, identity)
+    return remote
 
 
 class RemoteCurator(Closing):
@@ -80,11 +86,13 @@ class RemoteCurator(Closing):
     Args:
         channel: to the server.
         identity: the ledger and the key that were pinned.
+        witness: remembers the newest entry that was seen.
     """
 
-    def __init__(self, channel: Channel, identity: Identity) -> None:
+    def __init__(self, channel: Channel, identity: Identity, witness: Witness) -> None:
         self._channel = channel
         self._identity = identity
+        self._witness = witness
         self._keys = own_keys(identity)
 
     @property
@@ -218,6 +226,20 @@ class RemoteCurator(Closing):
             return verify_receipt(receipt, self.public_key)
         return verify_receipt(read, self._key_of(read))
 
+    def check_history(self) -> None:
+        """Check that the server's ledger still holds the newest entry seen from here, and remember its head.
+
+        Done when connecting, and with every question.
+
+        Raises:
+            TrustError: it does not: the server was put back to an older state.
+        """
+        head = self._identity.head
+        if self._witness.known.seq:
+            head = self._confirmed(self._witness.headers)
+        # Stated in the same response as the entry before it, or the first that is seen at all.
+        self._witness.advance(head, "", self._holds)
+
     def release(self, *_: Any, **__: Any) -> NoReturn:
         """Not over HTTP: the value would have to leave whoever holds it."""
         _only_local("release")
@@ -240,7 +262,32 @@ class RemoteCurator(Closing):
     def _ask(self, sql: str, words: Mapping[str, Any], key: str, **headers: str) -> Reply:
         # Drawn once per question, so that whatever is sent again is the same question.
         named = key or f"{entropy.current().bits(_KEY_BITS):032x}"
-        return self._channel.post("/v1/query", request_text(sql, words), {"Idempotency-Key": named, **headers})
+        seen = self._witness.headers
+        body, said = request_text(sql, words), {"Idempotency-Key": named, **headers, **seen}
+        return self._confirming(seen, lambda: self._channel.post("/v1/query", body, said))
+
+    def _confirming(self, seen: Mapping[str, str], send: Callable[[], Reply]) -> Reply:
+        """The response to a request that names an entry, if the server's ledger holds it."""
+        try:
+            reply = send()
+        except ConflictError as problem:
+            if problem.parameter == SEEN and seen:
+                raise self._witness.missing(seen[SEEN]) from None
+            raise
+        self._witness.check(seen.get(SEEN), reply.headers.get(SEEN.lower()))
+        return reply
+
+    def _confirmed(self, seen: Mapping[str, str]) -> Head:
+        """The newest entry of the server's ledger, if that holds the one named."""
+        reply = self._confirming(seen, lambda: self._channel.get("/v1/key", headers=seen))
+        found = identity_of(reply.content)
+        _agree("ledger", found.ledger, self._identity.ledger)
+        return found.head
+
+    def _holds(self, head: Head) -> bool:
+        if not self._witness.is_confirmed(head):
+            self._confirmed({SEEN: head_text(head)})
+        return True
 
     def _at(self, sql: str, words: Mapping[str, Any]) -> RemoteRows:
         """The same release with other intervals; the server is told to give nothing that would cost something."""
@@ -287,7 +334,9 @@ class RemoteCurator(Closing):
         if not report.ok:
             wrong = next(check.words for check in report.checks if not check.passed)
             raise TrustError(f"the receipt does not hold: {wrong}")
-        _agree("ledger", receipt["ledger"]["id"], self._identity.ledger)
+        place = receipt["ledger"]
+        _agree("ledger", place["id"], self._identity.ledger)
+        self._witness.advance(Head(receipt.position, place["hash"]), place["previous"], self._holds)
 
 
 def _agree(what: str, stated: object, expected: object) -> None:

@@ -19,6 +19,7 @@ from tacit.curator.progress import terminal_progress
 from tacit.curator.quote import Quote
 from tacit.curator.receipt import Receipt
 from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
+from tacit.curator.receipt_ledger import check_against_ledger
 from tacit.curator.result import Answer
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
@@ -258,7 +259,7 @@ class Curator(Closing):
         return fit_privately(self._desk, estimator, sql, Caller(analyst or self.analyst))
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
-        """Check a receipt with the key that was in force at its place, and that its charge stands in this ledger.
+        """Check a receipt with the key that was in force at its place, and against what this ledger holds there.
 
         Raises:
             RollbackError: the receipt is newer than the ledger, or speaks of another history: this is an old copy.
@@ -266,8 +267,7 @@ class Curator(Closing):
         read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
         report = verify_receipt(read, key_of(self.ledger, read))
         if report.ok:
-            place = read["ledger"]
-            self.ledger.check_receipt(place["position"], place["hash"], ledger=place["id"])
+            report = ReceiptReport((*report.checks, *check_against_ledger(read, self.ledger)))
         return report
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from tacit.curator.answer import Caller, Desk, opaque
 from tacit.curator.direct import KINDS, event_for, in_currency, value_to_text
 from tacit.curator.keyring import commit_signed
 from tacit.curator.receipt import Receipt, about_mechanism, issue, quoted
+from tacit.curator.sources import scanned
 from tacit.curator.stored import canonical, digest_of
 from tacit.ledger import Order, Reservation
 from tacit.query.algebra import Field, Relation, relation_text
@@ -106,6 +107,8 @@ def fit_privately(desk: Desk, estimator: Any, sql: str, caller: Caller) -> Fitte
             request=digest_of(canonical([label, about["mechanisms"]])),
         )  # fmt: skip
         desk.keys.check(desk.ledger)
+        # Sources that changed are bound again, and refused where they are not what was opened.
+        desk.version(scanned(rows))
         reservation = desk.ledger.reserve(order)
         if not isinstance(reservation, Reservation):
             raise InternalError("a fit is never a repeat")

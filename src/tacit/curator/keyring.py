@@ -15,7 +15,7 @@ from tacit.curator.keys import Keys, key_id, open_keys, put_in_place, waiting_pl
 from tacit.curator.receipt import Receipt
 from tacit.ledger import Ledger, Outcome, ReplacedKeyError, Reservation
 
-__all__ = ["Keyring", "commit_signed", "key_of", "keys_in_force"]
+__all__ = ["Keyring", "commit_signed", "key_of", "keys_in_force", "mismatch"]
 
 
 class Keyring:
@@ -90,13 +90,13 @@ def keys_in_force(ledger: Ledger, place: Path) -> Keys:
         except OSError:
             where = waiting_place(place, wanted)  # Somebody else may move it; it can be read where it is.
     keys = open_keys(where, make=False)
-    problem = _mismatch(ledger, keys)
+    problem = mismatch(ledger, keys)
     if problem:
         raise InputError("key", f"{place} holds {problem}")
     return keys
 
 
-def _mismatch(ledger: Ledger, keys: Keys) -> str:
+def mismatch(ledger: Ledger, keys: Keys) -> str:
     """What in a key file is not the ledger's, and what to do."""
     restore = f"restore the file that belongs to {ledger.place}"
     if ledger.public_key != keys.public_key:

@@ -72,6 +72,11 @@ class Keys:
         return hmac.digest(self.groups, b"tacit mark\0" + mark.encode(), "sha256").hex()
 
     @property
+    def row_secret(self) -> bytes:
+        """With which rows of sources are hashed; see :mod:`tacit.curator.row_digests`."""
+        return hmac.digest(self.groups, b"tacit rows of sources\0", "sha256")
+
+    @property
     def groups_check(self) -> str:
         """Tells whether the secret that decides about groups is the same, and nothing about it."""
         return hmac.digest(self.groups, b"tacit check of the group secret\0", "sha256").hex()

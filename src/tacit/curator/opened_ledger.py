@@ -39,7 +39,7 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
     if place == MEMORY:
         keys = make_keys()
         ledger = Ledger.open(MEMORY, public_key=keys.public_key, key_check=keys.groups_check)
-        return OpenedLedger(ledger, Keyring(keys), Digests())
+        return OpenedLedger(ledger, Keyring(keys), Digests(key=keys.row_secret))
     remote = "://" in place
     if not remote:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,13 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
     fresh = not Path(beside).exists()
     made = _first_keys(beside, make=remote or not Path(place).exists())
     public_key, key_check = ("", "") if made is None else (made.public_key, made.groups_check)
-    ledger = Ledger.open(place, anchor=anchor, create=made is not None, public_key=public_key, key_check=key_check)
+    try:
+        ledger = Ledger.open(place, anchor=anchor, create=made is not None, public_key=public_key, key_check=key_check)
+    except BaseException:
+        if fresh and made is not None and not remote and not Path(place).exists():
+            # Made for a ledger that does not come to be.
+            Path(beside).unlink(missing_ok=True)
+        raise
     try:
         keys = keys_in_force(ledger, Path(beside))
     except InputError:
@@ -57,9 +63,8 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
             Path(beside).unlink(missing_ok=True)
             raise missing_keys(beside) from None
         raise
-    return OpenedLedger(
-        ledger, Keyring(keys, Path(beside)), Digests(f"{beside}.digests" if remote else f"{place}.digests")
-    )
+    digests = Digests(f"{beside}.digests" if remote else f"{place}.digests", keys.row_secret)
+    return OpenedLedger(ledger, Keyring(keys, Path(beside)), digests)
 
 
 def _first_keys(place: str, *, make: bool) -> Keys | None:

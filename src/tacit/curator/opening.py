@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,25 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import account_kind, filter_of
 from tacit.curator.answer import Desk
+from tacit.curator.binding import declared_terms
 from tacit.curator.config import Project, ProjectModel, build, load, validate
 from tacit.curator.curator import Curator
+from tacit.curator.fingerprints import Digests
+from tacit.curator.keyring import Keyring, mismatch
+from tacit.curator.keys import open_keys
 from tacit.curator.opened_ledger import OpenedLedger, open_ledger
 from tacit.curator.schemas import Source, is_spark_frame, table_name
 from tacit.curator.sources import BoundSources
 from tacit.engines.protocol import Engine
 from tacit.engines.registry import open_engine
+from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
+from tacit.ledger.opening import read_body
+from tacit.ledger.overlay import rehearsed_on
+from tacit.ledger.protocol import Reader
 from tacit.query.catalog import UNIT_ROWS
 
-__all__ = ["OWNER", "open_curator", "open_project"]
+__all__ = ["OWNER", "open_curator", "open_project", "rehearse", "rehearse_new", "try_opening"]
 
 #: Who asks where nobody is named: on one's own machine, the owner of the data.
 OWNER = "owner"
@@ -115,18 +124,81 @@ def open_curator(
 
 
 def open_project(project: Project, *, ledger: str | None = None, analyst: str = OWNER, session: Any = None) -> Curator:
-    """A curator on a ledger: that of the project unless another is named; in memory where there is neither."""
+    """A curator on a ledger: that of the project unless another is named; in memory where there is neither.
+
+    Everything is tried on a ledger in memory first, so that an opening that is refused leaves nothing behind.
+    """
+    place = ledger or project.ledger or MEMORY
     engine = _engine(project, session)
     try:
-        opened = open_ledger(ledger or project.ledger or MEMORY, anchor=project.anchor, key=project.key)
+        tried = None
+        if place != MEMORY and ("://" in place or not Path(place).exists()):
+            tried = rehearse_new(project, engine)
+        opened = open_ledger(place, anchor=project.anchor, key=project.key)
         try:
-            return Curator(_desk(project, engine, opened), analyst)
+            if place != MEMORY:
+                opened.digests.hold(tried)
+                rehearse(project, engine, opened)
+            curator = Curator(_desk(project, engine, opened), analyst)
+            opened.digests.write()
+            return curator
         except BaseException:
             opened.ledger.close()
             raise
     except BaseException:
         engine.close()
         raise
+
+
+def rehearse_new(project: Project, engine: Engine) -> Digests:
+    """Try an opening on a ledger that is new; what was found out about files is returned.
+
+    Raises:
+        InputError: as the opening would.
+    """
+    opened = open_ledger(MEMORY)
+    with opened.ledger:
+        _desk(project, engine, opened)
+    return opened.digests
+
+
+def rehearse(project: Project, engine: Engine, opened: OpenedLedger) -> None:
+    """Try an opening on what a ledger holds, and write nothing.
+
+    Raises:
+        InputError: as the opening would.
+    """
+    with opened.ledger.rehearsal() as ledger:
+        _desk(project, engine, replace(opened, ledger=ledger))
+
+
+def try_opening(project: Project, reader: Reader | None, key: str, digests: str) -> None:
+    """Try everything that opening a project does, and change nothing: neither ledger nor keys nor digests.
+
+    Args:
+        project: as its file says.
+        reader: of its ledger; None where there is none yet.
+        key: the key file.
+        digests: the file with digests of files seen before.
+
+    Raises:
+        InputError: as the opening would.
+    """
+    engine = _engine(project, None)
+    try:
+        if reader is None:
+            rehearse_new(project, engine)
+            return
+        keys = open_keys(key, make=False)
+        known = Digests(digests, keys.row_secret)
+        known.hold()
+        with Ledger.on(*rehearsed_on(reader, str(read_body(reader, 1)["ledger"]))) as ledger:
+            problem = mismatch(ledger, keys)
+            if problem:
+                raise InputError("key", f"{key} holds {problem}")
+            _desk(project, engine, OpenedLedger(ledger, Keyring(keys), known))
+    finally:
+        engine.close()
 
 
 def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> Desk:
@@ -137,6 +209,10 @@ def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> Desk:
         opened.ledger.ensure_account(name, limit)
     sources = BoundSources(project.catalog, project.sources, opened.ledger, opened.digests, opened.keys.veil, engine)
     sources.bind()
+    for table in project.catalog.tables:
+        if table.population is not None and not table.public:
+            terms = declared_terms(project.catalog, table)
+            opened.ledger.declare(project.name, table.name, table.population, terms)
     return Desk(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 

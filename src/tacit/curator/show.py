@@ -75,8 +75,10 @@ def _rows(answer: AnswerForms) -> list[list[tuple[str, str]]]:
 
 def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: SqlType, known: bool) -> tuple[str, str]:
     low, high = ends
-    if not known or low is None or high is None:
+    if not known:
         return format_value(value, kind), ""
+    if low is None or high is None:
+        return format_value(value, kind), " (no bound)"
     if value is None or not kind.is_numeric:
         return format_value(value, kind), f" ({format_value(low, kind)} to {format_value(high, kind)})"
     below, above = ordinal(value, kind) - ordinal(low, kind), ordinal(high, kind) - ordinal(value, kind)

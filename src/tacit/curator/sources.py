@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from tacit.core.errors import EngineError, InputError
+from tacit.curator.binding import BoundUnits
 from tacit.curator.fingerprints import Digests, Fingerprint
 from tacit.curator.schemas import Source
-from tacit.engines.protocol import Recognises
+from tacit.curator.shapes import Shape, shape_of
+from tacit.engines.protocol import HasViews, Recognises
 from tacit.ledger import Ledger
 from tacit.query.algebra import Relation, Scan, sources
 from tacit.query.catalog import Catalog, Table
@@ -48,46 +51,66 @@ class BoundSources:
         self._digests = digests
         self._veil = veil
         self._engine = engine
+        self._units = BoundUnits(catalog, ledger, veil)
         self._seen: dict[str, Fingerprint] = {}
+        self._shapes: dict[str, Shape] = {}
         self._lock = threading.Lock()
 
     def bind(self) -> None:
         """Look at every source, and bind it.
 
         Raises:
-            InputError: a source belongs to another population, which is named.
+            InputError: a source belongs to another population, which is named, or its persons are named by another
+                column than before. Units and columns are compared before anything is written.
         """
+        found = {table.name: self.fingerprint(table) for table in self._catalog.tables}
+        self._units.check((table, found[table.name]) for table in self._catalog.tables)
+        self._units.fix()
         # Protected ones first, so that a source cannot be both.
         for table in sorted(self._catalog.tables, key=lambda table: table.public):
-            self._look(table)
+            self._look(table, found[table.name])
 
     def version(self, tables: Iterable[str]) -> str:
         """Names the content of some tables as it is now."""
         try:
-            found = [self._look(table) for name in tables if (table := self._catalog.table(name)) is not None]
+            read = [table for name in tables if (table := self._catalog.table(name)) is not None]
+            self._units.still(dict.fromkeys(table.population for table in read if table.population is not None))
+            found = [self._look(table) for table in read]
         except InputError as problem:
             # Names and places of files are the operator's business.
             raise EngineError(str(problem)) from None
         return self._veil("\n".join(found))
 
-    def _look(self, table: Table) -> str:
-        now = self._fingerprint(table)
+    def _look(self, table: Table, found: Fingerprint | None = None) -> str:
+        now = found or self.fingerprint(table)
         with self._lock:
             known = self._seen.get(table.name)
         if known != now:
+            self._check_shape(table)
             self._bind(table, now)
             with self._lock:
                 self._seen[table.name] = now
         return f"{table.name.lower()} {now.version}"
 
-    def _fingerprint(self, table: Table) -> Fingerprint:
+    def fingerprint(self, table: Table) -> Fingerprint:
+        """What the source of a table looks like now."""
         source = self._sources[table.name]
         if not source.is_elsewhere or not isinstance(self._engine, Recognises):
-            return self._digests.of(source, f"tables.{table.name}.source")
+            found = self._digests.of(source, f"tables.{table.name}.source")
+            # A view has rows of other tables of its file, so the file counts.
+            is_view = isinstance(self._engine, HasViews) and source.inside != "" and self._engine.is_view(table.name)
+            return replace(found, own=found.marks, rows=found.own) if is_view else found
         # A table changes all the time, and when it did is nobody's business: its version is its owner's word, and until
         # another is said an answer that was bought stays the answer.
-        found = self._engine.marks(table.name)
-        return Fingerprint(f"{found.version} {source.version or ''}", found.marks, found.own)
+        known = self._engine.marks(table.name)
+        return Fingerprint(f"{known.version} {source.version or ''}", known.marks, known.own, known.rows)
+
+    def _check_shape(self, table: Table) -> None:
+        """Refuse a source that was written anew with other columns since the project was opened."""
+        where = f"tables.{table.name}.source"
+        now = shape_of(self._sources[table.name], where)
+        if not now <= self._shapes.setdefault(table.name, now):
+            raise InputError(where, "has other columns than when the project was opened; open it again")
 
     def _bind(self, table: Table, now: Fingerprint) -> None:
         if table.population is not None and not table.public:
@@ -95,6 +118,7 @@ class BoundSources:
                 self._ledger.bind_source(table.population, [*map(self._veil, now.marks)], name=table.name)
             except InputError as problem:
                 raise InputError(f"tables.{table.name}.population", problem.problem) from None
+            self._units.bind(table, now)
             return
         # A public table may lie in a DuckDB file beside protected ones, so there the table counts, not the file.
         for mark in now.own:

@@ -7,10 +7,13 @@ because readers of JSON round or lack them; the type of the column says how to r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
+
+from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.accounting.filters import Line
@@ -34,12 +37,14 @@ __all__ = [
     "key_json",
     "lines_json",
     "quote_json",
+    "seen_text",
     "table_json",
 ]
 
 #: Integers of at most this size are read exactly by every reader of JSON.
 EXACT_IN_JSON: Final = 2**53 - 1
 _MOST_DECIMALS = 40
+_SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
 
 
 def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
@@ -124,13 +129,37 @@ def entry_json(record: Record) -> dict[str, Any]:
 
 def key_json(ledger: Ledger) -> dict[str, Any]:
     """The key that signs receipts, and every one that was replaced: what both keys have signed, not who or why."""
-    followed = ledger.successions()
+    followed, head = ledger.successions(), ledger.head
     words = ("previous", "public_key", "signature", "accepted")
     return {
         "public_key": followed[-1].public_key if followed else ledger.first_key,
         "ledger": ledger.id,
+        "head": {"position": head.seq, "hash": head.hash},
         "successions": [{word: getattr(each, word) for word in words} for each in followed],
     }
+
+
+def seen_text(ledger: Ledger, said: str) -> str:
+    """The entry that a caller has seen, ``position:hash``, as the ledger has it.
+
+    Raises:
+        ConflictError: the ledger has another entry there, or none; nothing was charged.
+    """
+    from tacit.ledger import ConflictError
+    from tacit.ledger.pages import hash_at
+
+    found = _SEEN.match(said)
+    if found is None:
+        raise InputError("Tacit-Seen", "must be the position and the hash of an entry, such as 17:5f…")
+    position = int(found[1])
+    here = hash_at(ledger, position)
+    if here != found[2]:
+        raise ConflictError(
+            "Tacit-Seen",
+            f"the ledger does not hold entry {position} as it was seen: it was put back to an older state, or is "
+            f"another copy; nothing was charged",
+        )
+    return f"{position}:{here}"
 
 
 def quote_json(quote: Quote, *, engine: bool = False) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tacit.query.algebra import Relation
 from tacit.query.final import FinalAggregation
 from tacit.query.types import Value
 
-__all__ = ["Engine", "Marks", "Measurements", "Recognises", "Work"]
+__all__ = ["Engine", "HasViews", "Marks", "Measurements", "Recognises", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,13 @@ class Marks:
         version: the same as long as it is the same table.
         marks: any one of them is enough.
         own: those that no other table shares.
+        rows: those of relations whose rows it has as they are, under the same names of columns; None for ``own``.
     """
 
     version: str
     marks: tuple[str, ...]
     own: tuple[str, ...]
+    rows: tuple[str, ...] | None = None
 
 
 @runtime_checkable
@@ -120,3 +122,11 @@ class Recognises(Protocol):
 
     def marks(self, table: str) -> Marks:
         """By what a table of the catalog is recognised; reads no row."""
+
+
+@runtime_checkable
+class HasViews(Protocol):
+    """An engine that reads files in which views lie beside tables."""
+
+    def is_view(self, table: str) -> bool:
+        """Whether a table of the catalog may have rows of any table in its file."""

@@ -11,7 +11,7 @@ One row is one person. A fit never raises an error, and never ends sooner or lat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from tacit.core.errors import InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE
+from tacit.learn.reading import is_frame, read_table
 from tacit.learn.scikit import BaseEstimator, check_is_fitted, validate_data
 
 __all__ = ["Guarantees", "PrivacyReport", "PrivateEstimator"]
@@ -86,18 +87,27 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _read(self, X: Any, *, reset: bool) -> NDArray[np.float64]:
-        """The features as floats; any values, any number of rows."""
-        return cast(
-            "NDArray[np.float64]",
-            validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=np.float64,
-                ensure_all_finite=False,
-                ensure_min_samples=0 if reset else 1,
-            ),
-        )
+        """The features as floats; any values, any number of rows.
+
+        The names and the number of columns are checked by scikit-learn, on no rows: its words quote values and numbers
+        of rows.
+        """
+        table = read_table(X, columns=self._declared_columns())
+        if not table.shape[1]:
+            raise InputError("X", "Found array with 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
+        if not reset and not len(table):
+            raise InputError("X", "Found array with 0 sample(s) (shape=(0, …)) while a minimum of 1 is required.")
+        validate_data(self, X.iloc[:0] if is_frame(X) else table[:0], reset=reset, skip_check_array=True)
+        return table
+
+    def _declared_columns(self) -> int | None:
+        """How many columns the bounds describe, if they describe each."""
+        bounds: Any = getattr(self, "bounds", None)
+        try:
+            pairs = np.shape(bounds)
+        except ValueError:
+            return None
+        return int(pairs[0]) if len(pairs) == 2 else None
 
     def _same_length(self, X: NDArray[np.float64], y: NDArray[Any]) -> None:
         if len(X) != len(y):

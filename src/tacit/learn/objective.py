@@ -23,7 +23,7 @@ from tacit.core.normal import gaussian_delta_bounds
 from tacit.core.numbers import exp_bounds, float_nearest, log_bounds, round_up, sqrt_bounds
 from tacit.learn import noising
 from tacit.learn.gradient import Table
-from tacit.learn.minimise import GAP, Problem
+from tacit.learn.minimise import GAP, LARGEST_TILT, Problem
 from tacit.learn.smooth import SmoothLoss
 from tacit.mechanisms.base import smallest_that
 from tacit.mechanisms.gaussian import Gaussian
@@ -84,6 +84,9 @@ class ObjectiveRelease:
     def __post_init__(self) -> None:
         if self.loss.outputs != 1:
             raise InputError("method", "must not be 'objective' for several outputs; use 'gradient' or 'output'")
+        # A norm of 16·σ·√D is exceeded with a probability below e^-100, whatever D is.
+        if 16 * self.sigma * sqrt_bounds(Fraction(self.dimension))[1] > LARGEST_TILT:
+            raise InputError("epsilon", "is too small for method='objective' with so many columns")
 
     @property
     def sigma(self) -> Fraction:

@@ -18,8 +18,9 @@ from tacit.learn.features import RowMap, Survey
 from tacit.learn.gradient import Descent, Table, rate_on_grid
 from tacit.learn.losses import GRID, WHOLE, Squared
 from tacit.learn.moments import SecondMoments
+from tacit.learn.reading import as_elements, one_column, read_numbers
 from tacit.learn.rows import FINE, UNIT, Box, Integers, scale_rows
-from tacit.learn.scikit import RegressorMixin, check_is_fitted, column_or_1d
+from tacit.learn.scikit import RegressorMixin, check_is_fitted
 from tacit.learn.spending import Phase, check_privacy, spend
 from tacit.learn.training import described, steps_for
 
@@ -62,7 +63,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
         box, target_box = Box.read(self.bounds, self.data_norm), self._target_box()
         box.check_columns(values.shape[1])
-        targets = _as_floats(column_or_1d(y, warn=True))
+        targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
         epsilon, delta = check_privacy(self.epsilon, self.delta)
         if delta is None:
@@ -291,20 +292,6 @@ def _solve(matrix: NDArray[np.float64], noise: float, alpha: float) -> tuple[NDA
     shrunk = np.maximum(sizes, 0.0) + floor + alpha / rows_estimate
     weights = axes @ ((axes.T @ cross) / shrunk)
     return weights, float(means[-1] - means[:-1] @ weights)
-
-
-def _as_floats(targets: NDArray[Any]) -> NDArray[np.float64]:
-    """Targets as floats; what is no number becomes NaN, and that the midpoint, because no value may raise an error."""
-    if targets.dtype != object:
-        return cast("NDArray[np.float64]", targets.astype(np.float64))
-    return np.array([_as_float(value) for value in targets.tolist()], dtype=np.float64)
-
-
-def _as_float(value: object) -> float:
-    try:
-        return float(cast("float", value))
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
 
 
 def _clip_steps(clip: Number) -> int:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ MOST_COLUMNS: Final = 1 << 20
 _LARGEST_BOUND: Final = 10**150
 #: Floats hold every integer up to here.
 _EXACT: Final = 1 << 53
+#: The largest sum over all rows that is not cut.
+_LARGEST_TOTAL: Final = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -153,13 +155,16 @@ def exact_product(left: NDArray[np.float64], right: NDArray[np.float64], largest
     """leftᵀ·right for matrices of whole floats, exactly; no sum of up to one row's products exceeds ``largest``.
 
     Floats add integers without error below 2⁵³, in any order and on any number of threads, so the fast matrix product
-    is exact as long as the rows are taken in blocks that stay below; blocks are added as int64.
+    is exact as long as the rows are taken in blocks that stay below; blocks are added as int64, and where so many rows
+    could exceed that, as Python's integers. A total beyond ±2⁶² is cut to it, which moves it no further for one row.
     """
     block = max(_EXACT // max(largest, 1), 1)
-    total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
+    total: NDArray[Any] = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
+    if len(left) * largest >= _LARGEST_TOTAL:
+        total = total.astype(object)
     for start in range(0, len(left), block):
         total += (left[start : start + block].T @ right[start : start + block]).astype(np.int64)
-    return total
+    return np.clip(total, -_LARGEST_TOTAL, _LARGEST_TOTAL).astype(np.int64) if total.dtype == object else total
 
 
 def _pairs(bounds: object) -> list[tuple[Fraction, Fraction]]:

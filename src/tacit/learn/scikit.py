@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 try:
+    from scipy.sparse import issparse
     from sklearn.base import (  # type: ignore[import-untyped]
         BaseEstimator,
         ClassifierMixin,
@@ -12,11 +13,8 @@ try:
         RegressorMixin,
         TransformerMixin,
     )
-    from sklearn.utils.validation import (  # type: ignore[import-untyped]
-        check_is_fitted,
-        column_or_1d,
-        validate_data,
-    )
+    from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
+    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 except ModuleNotFoundError as missing:  # pragma: no cover - the extra is installed wherever the tests run
     raise ModuleNotFoundError(
         "tacit.learn needs scikit-learn; install it with: pip install 'tacit[learn]'", name=missing.name
@@ -27,10 +25,11 @@ __all__ = [
     "ClassNamePrefixFeaturesOutMixin",
     "ClassifierMixin",
     "ClusterMixin",
+    "DataConversionWarning",
     "OneToOneFeatureMixin",
     "RegressorMixin",
     "TransformerMixin",
     "check_is_fitted",
-    "column_or_1d",
+    "issparse",
     "validate_data",
 ]

@@ -30,6 +30,9 @@ class SmoothLoss(ABC):
         curvature: the largest second derivative in any direction.
     """
 
+    #: Whether adding one number to all logits of a row changes nothing.
+    shift_invariant = False
+
     def __init__(self, outputs: int) -> None:
         check_exp()
         self.outputs = outputs
@@ -77,6 +80,8 @@ class SmoothLogistic(SmoothLoss):
 
 class SmoothSoftmax(SmoothLoss):
     """The cross-entropy of a softmax; targets are class numbers."""
+
+    shift_invariant = True
 
     @property
     def lipschitz_squared(self) -> Fraction:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.core.events import DiscreteLaplaceEvent, Event
+from tacit.core.events import ApproxEvent, DiscreteLaplaceEvent, Event
 from tacit.core.guarantees import ApproxDP, PureDP
-from tacit.core.numbers import exp_bounds, format_up, round_up, sqrt_bounds
+from tacit.core.numbers import exp_bounds, format_up, round_down, round_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.learn.features import RowMap, Survey
 from tacit.learn.gradient import Descent, Table
@@ -150,18 +150,26 @@ def train_objective(
     delta: Fraction,
     relation: Relation,
 ) -> Trained:
-    """The minimiser of a loss with a random linear term."""
+    """The minimiser of a loss with a random linear term.
+
+    A row that is replaced is one that goes and one that comes: what is (ε/2, δ/(1 + e^(ε/2)))-DP for the two of them is
+    (ε, δ)-DP for both in a row.
+    """
+    once = (epsilon, delta)
     if relation is not ADD_REMOVE:
-        raise InputError("relation", "must be 'add_remove' for method='objective'; no proof covers replacement")
-    default = loss.curvature / (exp_bounds(epsilon * _VOLUME)[0] - 1)
-    release = ObjectiveRelease(loss, _regularization(regularization, default), epsilon, delta, data.width)
+        once = (epsilon / 2, round_down(delta / (1 + exp_bounds(epsilon / 2)[1])))
+    default = loss.curvature / (exp_bounds(once[0] * _VOLUME)[0] - 1)
+    release = ObjectiveRelease(loss, _regularization(regularization, default), *once, data.width)
     weights = release.release(data.table(data.row_map))
+    event: Event = release.event
+    if relation is not ADD_REMOVE:
+        event = ApproxEvent(epsilon, delta, "objective_perturbation", relation=relation)
     lines = (
         f"minimiser of an objective tilted by {data.width} numbers: noise {float(release.sigma):.4g} × a row's slope",
         f"what hides the solver: noise {release.last_noise.sigma:.4g} on every weight",
         _regularized(release.regularization),
     )
-    return Trained(weights, data.row_map, ApproxDP(epsilon, delta), release.event, lines)
+    return Trained(weights, data.row_map, ApproxDP(epsilon, delta, relation=relation), event, lines)
 
 
 def described(spent: Spent) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
@@ -12,11 +13,14 @@ from tacit.accounting.filters import Filter
 from tacit.core.errors import AccessError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
-from tacit.ledger.anchor import Anchor, OtherHistoryError
+from tacit.ledger.anchor import Anchor, Mark, OtherHistoryError
 from tacit.ledger.chain import digest, link
 from tacit.ledger.entries import step_of
 from tacit.ledger.errors import BusyError, LedgerError, RollbackError
+from tacit.ledger.losses import ANEW, loss_of, missing_entries, remembered
 from tacit.ledger.opening import check_anchor, found, gone, look_over, read_entry
+from tacit.ledger.overlay import rehearsed_on
+from tacit.ledger.overrides import Override, Overrides
 from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Store, StoreBusy, Stored, Taken, Trail
 from tacit.ledger.records import Outcome, Record, Reservation, Succession
 from tacit.ledger.succession import follow
@@ -40,6 +44,7 @@ class Book:
         self._limits: dict[str, Filter] = {}
         self._prices: dict[tuple[str, Event | Guarantee], Priced] = {}
         self._successions: tuple[Succession, ...] = ()
+        self._overrides, self._looking = Overrides(), threading.Lock()
 
     @classmethod
     def on(
@@ -79,9 +84,7 @@ class Book:
         clock: Clock | None,
         override: Mapping[str, str] | None,
     ) -> Self:
-        before = None
-        if override is not None:
-            before = _remembered(anchor)
+        before = None if override is None else remembered(anchor)
         if store.head().seq == 0:
             if override is None:
                 gone(anchor, store.place)
@@ -94,18 +97,51 @@ class Book:
             check_anchor(store, anchor, book._ledger, store.place)
             anchor.use(book._ledger)
         else:
-            with store.snapshot() as snapshot:
-                report = verify(snapshot)
-            if not report.ok:
-                raise StorageError(f"the ledger {store.place} is damaged: {'; '.join(report.problems)}")
-            anchor.replace(book._ledger, report.head)
-            anchor.use(book._ledger)
-            book._write({"kind": "adopted", "remembered": before, "found": list(report.head), **override})
+            book._adopt(before, override)
         book._remember(store.head())
         if store.migrated is not None:
             fields = {"from": store.migrated[0], "to": store.migrated[1]}
             book._write({"kind": "note", "note": "migration", "fields": fields})
         return book
+
+    def _adopt(self, before: Mark | str | None, override: Mapping[str, str]) -> None:
+        """Take the ledger as it is; what its anchor proves to be missing is charged.
+
+        All of it is written before the anchor forgets what it remembered, so that after a crash it still proves that.
+        """
+        store = self._store
+        with store.snapshot() as snapshot:
+            report = verify(snapshot)
+            names = [name.key for name, _ in snapshot.names("account")]
+            is_missing = missing_entries(snapshot, before)
+            losses = [loss_of(snapshot, name, anew=False) for name in names if is_missing]
+        if not report.ok:
+            raise StorageError(f"the ledger {store.place} is damaged: {'; '.join(report.problems)}")
+        adopted: dict[str, Any] = {
+            "kind": "adopted",
+            "remembered": _told(before),
+            "found": list(report.head),
+            **override,
+        }
+        time = self._clock().isoformat(timespec="seconds")
+        if is_missing and not names and store.find(ANEW) is None:
+            adopted["anew"] = True
+        for body in [*({**loss, **override} for loss in losses if loss is not None), adopted]:
+            if not isinstance(store.append(step_of({**body, "time": time})), Placed):
+                raise StorageError(f"the ledger {store.place} is used by somebody else; close it there first")
+        self._anchor.replace(self._ledger, store.head())
+        self._anchor.use(self._ledger)
+
+    def rehearsal(self) -> Self:
+        """The same ledger to try things on: what is written to it is forgotten. For one thread, and a short while."""
+        with self._working():
+            store, anchor = rehearsed_on(self._store, self._ledger)
+        return type(self).on(store, anchor, clock=self._clock)
+
+    def overrides(self) -> tuple[Override, ...]:
+        """What operators decided: adoptions, losses, other caps, other keys; in order."""
+        with self._working(), self._looking:
+            return self._overrides.of(self._store)
 
     @property
     def first_key(self) -> str:
@@ -272,12 +308,10 @@ class _Working(translated):
         super().__exit__(kind, problem, trace)
 
 
-def _remembered(anchor: Anchor) -> dict[str, Any] | None:
+def _told(mark: Mark | str | None) -> dict[str, Any] | None:
     """What the anchor says, for the entry that overrides it; a damaged one says that."""
-    try:
-        mark = anchor.read()
-    except StorageError as problem:
-        return {"problem": str(problem)}
+    if isinstance(mark, str):
+        return {"problem": mark}
     return None if mark is None else {"ledger": mark.ledger, "seq": mark.head.seq, "hash": mark.head.hash}
 
 

@@ -10,12 +10,16 @@ account    a population's account and its terms
 caps       other caps for an account, by an operator
 quota      caps for one analyst's or project's share
 source     fingerprints of data that holds persons of a population
+unit       what one person of a population is; see :mod:`tacit.ledger.protection` for this and the next two
+column     which column of a source names the person
+declared   bounds, categories and limits of a table, and what changed since the last time
 analyst    someone was registered, changed, revoked
 reserve    a charge
 repeat     an idempotency key that stands for an earlier charge, because the question was a repeat
 commit     the outcome of a charge
 key        another key signs receipts from here on
 adopted    an operator overrode what the anchor said
+lost       everything left of an account is charged, because entries that are known of are missing
 note       anything else worth keeping
 =========  ========================================================================================================
 """
@@ -33,6 +37,7 @@ from typing import Any
 
 from tacit.core.errors import InputError
 from tacit.ledger.grains import from_grains, grains_up
+from tacit.ledger.protection import EFFECTS
 from tacit.ledger.protocol import Cap, Move, Name, Pocket, Step
 from tacit.ledger.records import Order
 from tacit.ledger.terms import Priced, caps_of, filter_from_terms
@@ -324,6 +329,16 @@ def _key(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": [successor_name(body["previous"])]}
 
 
+def _adopted(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": [Name("anew", "")]} if body.get("anew") else {}
+
+
+def _lost(body: Mapping[str, Any]) -> dict[str, Any]:
+    population = body["population"]
+    claims = [Name("lost", population)] if body["anew"] else []
+    return {"claims": claims, "moves": _moves(population, "", "", tuple(body["amounts"].items()))}
+
+
 def _nothing(_: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
@@ -344,6 +359,8 @@ _EFFECTS = {
     "repeat": _repeat,
     "commit": _commit,
     "key": _key,
-    "adopted": _nothing,
+    "adopted": _adopted,
+    "lost": _lost,
     "note": _nothing,
+    **EFFECTS,
 }

@@ -19,13 +19,15 @@ from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.core.events import Event, event_from_json
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_nonnegative
-from tacit.ledger.book import Book, Clock, translated
+from tacit.ledger.book import Clock, translated
 from tacit.ledger.chain import digest
 from tacit.ledger.entries import check_text, owner_of, plain_name, reserve_body, source_name
 from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError
 from tacit.ledger.grains import from_grains, grains_down
+from tacit.ledger.losses import ANEW, loss_of, lost_name
 from tacit.ledger.memory import MEMORY
-from tacit.ledger.opening import check_anchor, choose_anchor, open_reader, open_store, read_entry
+from tacit.ledger.opening import check_anchor, check_not_gone, choose_anchor, open_reader, open_store, read_entry
+from tacit.ledger.protected import Protected
 from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Taken
 from tacit.ledger.records import Analyst, Budget, Order, Outcome, Record, Report, Reservation
 from tacit.ledger.terms import Priced, filter_from_terms, price, terms_of
@@ -37,7 +39,7 @@ __all__ = ["Ledger"]
 _MOST_PRICES = 1024
 
 
-class Ledger(Book, Closing):
+class Ledger(Protected, Closing):
     """Accounts, charges and outcomes in one append-only, hash-chained book. Safe to use from several threads.
 
     Any number of processes may hold the same ledger open. After a storage error the object is stopped for good: every
@@ -71,6 +73,7 @@ class Ledger(Book, Closing):
             LedgerError: it is damaged, cannot be written, or does not exist and ``create`` is false.
         """
         with translated():
+            check_not_gone(place, anchor)
             store = open_store(place, create=create)
             found = choose_anchor(anchor, store.place)
             return cls.on(store, found, public_key=public_key, key_check=key_check, clock=clock)
@@ -89,8 +92,9 @@ class Ledger(Book, Closing):
     ) -> Ledger:
         """Open a ledger whose anchor is missing or ahead, after a full verification.
 
-        That it was done, by whom, why, and what the anchor said, becomes a permanent entry. Where the ledger was
-        deleted, a new one is begun, with ``public_key`` and ``key_check`` as :meth:`open` has them.
+        That it was done, by whom, why, and what the anchor said, becomes a permanent entry. Where the anchor proves
+        that entries are missing, every account is charged what it has left (:mod:`tacit.ledger.losses`). Where the
+        ledger was deleted, a new one is begun, with ``public_key`` and ``key_check`` as :meth:`open` has them.
         """
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
         with translated():
@@ -155,6 +159,8 @@ class Ledger(Book, Closing):
         with self._working():
             if self._store.find(Name("account", name)) is None:
                 self._write({"kind": "account", "population": name, "terms": terms})
+            if self._store.find(ANEW) is not None and self._store.find(lost_name(name)) is None:
+                self._write(loss_of(self._store, name, anew=True) or {})
             known = self._terms(name)
         if known != terms:
             raise InputError(
@@ -212,7 +218,7 @@ class Ledger(Book, Closing):
             stated = {} if caps is None else dict(caps)
             for currency in stated:
                 if currency not in currencies:
-                    raise InputError("caps", f"the account counts {', '.join(currencies)}, not {currency!r}")
+                    raise InputError(currency, f"is not what this account counts: {', '.join(currencies)}")
             exact = {c: from_grains(grains_down(exact_nonnegative(cap, c))) for c, cap in stated.items()}
             written = {c: str(exact[c]) if c in exact else None for c in currencies}
             owner = owner_of(who, what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ class MemoryStore:
         self._levels: dict[Pocket, Level] = {}
         self._papers: dict[tuple[int, str], bytes] = {}
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     @property
     def place(self) -> str:
@@ -53,6 +55,9 @@ class MemoryStore:
 
     def append(self, step: Step) -> Placed | Taken | Short:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
+        # A child has a copy of everything: what it spent, its parent would have left.
+        if os.getpid() != self._pid:
+            raise StorageError("the ledger in memory was opened before a fork; open one in a file, which both can use")
         with self._lock:
             for name in (*step.bars, *step.claims):
                 if name in self._names:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tacit.ledger.anchor import Anchor, Mark, find_anchor
@@ -15,12 +17,13 @@ from tacit.ledger.chain import link
 from tacit.ledger.entries import step_of
 from tacit.ledger.errors import RollbackError
 from tacit.ledger.memory import MEMORY, MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import GENESIS, Reader, StorageError, Store, Stored, Trail
+from tacit.ledger.protocol import Reader, StorageError, Store, Stored, Trail
 from tacit.ledger.verify import quick_check
 from tacit.noise import entropy
 
 __all__ = [
     "check_anchor",
+    "check_not_gone",
     "choose_anchor",
     "found",
     "gone",
@@ -78,14 +81,33 @@ def open_reader(place: str | os.PathLike[str], *, still: bool) -> Iterator[tuple
     with failures(f"the ledger {path}"):
         if not path.exists():
             raise StorageError(f"there is no ledger at {path}")
-        uri = f"{path.as_uri()}?mode=ro"
-        rows = SqliteReader(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False))
-        try:
-            if still:
-                rows.hold()
-            yield rows, str(path)
-        finally:
-            rows.close()
+        with _readable(path) as uri:
+            rows = SqliteReader(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False))
+            try:
+                if still:
+                    rows.hold()
+                yield rows, str(path)
+            finally:
+                rows.close()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[str]:
+    """How SQLite can read a file without changing it, also on a medium that cannot be written.
+
+    A reader needs a small file beside a database with a log. Where it cannot be made, the database is read as it is if
+    there is no log; with one, a copy of both is read, because the newest entries may be in the log alone.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if os.access(path.parent, os.W_OK):
+        yield f"{path.as_uri()}?mode=ro"
+    elif not log.exists() or log.stat().st_size == 0:
+        yield f"{path.as_uri()}?mode=ro&immutable=1"
+    else:
+        with TemporaryDirectory(prefix="tacit-ledger-") as folder:
+            for file in (path, log):
+                shutil.copyfile(file, Path(folder) / file.name)
+            yield (Path(folder) / path.name).as_uri()
 
 
 def found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool) -> None:
@@ -93,12 +115,11 @@ def found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool
 
     The anchor remembers the new id first, so that a crash in between is no missing anchor; and of two processes that
     do this at once, the one that is later takes the id of the other. ``anew`` is an operator's word that whatever the
-    anchor remembers of an older ledger here shall not stand in the way.
+    anchor remembers of an older ledger here shall not stand in the way; until that word is written down too, the anchor
+    remembers it all the same.
     """
     ledger = f"{entropy.current().bits(_ID_BITS):032x}"
-    if anew:
-        anchor.replace(ledger, GENESIS)
-    else:
+    if not anew:
         ledger = anchor.begin(ledger)
     store.append(step_of({**opened, "kind": "opened", "format": 1, "ledger": ledger}))
 
@@ -159,6 +180,13 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
             f"the ledger at {place} is an old or another copy: it is {found}, and its anchor remembers {mark}; bring "
             f"the newest copy back, or take this one with `tacit ledger adopt`"
         )
+
+
+def check_not_gone(place: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> None:
+    """As :func:`gone`, before a file is made for a ledger."""
+    if place != MEMORY and not is_postgres(place) and not Path(place).exists():
+        path = str(Path(place).resolve())
+        gone(choose_anchor(anchor, path), path)
 
 
 def gone(anchor: Anchor, place: str) -> None:

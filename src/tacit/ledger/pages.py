@@ -17,7 +17,7 @@ from tacit.ledger.opening import read_entry
 from tacit.ledger.records import Outcome, Record
 from tacit.ledger.words import questions_left
 
-__all__ = ["Charged", "Page", "charge_at", "how_many_fit", "outcome_of", "page"]
+__all__ = ["Charged", "Page", "charge_at", "hash_at", "how_many_fit", "outcome_of", "page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,12 @@ def charge_at(ledger: Ledger, seq: int) -> Charged | None:
             return None
         entry, body = read_entry(ledger._store, seq)
     return Charged(ledger._record(entry, body), body["quote"]) if body["kind"] == "reserve" else None
+
+
+def hash_at(ledger: Ledger, seq: int) -> str | None:
+    """The hash of the entry at a place, if there is one."""
+    with ledger._working():
+        return read_entry(ledger._store, seq)[0].hash if 0 < seq <= ledger._store.head().seq else None
 
 
 def outcome_of(ledger: Ledger, population: str, repeat_key: str) -> Outcome | None:

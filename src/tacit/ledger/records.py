@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tacit.accounting.filters import Line
 from tacit.accounting.prices import Charge
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import format_up
 from tacit.ledger.protocol import Head
+
+if TYPE_CHECKING:
+    from tacit.ledger.overrides import Override
 
 __all__ = [
     "Amount",
@@ -212,6 +215,8 @@ class Report:
         charges: reservations among the entries.
         outcomes: commits among them, each compared with the stored bytes.
         problems: what is wrong, in words; empty for a ledger that is whole.
+        changes: what was changed about who is protected and how, in words; nothing is wrong with them.
+        overrides: what operators decided: nothing wrong, and nothing to overlook.
     """
 
     ledger: str
@@ -220,6 +225,8 @@ class Report:
     charges: int
     outcomes: int
     problems: tuple[str, ...]
+    changes: tuple[str, ...] = ()
+    overrides: tuple[Override, ...] = ()
 
     @property
     def ok(self) -> bool:

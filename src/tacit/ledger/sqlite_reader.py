@@ -17,10 +17,13 @@ __all__ = ["SqliteReader", "failures", "sealed"]
 
 @contextmanager
 def failures(what: str) -> Iterator[None]:
-    """Whatever SQLite or the system says becomes a :class:`StorageError`."""
+    """Whatever SQLite or the system says becomes a :class:`StorageError`.
+
+    What SQLite says of a damaged schema quotes it, and Python may fail to read that.
+    """
     try:
         yield
-    except (sqlite3.Error, OSError) as problem:
+    except (sqlite3.Error, OSError, UnicodeError, OverflowError) as problem:
         name = getattr(problem, "sqlite_errorname", type(problem).__name__)
         raise StorageError(f"{what}: {problem} ({name})") from problem
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
+from tacit.core.numbers import format_up
 from tacit.ledger.chain import digest, link
 from tacit.ledger.entries import (
     amounts_text,
@@ -27,10 +28,14 @@ from tacit.ledger.entries import (
     request_name,
 )
 from tacit.ledger.glance import Charge, Commit, glance
+from tacit.ledger.grains import from_grains
+from tacit.ledger.overrides import Override, override_of
+from tacit.ledger.protection import ProtectionAudit
 from tacit.ledger.protocol import GENESIS, Head, Level, Move, Name, Pocket, Reader, StorageError, Stored
 from tacit.ledger.records import Amount, Outcome, Report, Reservation
 from tacit.ledger.signatures import is_signed, succession_text
 from tacit.ledger.terms import filter_from_terms, price
+from tacit.ledger.words import owner_words
 from tacit.noise import entropy
 
 __all__ = ["Progress", "amounts_of", "quick_check", "verify"]
@@ -40,7 +45,7 @@ Progress = Callable[[int, int], None]
 _EVERY: Final = 5000
 _MOST_PROBLEMS: Final = 20
 #: Spaces whose names move from entry to entry; all others are taken once and for good.
-_MOVING: Final = frozenset({"terms", "analyst", "revoked"})
+_MOVING: Final = frozenset({"terms", "analyst", "revoked", "unit terms", "column", "declared"})
 _RECENT: Final = 64
 #: So many different charges, and so many quotes, are remembered.
 _MOST_KNOWN: Final = 1 << 14
@@ -95,7 +100,7 @@ def _check_newest(reader: Reader) -> None:
             recent[move.pocket] = recent.get(move.pocket, 0) + move.amount
     for pocket, amount in recent.items():
         if pocket not in levels or levels[pocket].spent < amount:
-            raise ValueError(f"the pocket {'/'.join(pocket)} holds less than the newest entries charged to it")
+            raise ValueError(f"{_whose(pocket)} holds less than the newest entries charged to it")
 
 
 def amounts_of(body: Mapping[str, Any]) -> tuple[Amount, ...]:
@@ -129,11 +134,14 @@ class _Audit:
         self._states = bytearray(1)
         self._charges = self._outcomes = 0
         self._limits: dict[str, Filter] = {}
+        self._stated: dict[str, Mapping[str, Any]] = {}
+        self._overrides: list[Override] = []
         self._known: dict[tuple[str, ...], _Known] = {}
         self._quotes: set[str] = set()
         self._spent: dict[Pocket, int] = {}
         self._caps: dict[Pocket, int | None] = {}
         self._moving: dict[Name, int] = {}
+        self._protection = ProtectionAudit()
         self._taken = 0
         self._secret = f"{entropy.current().bits(128):032x}"
 
@@ -158,13 +166,17 @@ class _Audit:
         for pocket in sorted(kept.keys() | self._spent.keys()):
             owed = Level(pocket, self._spent.get(pocket, 0), self._caps.get(pocket))
             if kept.get(pocket) != owed:
-                self.problem(f"the pocket {'/'.join(pocket)} holds {kept.get(pocket)} and the entries say {owed}")
+                self.problem(f"{_whose(pocket)}: {_holds(kept.get(pocket))}, and the entries say {_holds(owed)}")
         weight = self._weight
         due = self._taken + sum(weight(space, key, seq) for (space, key), seq in self._moving.items())
         if due != sum(weight(space, key, seq) for (space, key), seq in self._reader.names()):
             self.problem("the index of names does not fit the entries")
         if self._reader.head() != self._head:
-            self.problem(f"the head is {self._reader.head()} and the entries end at {self._head}")
+            known, found = self._reader.head(), self._head
+            self.problem(
+                f"it says that it ends at entry {known.seq} ({known.hash[:16]}…), and it ends at entry "
+                f"{found.seq} ({found.hash[:16]}…)"
+            )
 
     @property
     def _head(self) -> Head:
@@ -175,7 +187,9 @@ class _Audit:
         problems = self._problems
         if self._missed:
             problems = [*problems, f"and {self._missed} more"]
-        return Report(self._ledger, self._head.seq, self._head, self._charges, self._outcomes, tuple(problems))
+        counts = self._head.seq, self._head, self._charges, self._outcomes
+        told = tuple(self._protection.changes), tuple(self._overrides)
+        return Report(self._ledger, *counts, tuple(problems), *told)
 
     def problem(self, words: str) -> None:
         """Note one, and only count what is too much to read."""
@@ -185,6 +199,9 @@ class _Audit:
             self._missed += 1
 
     def _apply(self, entry: Stored, body: Mapping[str, Any], effects: Mapping[str, Any]) -> None:
+        known = self._stated.get(body.get("population", ""))
+        if (found := override_of(entry.seq, body, known)) is not None:
+            self._overrides.append(found)
         match body["kind"]:
             case "opened":
                 self._ledger = body["ledger"]
@@ -202,6 +219,11 @@ class _Audit:
                 self._commit(entry, body["of"], body["papers"], body.get("key", ""))
             case "key":
                 self._succeed(entry.seq, body)
+            case "unit" | "column" | "declared":
+                charged = any(self._spent[pocket] for pocket in self._spent if pocket.account == body["population"])
+                wrong = self._protection.read(entry.seq, body, self._limits, charged=charged)
+                if wrong:
+                    self.problem(f"entry {entry.seq} {wrong}")
         if entry.seq == 1 and body["kind"] != "opened":
             self.problem("the first entry does not open the ledger")
         for name in effects.get("bars", ()):
@@ -223,7 +245,7 @@ class _Audit:
             spent = self._spent.get(pocket, 0) + amount
             limit = self._caps.get(pocket)
             if (limit is not None and spent > limit) or (limit is None and not opens):
-                self.problem(f"entry {seq} exceeds the cap of {'/'.join(pocket)}")
+                self.problem(f"entry {seq} exceeds the cap of {_whose(pocket)}")
             self._spent[pocket] = spent
 
     def _glanced(self, entry: Stored) -> bool:
@@ -286,6 +308,7 @@ class _Audit:
         elif known is not None and _rule(known) != _rule(limit):
             self.problem(f"entry {seq} changes the rule of an account")
         self._limits[body["population"]] = limit
+        self._stated[body["population"]] = body["terms"]
         self._known.clear()
 
     def _charged(self, seq: int, wrong: str) -> None:
@@ -353,6 +376,19 @@ class _Audit:
 
     def _state(self, seq: int) -> int:
         return self._states[seq] if 0 < seq < len(self._states) else 0
+
+
+def _whose(pocket: Pocket) -> str:
+    """Such as ``epsilon of patients`` or ``epsilon of patients for analyst alice``."""
+    whose = f" for {owner_words(pocket.owner)}" if pocket.owner else ""
+    return f"{pocket.currency} of {pocket.account}{whose}"
+
+
+def _holds(level: Level | None) -> str:
+    if level is None:
+        return "nothing is kept"
+    cap = "no cap" if level.cap is None else f"a cap of {format_up(from_grains(level.cap))}"
+    return f"{format_up(from_grains(level.spent))} is spent, with {cap}"
 
 
 def _rule(limit: Filter) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from tacit.ledger.protocol import Level
 from tacit.ledger.records import Balance, Budget
 from tacit.ledger.terms import Priced
 
-__all__ = ["budget", "owner_words", "questions_left", "shortage", "terms_words"]
+__all__ = ["amounts_words", "budget", "owner_words", "questions_left", "shortage", "terms_words"]
 
 
 def budget(
@@ -59,6 +59,12 @@ def shortage(body: Mapping[str, Any], levels: Sequence[Level]) -> str:
             f"{level.pocket.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
         )
     return f"{body['population']}: the charge does not fit: {'; '.join(parts)}"
+
+
+def amounts_words(amounts: Mapping[str, str]) -> str:
+    """Such as ``epsilon 0.5, delta 1e-06``; what is zero is left out."""
+    parts = ((currency, Fraction(text)) for currency, text in amounts.items())
+    return ", ".join(f"{currency} {format_up(amount)}" for currency, amount in parts if amount) or "nothing"
 
 
 def owner_words(owner: str) -> str:

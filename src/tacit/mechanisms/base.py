@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,12 @@ class Mechanism(ABC):
     def relation(self) -> Relation:
         """Which databases the guarantee calls neighbours."""
         return self.guarantee.relation
+
+    def cautions(self, *, people: SupportsIndex | None = None) -> tuple[str, ...]:
+        """Sentences about a guarantee that holds and protects little, such as ε = 1000; usually none."""
+        from tacit.core.cautions import cautions_about
+
+        return cautions_about(self.guarantee, people=people)
 
 
 def per_output_beta(beta: Number, k: int = 1) -> Fraction:

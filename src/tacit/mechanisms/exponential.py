@@ -70,7 +70,7 @@ class Exponential(WeightedSelection):
 
     def probability_bounds(self, scores: ScoreList) -> list[tuple[Fraction, Fraction]]:
         """Rationals that enclose the chance of each candidate. Depends on the data: not for publication."""
-        read = self._read(scores, None)
+        read = self._read_as_given(scores)
         scale = self._scale_in_steps(read)
         weights = [exp_bounds(-gap / scale) for gap in read.gaps.tolist()]
         low, high = (sum(side, Fraction(0)) for side in zip(*weights, strict=True))

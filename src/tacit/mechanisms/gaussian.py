@@ -37,6 +37,8 @@ __all__ = ["Gaussian", "GaussianNoise"]
 
 Calibration = Literal["analytic", "classic"]
 _CALIBRATIONS: Final = ("analytic", "classic")
+#: The smallest ε that a search for accuracy returns.
+_SMALLEST_FOUND: Final = Fraction(1, 10**6)
 
 
 class GaussianNoise:
@@ -182,6 +184,10 @@ class Gaussian(AdditiveNoise):
                 epsilon=epsilon, delta=delta, l2_squared=squared, dimension=dimension, whole=whole, relation=relation
             )
 
+        # A large δ pays for the noise all by itself; no search for the smallest ε would end.
+        if guess <= _SMALLEST_FOUND and make(_SMALLEST_FOUND).error(beta, k) <= bound:
+            return make(_SMALLEST_FOUND)
+        guess = max(guess, _SMALLEST_FOUND)
         return make(smallest_that(lambda epsilon: make(epsilon).error(beta, k) <= bound, guess, digits=6))
 
     def _set_up(self, l2_squared: Fraction, dimension: int, whole: bool | None) -> None:

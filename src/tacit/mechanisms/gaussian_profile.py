@@ -25,7 +25,14 @@ from tacit.core.guarantees import ZCDP
 from tacit.core.normal import gaussian_delta_bounds, normal_cdf_bounds
 from tacit.core.numbers import exp_bounds, float_nearest, float_up, log_bounds, sqrt_bounds
 
-__all__ = ["discrete_delta_bounds", "discrete_tail_bound", "gives_at_most", "rounded_normal_gives_at_most"]
+__all__ = [
+    "discrete_delta_bounds",
+    "discrete_tail_bound",
+    "discrete_upper_tail_bounds",
+    "discrete_weight_bounds",
+    "gives_at_most",
+    "rounded_normal_gives_at_most",
+]
 
 #: Largest σ² whose sums are taken term by term.
 LARGEST_SUMMED: Final = Fraction(1 << 30)
@@ -90,6 +97,18 @@ def discrete_tail_bound(sigma2: Fraction, start: int) -> Fraction:
     # P(x) <= e^(1/24σ²) · P(normal rounds to x), so a tail is at most that of the normal, half a step further in.
     normal = normal_cdf_bounds(-(start - Fraction(1, 2)) / sqrt_bounds(sigma2)[1])[1]
     return min(2 * exp_bounds(1 / (24 * sigma2))[1] * normal, Fraction(1))
+
+
+def discrete_upper_tail_bounds(sigma2: Fraction, start: int) -> tuple[Fraction, Fraction]:
+    """Enclosure of P(X >= ``start``) of one tail, for ``start`` >= 1 and σ² from 1/200 to 2³⁰."""
+    low, high = _sum_bounds(sigma2, start, np.ones_like)
+    total_low, total_high = _total_bounds(sigma2)
+    return low / total_high, min(high / total_low, Fraction(1, 2))
+
+
+def discrete_weight_bounds(sigma2: Fraction) -> tuple[Fraction, Fraction]:
+    """Enclosure of Σ exp(-x²/(2σ²)) over all integers, for σ² from 1/200 to 2³⁰."""
+    return _total_bounds(sigma2)
 
 
 def rounded_normal_gives_at_most(

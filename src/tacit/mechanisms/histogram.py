@@ -82,11 +82,10 @@ class Histogram(CountRelease):
         raw_counts: dict[object, int] = dict.fromkeys(self._labels, 0)
         for record in check_iterable(records, "records", "a list with one record per person"):
             try:
-                known = record in raw_counts
-            except TypeError:  # cannot be hashed, so it equals no bin
+                if record in raw_counts:
+                    raw_counts[record] += 1
+            except Exception:  # noqa: S112 - cannot be hashed or compared, so it equals no bin; that must not show
                 continue
-            if known:
-                raw_counts[record] += 1
         return list(raw_counts.values())
 
     def __repr__(self) -> str:

@@ -87,10 +87,14 @@ class Mean(Mechanism):
 
     Error:
         with w the largest of the noises at β (one of them, or two with private n), the value is off by at most
-        step·w/n + step/2, and :meth:`error` returns it; :meth:`NoisyMean.interval` needs no knowledge of n.
+        step·w/n + step/2, and :meth:`error` returns it; :meth:`NoisyMean.interval` needs no knowledge of n. The half
+        step is for rounding. Where every value is a whole number of steps above L, such as bits with ``step=1``,
+        nothing is rounded; say so with ``whole=True`` and it is left out.
 
     Assumes:
-        ``bounds``, ``step`` and ``n`` are public and were chosen without looking at the data.
+        ``bounds``, ``step`` and ``n`` are public and were chosen without looking at the data. Privacy does not depend
+        on ``whole``; if a value is no whole number of steps after all, it is rounded, and error and interval are about
+        the mean of the rounded values.
 
     References:
         Dwork, McSherry, Nissim and Smith (2006) for the noise; the pair of totals is argued in ``mean.proof.md``.
@@ -104,7 +108,9 @@ class Mean(Mechanism):
         n: SupportsIndex | None = None,
         relation: Relation | str | None = None,
         step: Number | None = None,
+        whole: bool = False,
     ) -> None:
+        self._whole = _check_whole(whole, step)
         self._low, self._high = check_bounds(bounds)
         if self._low == self._high:
             raise InputError("bounds", "must leave room between them: a mean that cannot vary needs no release")
@@ -127,6 +133,7 @@ class Mean(Mechanism):
         n: SupportsIndex,
         private_n: bool = False,
         step: Number | None = None,
+        whole: bool = False,
     ) -> Mean:
         """The most private mean that is off by at most ``within`` for ``n`` people, except with probability ``beta``.
 
@@ -135,17 +142,18 @@ class Mean(Mechanism):
         bound, people = exact_positive(within, "within"), check_count(n, "n")
         low, high = check_bounds(bounds)
         _, size = _grid(high - low, step)
-        if bound <= size / 2:
+        rounding = Fraction(0) if _check_whole(whole, step) else size / 2
+        if bound <= rounding:
             raise InputError("within", f"must exceed half a step, {float_nearest(size / 2):g}; state a smaller step")
 
         def make(epsilon: Fraction) -> Mean:
-            return cls(epsilon=epsilon, bounds=bounds, n=None if private_n else people, step=step)
+            return cls(epsilon=epsilon, bounds=bounds, n=None if private_n else people, step=step, whole=whole)
 
         def accurate(epsilon: Fraction) -> bool:
             return make(epsilon).error(beta, n=people) <= bound
 
         # The noise is about width·ln(2/β)/ε in all, of which each of n people bears a share.
-        guess = (high - low) * log_bounds(2 / exact_probability(beta, "beta"))[1] / (people * (bound - size / 2))
+        guess = (high - low) * log_bounds(2 / exact_probability(beta, "beta"))[1] / (people * (bound - rounding))
         return make(smallest_that(accurate, guess))
 
     @property
@@ -211,19 +219,24 @@ class Mean(Mechanism):
             raise InputError("n", "the error depends on the number of people, which is private; say what to suppose")
         if self._n not in (None, people):
             raise InputError("n", f"was stated as {self._n} already")
-        return min(self._step * (self._width(beta, k) / people + Fraction(1, 2)), self._high - self._low)
+        return min(self._step * (self._width(beta, k) / people + self._rounding), self._high - self._low)
 
     def __repr__(self) -> str:
         low, high = (f"{float_nearest(end):g}" for end in self.bounds)
         people = "private" if self._n is None else self._n
         return f"Mean(bounds=({low}, {high}), n={people}, {self.guarantee!r})"
 
+    @property
+    def _rounding(self) -> Fraction:
+        """How many steps rounding may move a value."""
+        return Fraction(0) if self._whole else Fraction(1, 2)
+
     def _width(self, beta: Number, k: int = 1) -> Fraction:
         """What no noise of ``k`` releases exceeds, except with probability ``beta``."""
         return Fraction(self._noise.error(beta, k=2 * k if self._n is None else k))
 
     def _interval(self, above: int, below: int, beta: Fraction) -> tuple[float, float]:
-        width, half = self._width(beta), Fraction(1, 2 * self._steps)
+        width, half = self._width(beta), self._rounding / self._steps
         if self._n is None:
             # A/(A + B) rises in A and falls in B, so over the box of both it is largest and smallest in a corner.
             least, most = _share(above - width, below + width, 0), _share(above + width, below - width, 1)
@@ -264,6 +277,14 @@ _WRONG_RELATION: Final = {
 }
 
 
+def _check_whole(whole: bool, step: Number | None) -> bool:
+    if not isinstance(whole, bool):
+        raise InputError("whole", f"must be True or False, not {type(whole).__name__}")
+    if whole and step is None:
+        raise InputError("whole", "needs a stated step, of which every value is a whole number above the lower bound")
+    return whole
+
+
 def _grid(width: Fraction, step: Number | None) -> tuple[int, Fraction]:
     if step is None:
         return DEFAULT_STEPS, width / DEFAULT_STEPS
@@ -289,9 +310,10 @@ def _ratio(value: object) -> tuple[int, int] | None:
             # Written out it could fill memory. It is beyond any real bounds or next to zero, and so is its stand-in.
             return _HUGE.get((value > 0, value.adjusted() > 0), 0), 1
         numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
-    except (AttributeError, TypeError, ValueError, OverflowError):
+        ratio = int(numerator), int(denominator)
+    except Exception:  # a value of a user's own class may raise anything, and that must not show
         return None
-    return int(numerator), int(denominator)
+    return ratio if ratio[1] > 0 else None
 
 
 #: By sign and size: (is positive, is large).

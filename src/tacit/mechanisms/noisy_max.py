@@ -45,7 +45,7 @@ class NoisyMax(Selection[Any]):
           * every score gets its own discrete noise of scale 2Δ/ε, or Δ/ε with ``monotone=True``, for scores that one
             unit moves all up or all down: discrete Laplace (``noise="laplace"``) or geometric, that is one-sided
             (``noise="exponential"``);
-          * equal noisy scores go to the lower index;
+          * equal noisy scores go to the lower index; the keys of a mapping are put in a public order first;
           * the margin is the winner's noisy score less the smallest one with which it would still have won. It is
             free with Laplace noise. The proof shifts the winner's noise in either direction, which geometric noise,
             never negative, does not allow, so that combination is refused.

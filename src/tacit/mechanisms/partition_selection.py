@@ -27,6 +27,7 @@ from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.base import Mechanism, per_output_beta, read_integers, smallest_that
 from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
 from tacit.mechanisms.keep_rules import KeepRule, Threshold, TruncatedGeometric, gaussian_threshold, laplace_threshold
+from tacit.mechanisms.key_order import plain_order
 
 __all__ = ["RULES", "PartitionSelection"]
 
@@ -208,7 +209,9 @@ class PartitionSelection(Mechanism):
 
         Args:
             units: the number of units in each group: an integer, a list or an array of them, and the answer is a truth
-                value, a list or an array; or a mapping from group to number, and the answer is the list of groups kept.
+                value, a list or an array, whose length is public; or a mapping from group to number, and the answer is
+                the list of groups kept, in an order and a form that do not depend on the mapping's
+                (:mod:`tacit.mechanisms.key_order`): numbers before text, ``True`` and ``1.0`` as ``1``.
         """
         if isinstance(units, Mapping):
             return self._release_mapping(units)
@@ -220,7 +223,8 @@ class PartitionSelection(Mechanism):
         if not units:
             return []
         kept = self.release(list(units.values()))
-        return [key for key, keep in zip(units, kept, strict=True) if keep]
+        # Neither the order of a mapping nor which of several equal keys it holds is public: one unit may decide both.
+        return [key for i, key in plain_order(units).items() if kept[i]]
 
     def error(self, beta: Number, k: int = 1) -> int:
         """The number of units from which on ``k`` groups are all kept but with probability ``beta``."""

@@ -84,7 +84,7 @@ class PermuteAndFlip(WeightedSelection):
         P(r) = p_r·∫₀¹ Π_{s≠r} (1 - t·p_s) dt with p_s the chance of coin s: t is how much of the random order has
         passed when r has its turn, and all that came before must have failed.
         """
-        read = self._read(scores, None)
+        read = self._read_as_given(scores)
         if len(read.gaps) > _MOST_FOR_LAW:
             raise InputError("scores", f"must be of at most {_MOST_FOR_LAW} candidates for the exact law")
         scale = self._scale_in_steps(read)

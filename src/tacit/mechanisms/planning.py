@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, SupportsIndex
 
+from tacit.core.cautions import cautions, guess_probability
 from tacit.core.errors import InputError
 from tacit.core.numbers import (
     Number,
@@ -42,10 +43,24 @@ from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.base import smallest_that
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.sufficiency import MECHANISMS, Question, question_of
+from tacit.mechanisms.survey_bounds import SurveyBounds, survey_bounds, survey_size
 
-__all__ = ["MECHANISMS", "Plan", "counting_rule", "plan", "polling_rule"]
+__all__ = [
+    "MECHANISMS",
+    "Plan",
+    "SurveyBounds",
+    "cautions",
+    "counting_rule",
+    "guess_probability",
+    "plan",
+    "polling_rule",
+    "survey_bounds",
+    "survey_size",
+]
 
 MOST_PEOPLE: Final = 10**12
+#: Other words for what can be planned.
+ALSO_CALLED: Final = {"count": "laplace", "survey": "randomized_response", "poll": "randomized_response"}
 #: A chance of failure below this is not told apart from it.
 SMALLEST_BETA: Final = Fraction(1, 10**18)
 _DIGITS: Final = 12
@@ -87,6 +102,11 @@ class Plan:
         """The largest error in people."""
         return self.within * self.people
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences about an epsilon or delta of the plan that protects little; usually none."""
+        return cautions(epsilon=self.epsilon, delta=self.delta, people=self.people)
+
     def rows(self) -> list[tuple[str, str]]:
         """Label and text of every number, rounded the safe way."""
         rows = [
@@ -127,7 +147,7 @@ def plan(
     """The missing one of ``within``, ``confidence``, ``epsilon`` and ``people``.
 
     Args:
-        mechanism: one of :data:`MECHANISMS`.
+        mechanism: one of :data:`MECHANISMS`; ``count`` and ``survey`` are other words for two of them.
         within: the error to stay within, as a share of the people, such as ``"0.01"``.
         confidence: the probability of staying within it, such as ``"0.95"``.
         epsilon: the privacy of each person.
@@ -140,6 +160,7 @@ def plan(
     >>> plan("laplace", within="0.01", confidence="0.95", epsilon="0.1").people
     3000
     """
+    mechanism = ALSO_CALLED.get(mechanism, mechanism)
     question = question_of(mechanism, delta=delta, bins=bins, candidates=candidates, relation=relation)
     given = {"within": within, "confidence": confidence, "epsilon": epsilon, "people": people}
     missing = [name for name, value in given.items() if value is None]

@@ -56,6 +56,8 @@ class FrequencyEstimate:
         high: upper end of the interval, which holds the true share with probability at least ``confidence``.
         confidence: the coverage asked for.
         n: how many reports there were.
+        reported: the share of *reports* that name the category. It leans towards 1/k: for a true share f its
+            expectation is q + (p - q)·f, and :meth:`RandomizedResponse.bias` is the difference.
     """
 
     frequency: float
@@ -64,6 +66,12 @@ class FrequencyEstimate:
     high: float
     confidence: float
     n: int
+    reported: float
+
+    @property
+    def bias(self) -> float:
+        """By how much the plain share of reports is off, as estimated: ``reported`` less ``frequency``."""
+        return self.reported - self.frequency
 
 
 class RandomizedResponse(Mechanism):
@@ -232,6 +240,17 @@ class RandomizedResponse(Mechanism):
         found = [self._estimate(count, len(places), float(level)) for count in counts]
         return found[1] if self._binary else dict(zip(self._categories, found, strict=True))
 
+    def bias(self, frequency: Number) -> Fraction:
+        """How far the share of reports lies above the true share, in expectation, if that is ``frequency``.
+
+        q + (p - q)·f - f; for two categories (1/2 - γ)·(1 - 2f). No number of people makes it smaller.
+
+        >>> RandomizedResponse(gamma="0.25").bias("0.1")
+        Fraction(1, 5)
+        """
+        share = exact_probability(frequency, "frequency", zero=True, one=True)
+        return self.lie + (self._truth - self.lie) * share - share
+
     def error(self, beta: Number, n: SupportsIndex, k: SupportsIndex = 1) -> float:
         """The distance of estimate and true share that any of ``k`` categories exceeds with probability <= ``beta``."""
         n = check_count(n, "n")
@@ -259,6 +278,7 @@ class RandomizedResponse(Mechanism):
             high=min(max((high + _QUANTILE_SLACK - float(q)) / lean, 0.0), 1.0),
             confidence=confidence,
             n=n,
+            reported=count / n,
         )
 
     def _find(self, answer: Hashable, parameter: str) -> int:

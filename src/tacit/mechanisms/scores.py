@@ -38,6 +38,7 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.base import Mechanism, smallest_that
 from tacit.mechanisms.grid import Grid
+from tacit.mechanisms.key_order import plain_order
 from tacit.noise.laplace import LARGEST_SCALE
 
 __all__ = [
@@ -64,13 +65,13 @@ class Scores:
     """Scores as integers.
 
     Attributes:
-        gaps: steps below the best, one per candidate; the best has 0.
+        gaps: steps below the best, one per candidate; the best has 0. Integers of any size where 64 bits are too few.
         step: the worth of one step in the scores' own unit.
         rounded: whether scores were rounded to the step, which enlarges their sensitivity by one step.
         labels: the candidates, or ``None`` when they are known by index.
     """
 
-    gaps: NDArray[np.int64]
+    gaps: NDArray[Any]
     step: Fraction
     rounded: bool
     labels: tuple[Any, ...] | None
@@ -130,6 +131,10 @@ class Selection(Mechanism, Generic[T]):
 
     def _read(self, scores: ScoreList, candidates: Sequence[Any] | None, *, additive: bool = False) -> Scores:
         return read_scores(scores, candidates, grid=self._grid, additive=additive)
+
+    def _read_as_given(self, scores: ScoreList) -> Scores:
+        """Scores for a table of the law, which is not released: a mapping's in the mapping's own order."""
+        return read_scores(list(scores.values()) if isinstance(scores, Mapping) else scores, None, grid=self._grid)
 
     def _scale_in_steps(self, scores: Scores) -> Fraction:
         """The scale for these scores in their own steps, with the sensitivity that rounding may have enlarged."""
@@ -235,7 +240,7 @@ def read_scores(scores: ScoreList, candidates: Sequence[Any] | None, *, grid: Gr
     """Scores as integer gaps, exactly.
 
     Args:
-        scores: numbers, one per candidate, or a mapping from candidate to score.
+        scores: numbers, one per candidate, or a mapping from candidate to score, read in the public order of its keys.
         candidates: what the numbers belong to; left out, candidates are known by their index.
         grid: the public grid for scores that have to be rounded.
         additive: whether noise will be added; then only whole numbers keep a step of their own.
@@ -245,25 +250,28 @@ def read_scores(scores: ScoreList, candidates: Sequence[Any] | None, *, grid: Gr
     if array is not None and array.dtype == np.int64:
         return Scores(_gaps(array), Fraction(1), False, labels)
     if array is not None:
-        return Scores(_gaps(grid.to_units(array, "scores")), grid.step, True, labels)
-    numbers, has_float = _exact_numbers(values)
-    if has_float or additive:
-        return Scores(_gaps(_int64([round(number / grid.step) for number in numbers])), grid.step, True, labels)
+        return Scores(_gaps(_rounded(array, grid)), grid.step, True, labels)
+    numbers, kinds = _exact_numbers(values)
+    if kinds == {int}:
+        return Scores(_saturated([number.numerator for number in numbers]), Fraction(1), False, labels)
+    if float in kinds or additive:
+        return Scores(_saturated([round(number / grid.step) for number in numbers]), grid.step, True, labels)
     common = math.lcm(*(number.denominator for number in numbers))
     best = max(numbers)
     gaps = [int((best - number) * common) for number in numbers]
-    if max(gaps) > LARGEST_GAP:
-        # Saturating here would be at a level that depends on the data's own denominators.
-        raise InputError("scores", "are too far apart for their common denominator; round them to fewer digits")
-    return Scores(np.array(gaps, dtype=np.int64), Fraction(1, common), False, labels)
+    # Saturating these would be at a level that depends on the data's own denominators; they stay as long as they are.
+    kind = np.int64 if max(gaps) <= LARGEST_GAP else object
+    return Scores(np.array(gaps, dtype=kind), Fraction(1, common), False, labels)
 
 
 def _split(scores: ScoreList, candidates: Sequence[Any] | None) -> tuple[Any, tuple[Any, ...] | None]:
     if isinstance(scores, Mapping):
         if candidates is not None:
             raise InputError("candidates", "must be left out when scores map candidates to numbers")
-        labels: tuple[Any, ...] | None = tuple(scores)
-        values: Any = list(scores.values())
+        # Ties go to the lower index, and the order in which a mapping was filled is not public.
+        numbers, order = list(scores.values()), plain_order(scores)
+        labels: tuple[Any, ...] | None = tuple(order.values())
+        values: Any = [numbers[i] for i in order]
     else:
         values, labels = _listed(scores, "scores"), None
         if candidates is not None:
@@ -292,36 +300,60 @@ def _as_array(values: Any) -> NDArray[Any] | None:
         kind = values.dtype.kind
         if kind == "f" and values.dtype.itemsize <= 8:
             return values.astype(np.float64)
-        if kind == "i" or (kind == "u" and values.max() <= np.uint64(2**63 - 1)):
-            return values.astype(np.int64)
-        if kind == "u":
-            raise InputError("scores", "must lie within int64, from -2**63 to 2**63 - 1")
-        return None
+        # An unsigned number may exceed an int64, and whether one does is up to the data.
+        return values.astype(np.int64) if kind == "i" else None
     kinds = set(map(type, values))
     if kinds == {int}:
-        return _int64(values)
+        try:
+            return np.array(values, dtype=np.int64)
+        except OverflowError:
+            return None
     return np.array(values, dtype=np.float64) if kinds == {float} else None
 
 
-def _int64(values: Iterable[int]) -> NDArray[np.int64]:
+def _exact_numbers(values: Any) -> tuple[list[Fraction], set[type]]:
+    """The numbers, and which kinds there are: ``int``, ``float``, or ``Fraction`` for all others."""
+    listed = values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind == "u" else values
+    kinds = {_kind(value) for value in listed}
+    return [_exact_number(value) for value in listed], kinds
+
+
+def _kind(value: Any) -> type:
+    if isinstance(value, float | np.floating):
+        return float
+    return int if isinstance(value, int | np.integer) else Fraction
+
+
+def _exact_number(value: Any) -> Fraction:
+    # No message quotes a score: it is a function of the data.
+    if isinstance(value, float | np.floating):
+        if not math.isfinite(value):
+            raise InputError("scores", "must be finite; map NaN and infinities to a public value first")
+        # The binary value itself, as in an array of floats; a parameter's decimal reading could differ by an ulp.
+        return Fraction(*value.as_integer_ratio())
+    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_):
+        return Fraction(int(value))
     try:
-        return np.array(values, dtype=np.int64)
-    except OverflowError:
-        raise InputError("scores", "must lie within int64, from -2**63 to 2**63 - 1 steps") from None
-
-
-def _exact_numbers(values: Any) -> tuple[list[Fraction], bool]:
-    floats = [isinstance(value, float | np.floating) for value in values]
-    return [_exact_number(value, is_float) for value, is_float in zip(values, floats, strict=True)], any(floats)
-
-
-def _exact_number(value: Any, is_float: bool) -> Fraction:
-    if not is_float:
         return exact(value, "scores")
-    if not math.isfinite(value):
-        raise InputError("scores", f"must be finite, got {value}")
-    # The binary value itself, as in an array of floats; a parameter's decimal reading could differ by an ulp.
-    return Fraction(*value.as_integer_ratio())
+    except InputError:
+        raise InputError(
+            "scores",
+            f"must be finite numbers of ordinary length, and one of them, of type {type(value).__name__}, is not",
+        ) from None
+
+
+def _rounded(values: NDArray[np.float64], grid: Grid) -> NDArray[np.int64]:
+    """Floats in steps, at most 2⁶² in size: clamping there moves no two scores further apart."""
+    if not np.isfinite(values).all():
+        raise InputError("scores", "must be finite; map NaN and infinities to a public value first")
+    most = math.ldexp(float(LARGEST_GAP), grid.exponent)
+    return grid.to_units(np.clip(values, -most, most), "scores")
+
+
+def _saturated(values: list[int]) -> NDArray[np.int64]:
+    """Steps below the best, for numbers of any size."""
+    best = max(values)
+    return np.array([min(best - value, LARGEST_GAP) for value in values], dtype=np.int64)
 
 
 def _gaps(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -240,6 +240,9 @@ class SparseVector(Mechanism):
         return moved / first, factor * moved / second, self._positives * moved / third if third else Fraction(0)
 
     def _units(self, value: int | float) -> int:
+        if type(value) is int and self._grid is None:
+            # Of any size: how large a number is must not raise an error.
+            return value
         readings = read_numbers(value, "value")
         if readings.form != "scalar":
             raise InputError("value", "must be one number; use release for a list of them")

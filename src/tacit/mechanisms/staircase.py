@@ -84,12 +84,12 @@ class StaircaseNoise:
     @property
     def variance_bound(self) -> Fraction:
         """The variance, rounded up."""
-        return _second_moment(self._b_high, self.width, self.tread) / self._total(self._b_low)
+        return second_moment(self._b_high, self.width, self.tread) / self._total(self._b_low)
 
     @property
     def mean_absolute_bound(self) -> Fraction:
         """E|X|, rounded up."""
-        return _first_moment(self._b_high, self.width, self.tread) / self._total(self._b_low)
+        return first_moment(self._b_high, self.width, self.tread) / self._total(self._b_low)
 
     def _layer(self, b: Fraction) -> Fraction:
         return self.tread + (self.width - self.tread) * b
@@ -267,7 +267,7 @@ def best_tread(epsilon: Fraction, width: int, minimise: Minimise) -> int:
     as private as any other.
     """
     b = exp_bounds(-epsilon, _DIGITS)[0]
-    moment = _second_moment if minimise == "variance" else _first_moment
+    moment = second_moment if minimise == "variance" else first_moment
 
     def objective(tread: int) -> Fraction:
         return moment(b, width, tread) / (2 * (tread + (width - tread) * b) / (1 - b) - 1)
@@ -293,14 +293,14 @@ def _best_share(epsilon: Fraction, minimise: Minimise) -> float:
     return (math.cbrt(b * (1 + b) / 2) - b) / (1 - b)
 
 
-def _first_moment(b: Fraction, width: int, tread: int) -> Fraction:
+def first_moment(b: Fraction, width: int, tread: int) -> Fraction:
     """Σ |x|·weight; every part grows with b."""
     layer = tread + (width - tread) * b
     inside = _sum_1(tread) + b * (_sum_1(width) - _sum_1(tread))
     return 2 * (layer * width * b / (1 - b) ** 2 + inside / (1 - b))
 
 
-def _second_moment(b: Fraction, width: int, tread: int) -> Fraction:
+def second_moment(b: Fraction, width: int, tread: int) -> Fraction:
     """Σ x²·weight; every part grows with b."""
     layer = tread + (width - tread) * b
     inside = _sum_1(tread) + b * (_sum_1(width) - _sum_1(tread))

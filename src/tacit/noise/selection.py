@@ -7,6 +7,7 @@ of a gap is exp(-rate·gap), for one rational ``rate``.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +21,19 @@ from tacit.noise.uniform import sample_below, sample_below_many
 __all__ = ["flip_coins", "select_exponential", "select_permute_and_flip"]
 
 
-def flip_coins(gaps: NDArray[np.int64], rate: Fraction, source: BitSource | None = None) -> NDArray[np.bool_]:
+def flip_coins(gaps: NDArray[Any], rate: Fraction, source: BitSource | None = None) -> NDArray[np.bool_]:
     """For each gap an independent coin that shows True with probability exactly exp(-rate·gap)."""
     source = source or entropy.current()
-    rates = gaps.astype(np.float64)
-    rates *= float_nearest(rate)
+    if gaps.dtype == np.int64:
+        rates = gaps.astype(np.float64)
+        rates *= float_nearest(rate)
+    else:
+        # Gaps beyond 64 bits may leave the range of floats before they are multiplied.
+        rates = np.array([float_nearest(rate * gap) for gap in gaps])
     return accept_exp_many(lambda i: rate * int(gaps[i]), rates, source)
 
 
-def select_exponential(gaps: NDArray[np.int64], rate: Fraction, source: BitSource | None = None) -> int:
+def select_exponential(gaps: NDArray[Any], rate: Fraction, source: BitSource | None = None) -> int:
     """An index with probability proportional to exp(-rate·gap): the exponential mechanism.
 
     A uniformly drawn candidate is kept with the probability of its weight, else all starts again; the first one
@@ -45,7 +50,7 @@ def select_exponential(gaps: NDArray[np.int64], rate: Fraction, source: BitSourc
         batch = min(2 * batch, 1 << 16)
 
 
-def select_permute_and_flip(gaps: NDArray[np.int64], rate: Fraction, source: BitSource | None = None) -> int:
+def select_permute_and_flip(gaps: NDArray[Any], rate: Fraction, source: BitSource | None = None) -> int:
     """The index that permute-and-flip would return.
 
     The mechanism walks the candidates in random order, flips each one's coin, and stops at the first success.

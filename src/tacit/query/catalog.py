@@ -29,6 +29,7 @@ from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.domains import MAX_VALUES, Domain, Range, finite, truth
 from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
+from tacit.query.units import ROW, check_units
 
 __all__ = [
     "ROW",
@@ -42,8 +43,6 @@ __all__ = [
     "is_name",
 ]
 
-#: The unit of a table in which every row is its own unit.
-ROW = "row"
 #: How many rows of one unit a table is declared to have, unless it says so.
 UNIT_ROWS = 256
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
@@ -236,6 +235,7 @@ class Catalog:
         object.__setattr__(self, "_by_name", MappingProxyType(by_name))
         for table in self.tables:
             self._check(table)
+        check_units(self)
 
     def table(self, name: str) -> Table | None:
         """The table of that name, whatever its case."""
@@ -263,7 +263,7 @@ class Catalog:
     def measured(self, sizes: Mapping[str, PublicSize]) -> Catalog:
         """The same with the sizes of public tables, by lower-case name."""
         tables = tuple(replace(t, size=sizes.get(t.name.lower())) if t.public else t for t in self.tables)
-        return Catalog(tables, self.populations)
+        return replace(self, tables=tables)
 
     @cached_property
     def digest(self) -> str:

@@ -11,9 +11,8 @@ asked for, is the business of doors.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import AccessError, InputError, TacitError
@@ -21,6 +20,7 @@ from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget
 from tacit.curator.answer import Caller, Desk, answer, opaque, quote, release_key, told
 from tacit.curator.curator import Curator, TableInfo
+from tacit.curator.published import guesses
 from tacit.curator.quote import Quote
 from tacit.curator.receipt import Receipt
 from tacit.curator.result import Answer
@@ -212,7 +212,7 @@ class Office:
         receipt = Receipt.from_json(outcome.receipt)
         desk = self._for(access).desk
         record = found.record
-        for words in _guesses(receipt):
+        for words in guesses(receipt):
             try:
                 planned = quote(desk, record.sql, Request(**words))
                 if found.quote.get("mechanisms") == planned.mechanisms and receipt["catalog"] == planned.plan.catalog:
@@ -312,13 +312,3 @@ def _audits(access: Access) -> bool:
 def _says(receipt: Receipt, sql: str) -> bool:
     """Whether a receipt has these words; those of planned releases and of mechanisms have their owner's."""
     return all(each["name"] or each["query"] == sql for each in receipt["answers"])
-
-
-def _guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
-    """What may have been typed beside a question, by the guarantee that was paid for."""
-    stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
-    delta = stated.pop("delta", Fraction(0))
-    if delta:
-        yield {**stated, "delta": delta}
-    yield dict(stated)
-    yield {}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Final
 
 from tacit.core.errors import InputError
 
 __all__ = ["Settings"]
+
+_ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 #: What may be zero: a slot that is switched off, a queue that does not exist.
 _MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port")
@@ -26,6 +29,7 @@ class Settings:
         tls_cert: file of the certificate.
         tls_key: file of its key.
         behind_proxy: whether something in front ends TLS and tells the caller's address.
+        address: how people reach it, for links that are passed on; what a request says of it is not believed.
         slot: seconds; answers leave 1, 2, 4, 8 … slots after they were asked for. 0 switches slots off.
         threads: questions that run at once.
         queue: questions that may wait for a thread; one more is told to come back.
@@ -53,6 +57,7 @@ class Settings:
     tls_cert: str | None = None
     tls_key: str | None = None
     behind_proxy: bool = False
+    address: str | None = None
     slot: float = 0.25
     threads: int = 8
     queue: int = 64
@@ -83,6 +88,8 @@ class Settings:
                 raise InputError(field.name, f"must be a number above 0, got {value}")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InputError("tls_key", "certificate and key go together; state both")
+        if self.address is not None and _ADDRESS.fullmatch(self.address) is None:
+            raise InputError("address", "must be an address alone, such as https://tacit.example.org")
 
     @property
     def secure(self) -> bool:

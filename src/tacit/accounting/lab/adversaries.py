@@ -13,7 +13,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from tacit.accounting.filters import Filter
-from tacit.accounting.lab.experiment import Adversary, CompositionExperiment, Move, Strategy, table_rows
+from tacit.accounting.lab.experiment import CompositionExperiment
+from tacit.accounting.lab.moves import Move, table_rows
+from tacit.accounting.lab.strategies import Adversary, Strategy
 from tacit.accounting.prices import Charge
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability

@@ -1,8 +1,8 @@
 """The k-fold adaptive composition experiment, as a thing that runs.
 
-A secret bit b is fixed. In every round the adversary picks two neighbouring databases and a mechanism, from all it
-has seen so far, and is given the mechanism's output on database number b. Its *view* V^b is everything it saw. The
-question of composition is how far the laws of V^0 and V^1 can be apart.
+A secret bit b is fixed. In every round the adversary picks two neighbouring databases and a mechanism of a family M,
+from all it has seen so far, and is given the mechanism's output on database number b. Its *view* V^b is everything it
+saw, its own coins R included. The question of composition is how far the laws of V^0 and V^1 can be apart.
 
 For finite mechanisms the two laws are computed exactly, round by round. Two views with the same likelihood ratio that
 leave the adversary in the same state are merged, which loses nothing: the ratio is a sufficient statistic for b. An
@@ -10,6 +10,8 @@ adversary that does not adapt has one state per round, and its 2^k views shrink 
 :meth:`CompositionExperiment.estimate` runs the experiment many times and reports a confidence bound.
 
 >>> from tacit.accounting.lab.examples import randomized_response
+>>> from tacit.accounting.lab.moves import Move
+>>> from tacit.accounting.lab.strategies import Repeat
 >>> experiment = CompositionExperiment(Repeat(Move(randomized_response(ratio=2), 0, 1)), rounds=10)
 >>> views = experiment.exact()
 >>> views.delta(ratio=64).value
@@ -19,88 +21,35 @@ Fraction(1600, 19683)
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol
+from itertools import product
+from typing import Any, Final, NamedTuple
 
 from tacit.accounting.lab.bounds import CompositionBounds, composition_bounds
 from tacit.accounting.lab.confidence import probability_bounds
 from tacit.accounting.lab.finite import FiniteMechanism
+from tacit.accounting.lab.moves import Family, Move, Releases, Turn, as_family, as_turn, check_move, table_rows
+from tacit.accounting.lab.strategies import Adversary, View, coin_law
 from tacit.core.divergences import Enclosure, hockey_stick, kl_divergence, max_ratio, renyi_divergence
 from tacit.core.errors import AccountingError, InputError
-from tacit.core.numbers import Number, check_count, exact_probability, float_nearest, format_up
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact_nonnegative,
+    exact_probability,
+    exp_bounds,
+    float_nearest,
+    format_up,
+)
 
-__all__ = ["Adversary", "CompositionExperiment", "EstimatedLoss", "Move", "Releases", "Repeat", "Strategy", "Views"]
+__all__ = ["CompositionExperiment", "EstimatedLoss", "Views"]
 
-View = tuple[Any, ...]
-
-
-class Releases(Protocol):
-    """Anything with a ``release`` method: every mechanism of Tacit, and :class:`FiniteMechanism`."""
-
-    def release(self, raw: Any, /) -> Any:
-        """One noisy answer."""
-
-
-class Move(NamedTuple):
-    """What the adversary asks for in one round: a mechanism, and the database it sees for b = 0 and for b = 1."""
-
-    mechanism: Releases
-    left: Any
-    right: Any
-
-
-class Adversary(ABC):
-    """Chooses each round from what it has seen.
-
-    What it has seen is kept as a *state*; by default the whole view. An adversary that needs less says so by
-    overriding :meth:`start` and :meth:`observe`, and the exact computation becomes as small as its memory.
-    """
-
-    def start(self) -> Hashable:
-        """The state before the first round."""
-        return ()
-
-    @abstractmethod
-    def choose(self, state: Any) -> Move | None:
-        """The next move, or ``None`` to stop."""
-
-    def observe(self, state: Any, output: Hashable) -> Hashable:
-        """The state after an output was seen."""
-        return (*state, output)
-
-
-class Repeat(Adversary):
-    """The same move in every round: composition without adaptivity."""
-
-    def __init__(self, move: Move) -> None:
-        self._move = move
-
-    def start(self) -> Hashable:
-        """Nothing is remembered."""
-        return None
-
-    def choose(self, state: Any) -> Move:  # noqa: ARG002 - the interface gives it
-        """Always the same move."""
-        return self._move
-
-    def observe(self, state: Any, output: Hashable) -> Hashable:  # noqa: ARG002 - the interface gives it
-        """Nothing is remembered."""
-        return None
-
-
-class Strategy(Adversary):
-    """An adversary given by a function from the tuple of outputs so far to the next move."""
-
-    def __init__(self, choose: Callable[[View], Move | None]) -> None:
-        self._choose = choose
-
-    def choose(self, state: Any) -> Move | None:
-        """What the function says."""
-        return self._choose(state)
+#: How often a state's choice is asked for again: often while states are few, once more for each of many.
+_REPEATS: Final = 16
+_FEW_STATES: Final = 64
 
 
 @dataclass(frozen=True)
@@ -116,6 +65,8 @@ class Views:
     #: e^ε of the worst mechanism that the adversary used, at the δ of each round that was given to ``exact``.
     step_ratio: Enclosure
     step_delta: Fraction
+    #: How many mechanisms a view can hold the outputs of: the rounds, and more where a round has several moves.
+    releases: int
 
     def ratio(self, *, delta: Number = 0) -> Enclosure:
         """The smallest e^ε for which the view is (ε, δ)-DP: exact."""
@@ -138,12 +89,26 @@ class Views:
         """The Renyi divergence at order ``alpha``."""
         return Enclosure.largest(renyi_divergence(*pair, alpha=alpha) for pair in self._directions())
 
+    def bad_views(self, *, epsilon: Number) -> Enclosure:
+        """The probability, under b = 0, of the set B of views whose privacy loss ln(P/Q) exceeds ``epsilon``.
+
+        The step on which proofs of advanced composition turn: outside B no event gains more than e^ε, so the views are
+        (ε, Pr[B])-DP in this direction. It is at least δ(ε), which counts only the part of B that e^ε does not cover.
+        """
+        low, high = exp_bounds(exact_nonnegative(epsilon, "epsilon"))
+        sure = sum((p for key, p in self.left.items() if self._is_above(key, high)), Fraction(0))
+        maybe = sum((p for key, p in self.left.items() if self._is_above(key, low)), Fraction(0))
+        return Enclosure(sure, maybe)
+
+    def _is_above(self, key: Hashable, factor: Fraction) -> bool:
+        return self.left[key] > factor * self.right[key]
+
     def bounds(self, *, delta: Number) -> CompositionBounds:
         """What basic, advanced, zCDP and optimal composition allow for as many rounds of the worst mechanism used."""
         if not self.step_ratio.is_finite:
             raise AccountingError("a round has no finite epsilon; compute the views with exact(step_delta=…)")
         return composition_bounds(
-            ratio=Fraction(self.step_ratio.high), rounds=self.rounds, delta=delta, step_delta=self.step_delta
+            ratio=Fraction(self.step_ratio.high), rounds=self.releases, delta=delta, step_delta=self.step_delta
         )
 
     def report(self, *, delta: Number) -> str:
@@ -184,32 +149,55 @@ class EstimatedLoss(NamedTuple):
 
 
 class CompositionExperiment:
-    """``rounds`` rounds between an adversary and a curator who holds the bit b."""
+    """``rounds`` rounds between an adversary and a curator who holds the bit b.
 
-    def __init__(self, adversary: Adversary, *, rounds: int) -> None:
+    Args:
+        adversary: chooses the moves.
+        rounds: how many rounds there are at most.
+        family: the mechanisms that the adversary may choose from: a list of them, or a rule such as
+            ``private(ratio=2)``; every mechanism if left out. A move outside it is refused.
+    """
+
+    def __init__(self, adversary: Adversary, *, rounds: int, family: Family | Iterable[Releases] | None = None) -> None:
         self.adversary = adversary
         self.rounds = check_count(rounds, "rounds", minimum=0)
+        self._family = as_family(family)
+        self._coins = coin_law(adversary)
 
     def view(self, bit: int) -> View:
-        """One run: everything that the adversary sees when the secret bit is ``bit``."""
+        """One run: everything that the adversary sees when the secret bit is ``bit``; its coins come first."""
         if bit not in (0, 1):
             raise InputError("bit", f"must be 0 or 1, got {bit!r}")
-        state, seen = self.adversary.start(), []
+        seen: list[Hashable] = []
+        state = self.adversary.start()
+        if self._coins is not None:
+            coins = FiniteMechanism.local({"R": self._coins}).release("R")
+            seen.append(coins)
+            state = self.adversary.start_with(coins)
         for _ in range(self.rounds):
-            move = self.adversary.choose(state)
-            if move is None:
+            turn = self.adversary.choose(state)
+            if turn is None:
                 break
-            output = move.mechanism.release(move.right if bit else move.left)
+            output = self._play(turn, bit)
             seen.append(output)
             state = self.adversary.observe(state, output)
         return tuple(seen)
+
+    def _play(self, turn: Turn, bit: int) -> Any:
+        moves = as_turn(turn)
+        # All are checked before any is run: a refused round shows nothing.
+        for move in moves:
+            check_move(move, self._family)
+        outputs = tuple(move.mechanism.release(move.right if bit else move.left) for move in moves)
+        return outputs[0] if isinstance(turn, Move) else outputs
 
     def exact(self, *, step_delta: Number = 0) -> Views:
         """The exact laws of the two views, for finite mechanisms with rational tables.
 
         ``step_delta`` is the δ at which each round's ε is stated in the bounds; it changes no exact number.
         """
-        return _Exact(self.adversary, exact_probability(step_delta, "step_delta", zero=True)).run(self.rounds)
+        slack = exact_probability(step_delta, "step_delta", zero=True)
+        return _Exact(self.adversary, self._family, slack).run(self.rounds, self._coins)
 
     def estimate(
         self,
@@ -238,49 +226,83 @@ class CompositionExperiment:
         return EstimatedLoss(max(bound, 0.0), slack, sure, n, event)
 
 
+Weights = dict[Hashable, tuple[Fraction, Fraction]]
+
+
 class _Exact:
     """Dynamic programming over (state, likelihood ratio)."""
 
-    def __init__(self, adversary: Adversary, step_delta: Fraction) -> None:
+    def __init__(self, adversary: Adversary, family: Family, step_delta: Fraction) -> None:
         self._adversary = adversary
+        self._family = family
         self._step_delta = step_delta
         self._step = Enclosure(Fraction(1), Fraction(1))
         self._known: dict[int, FiniteMechanism] = {}
+        self._states = 0
 
-    def run(self, rounds: int) -> Views:
-        live: dict[Hashable, dict[Hashable, tuple[Fraction, Fraction]]] = {}
-        ended: dict[Hashable, tuple[Fraction, Fraction]] = {}
-        _add(live.setdefault(self._adversary.start(), {}), Fraction(1), Fraction(1))
+    def run(self, rounds: int, coins: dict[Hashable, Fraction] | None) -> Views:
+        live: dict[Hashable, Weights] = {}
+        ended: Weights = {}
+        if coins is None:
+            _add(live.setdefault(self._adversary.start(), {}), Fraction(1), Fraction(1))
+        else:
+            # R is part of the view and has one law in both worlds, so it leaves every likelihood ratio alone.
+            for outcome, p in coins.items():
+                _add(live.setdefault(self._adversary.start_with(outcome), {}), p, p)
+        releases = 0
         for _ in range(rounds):
-            following: dict[Hashable, dict[Hashable, tuple[Fraction, Fraction]]] = {}
+            following: dict[Hashable, Weights] = {}
+            most = 0
             for state, weights in live.items():
-                self._advance(state, weights, following, ended)
+                most = max(most, self._advance(state, weights, following, ended))
+            releases += most
             live = following
         for weights in live.values():
             for p, q in weights.values():
                 _add(ended, p, q)
         left = {key: p for key, (p, _) in ended.items()}
         right = {key: q for key, (_, q) in ended.items()}
-        return Views(rounds, left, right, self._step, self._step_delta)
+        return Views(rounds, left, right, self._step, self._step_delta, max(releases, rounds))
 
-    def _advance(
-        self,
-        state: Hashable,
-        weights: dict[Hashable, tuple[Fraction, Fraction]],
-        following: dict[Hashable, dict[Hashable, tuple[Fraction, Fraction]]],
-        ended: dict[Hashable, tuple[Fraction, Fraction]],
-    ) -> None:
-        move = self._adversary.choose(state)
-        if move is None:
+    def _advance(self, state: Hashable, weights: Weights, following: dict[Hashable, Weights], ended: Weights) -> int:
+        """One round from a state; returns how many moves it held."""
+        turn = self._choice(state)
+        if turn is None:
             for p, q in weights.values():
                 _add(ended, p, q)
-            return
-        for output, a, b in self._rows(move):
-            target = following.setdefault(self._adversary.observe(state, output), {})
+            return 0
+        moves = as_turn(turn)
+        for outcomes in product(*(self._rows(move) for move in moves)):
+            outputs = tuple(output for output, _, _ in outcomes)
+            a = math.prod((p for _, p, _ in outcomes), start=Fraction(1))
+            b = math.prod((q for _, _, q in outcomes), start=Fraction(1))
+            target = following.setdefault(self._next(state, outputs[0] if isinstance(turn, Move) else outputs), {})
             for p, q in weights.values():
                 _add(target, p * a, q * b)
+        return len(moves)
+
+    def _choice(self, state: Hashable) -> Turn | None:
+        """The adversary's choice, asked for again to see that it is a function of the state."""
+        self._states += 1
+        turn = self._adversary.choose(state)
+        for _ in range(_REPEATS if self._states <= _FEW_STATES else 1):
+            again = self._adversary.choose(state)
+            if not _is_same(turn, again):
+                raise AccountingError(
+                    "the adversary chose differently from one state: its coins must be part of its view; "
+                    "state their law in coins(), or use RandomizedStrategy"
+                )
+        return turn
+
+    def _next(self, state: Hashable, output: Hashable) -> Hashable:
+        following = self._adversary.observe(state, output)
+        if following != self._adversary.observe(state, output):
+            raise AccountingError("the adversary's memory is random; state the law of its coins in coins()")
+        return following
 
     def _rows(self, move: Move) -> list[tuple[Hashable, Fraction, Fraction]]:
+        if not self._family(move.mechanism):
+            check_move(move, self._family)
         rows = table_rows(move)
         mechanism = move.mechanism
         if isinstance(mechanism, FiniteMechanism) and id(mechanism) not in self._known:
@@ -290,19 +312,17 @@ class _Exact:
         return rows
 
 
-def table_rows(move: Move) -> list[tuple[Hashable, Fraction, Fraction]]:
-    """Every output of a move on a finite mechanism, with its exact probability in world 0 and in world 1."""
-    mechanism = move.mechanism
-    if not isinstance(mechanism, FiniteMechanism):
-        raise AccountingError("exact views need finite mechanisms; use estimate(…) for the others")
-    if move.left != move.right and (move.left, move.right) not in mechanism.pairs:
-        raise InputError("move", f"{move.left!r} and {move.right!r} are not neighbours of the mechanism")
-    p, q = mechanism.distribution(move.left), mechanism.distribution(move.right)
-    absent = Enclosure(Fraction(0), Fraction(0))
-    rows = [(o, p.get(o, absent), q.get(o, absent)) for o in {**p, **q}]
-    if not all(a.is_exact and b.is_exact for _, a, b in rows):
-        raise AccountingError("exact views need rational probabilities; give the mechanism by a rational ratio")
-    return [(o, Fraction(a.low), Fraction(b.low)) for o, a, b in rows if a.low or b.low]
+def _is_same(turn: Turn | None, again: Turn | None) -> bool:
+    """Whether two choices ask for the same: equal tables count, since an adversary may build its mechanism anew."""
+    if turn is None or again is None:
+        return turn is again
+    mine, theirs = as_turn(turn), as_turn(again)
+    if len(mine) != len(theirs) or isinstance(turn, Move) != isinstance(again, Move):
+        return False
+    return all(
+        (a.mechanism is b.mechanism and a[1:] == b[1:]) or table_rows(a) == table_rows(b)
+        for a, b in zip(mine, theirs, strict=True)
+    )
 
 
 def _add(weights: dict[Hashable, tuple[Fraction, Fraction]], p: Fraction, q: Fraction) -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from tacit.accounting.lab.bounds import CompositionBounds, composition_bounds
-from tacit.accounting.lab.experiment import Adversary, CompositionExperiment
+from tacit.accounting.lab.experiment import CompositionExperiment, Views
 from tacit.accounting.lab.finite import FiniteMechanism
+from tacit.accounting.lab.martingale import azuma_points
+from tacit.accounting.lab.strategies import Adversary
 from tacit.core.divergences import Enclosure
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 
-__all__ = ["chart_bounds", "chart_curves", "chart_experiment", "chart_profile", "save_chart"]
+__all__ = ["chart_azuma", "chart_bounds", "chart_curves", "chart_experiment", "chart_profile", "save_chart"]
 
 _FORMATS = (".svg", ".png", ".html", ".json")
 #: Colours that stay apart for colour-blind readers and in grey.
@@ -44,6 +46,23 @@ def chart_experiment(adversary: Adversary, *, rounds: Sequence[int], delta: Numb
         x="rounds k",
         y="ε of the view",
         title=f"The exact privacy loss of one adversary beside the bounds, δ = {delta}",
+    )
+
+
+def chart_azuma(views: Views, *, zs: Iterable[Number], tight: bool = False) -> Any:
+    """How often the loss of the views exceeds its drift by z√k·ε, exactly, beside Azuma's e^(-z²/2)."""
+    points = [point for point in azuma_points(views, zs, tight=tight) if point.probability.high > 0]
+    if len(points) < 2:
+        raise InputError("zs", "must hold at least two values at which such a loss is possible at all")
+    return chart_curves(
+        {
+            "Azuma's bound": [(float(point.z), point.bound.up) for point in points],
+            "bad views, exactly": [(float(point.z), point.probability.up) for point in points],
+        },
+        x="z",
+        y="Pr[loss > kβ + z√k·ε]",
+        title=f"The probability of bad views in {views.rounds} rounds",
+        log=True,
     )
 
 

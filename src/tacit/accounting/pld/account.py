@@ -1,7 +1,15 @@
 """The certified accountant: ε from below and from above, for any list of releases.
 
 *Privacy.* The answer's ε holds at δ for every list of mechanisms that fit the events, and no smaller ε than ``lower``
-does: lower <= true ε <= ε.
+does: lower <= true ε <= ε, where the true ε is the smallest that holds for all of them. ``lower`` comes from mechanisms
+that fit the events and attain it; where none is known it is ``None``.
+
+*Which neighbours.* A release on a secret sample is not symmetric: its loss differs for a unit that is in the first
+database and one that is in the second. By default the two databases are the same for all releases, as in the definition
+of differential privacy, and the larger of "in the first, always" and "in the second, always" is returned. With
+``changing`` the pair may be named anew for every release, as in the composition experiment of Dwork, Rothblum and
+Vadhan (2010), and every release is replaced by a pair that dominates both ways round. Releases that are not sampled
+cost the same in both.
 
 *Error.* The grid is refined until the bracket is narrower than ``REPORTED`` of ε, or until it would be too large; the
 answer is valid in either case, and its ``note`` says when the bracket stayed wider. Where no grid serves, or where a
@@ -48,6 +56,8 @@ _POINTS: Final = 450_000
 _WORTH_ALIGNING: Final = 8.0
 #: Longer steps would make e^-s vanish.
 _LONGEST: Final = 20.0
+#: Losses that spread further than this would need too many of them.
+_WIDEST: Final = 1e5 * _LONGEST
 #: Mass beyond e^-14 of δ, shared among all releases, is given up.
 _DEEPER: Final = 14.0
 #: Rounding of losses and of ε itself, all together.
@@ -77,20 +87,26 @@ class _Bracket:
         return (self.high - self.low) / self.high if self.high > 0 else 0.0
 
 
-def compose_pld(plan: Plan, delta: Fraction, *, bracket: bool = True) -> Composed:
-    """The certified bracket of ε at ``delta``; without ``bracket`` only its upper end, in about half the time."""
+def compose_pld(plan: Plan, delta: Fraction, *, bracket: bool = True, changing: bool = False) -> Composed:
+    """The certified bracket of ε at ``delta``; without ``bracket`` only its upper end, in about half the time.
+
+    With ``changing`` the neighbours may change sides from release to release.
+    """
     if not plan.items:
         return Composed(0, delta, relation=plan.relation, method="pld", lower=Fraction(0))
-    directions, mu2 = _directions(plan)
-    if directions is None:
-        return _fallback(plan, delta, "a release has no dominating pair that is known")
-    if not any(direction.upper for direction in directions):
-        return _gaussian(plan, delta, mu2)
     try:
+        directions, mu2 = _directions(plan, changing=changing)
+        if directions is None:
+            return _fallback(plan, delta, "a release has no dominating pair that is known")
+        if not any(direction.upper for direction in directions):
+            return _gaussian(plan, delta, mu2)
         slack = 2 * SLACK * plan.count if mu2[0] != mu2[1] else 0
-        found = _bracket(directions, delta * (1 - slack), bracket=bracket)
+        found = _bracket(directions, (delta * (1 - slack), delta * (1 + slack)), bracket=bracket)
     except TooFineError:
         return _fallback(plan, delta, "the grid would be too fine")
+    except ArithmeticError:
+        # Losses, or their squares, beyond what floats can hold on either side.
+        return _fallback(plan, delta, "the numbers are too large or too small for a grid")
     if bracket and found.width > REPORTED:
         # A wide bracket is worth comparing with the other theorem that covers everything.
         renyi = compose_renyi(plan, delta)
@@ -135,7 +151,7 @@ def _fallback(plan: Plan, delta: Fraction, reason: str) -> Composed:
     )
 
 
-def _directions(plan: Plan) -> tuple[list[_Direction] | None, tuple[Fraction, Fraction]]:
+def _directions(plan: Plan, *, changing: bool) -> tuple[list[_Direction] | None, tuple[Fraction, Fraction]]:
     """Everything to compose, Gaussians merged into one; and their total μ²."""
     low2 = high2 = infinity = Fraction(0)
     terms: list[tuple[Term, int]] = []
@@ -144,7 +160,7 @@ def _directions(plan: Plan) -> tuple[list[_Direction] | None, tuple[Fraction, Fr
         if bounds is not None:
             low2, high2 = low2 + item.count * bounds[0], high2 + item.count * bounds[1]
             continue
-        term = terms_of(item.release)
+        term = terms_of(item.release, changing=changing)
         if term is None:
             return None, (low2, high2)
         terms.append((term, item.count))
@@ -170,9 +186,12 @@ def _sides(terms: Sequence[tuple[Term, int]], which: int, mu2: tuple[Fraction, F
     return upper, lower
 
 
-def _bracket(directions: Sequence[_Direction], delta: Fraction, *, bracket: bool) -> _Bracket:
-    """The larger of the two directions' ε, refined until it is known well enough."""
-    room = delta - directions[0].infinity
+def _bracket(directions: Sequence[_Direction], deltas: tuple[Fraction, Fraction], *, bracket: bool) -> _Bracket:
+    """The larger of the two directions' ε, refined until it is known well enough.
+
+    ``deltas`` are the δ for its upper end and the one, not smaller, for its lower end.
+    """
+    room = deltas[0] - directions[0].infinity
     if room <= 0:
         raise AccountingError(
             f"the releases already fail with probability {float_nearest(directions[0].infinity):g}; ask for more delta"
@@ -196,7 +215,7 @@ def _bracket(directions: Sequence[_Direction], delta: Fraction, *, bracket: bool
         high = max(_polished(direction.upper, finer, wanted, high), others)
     if not bracket:
         return _Bracket(0.0, high)
-    return _Bracket(_lower_refined(direction, grid.finer(2.0), float_up(delta), high, budget / 2), high)
+    return _Bracket(_lower_refined(direction, grid.finer(2.0), float_up(deltas[1]), high, budget / 2), high)
 
 
 def _polished(pairs: Pairs, grid: _Grid, delta: float, high: float) -> float:
@@ -270,7 +289,10 @@ def _first_grid(pairs: Pairs, delta: float) -> _Grid:
     """A step whose second-order error is about TOLERANCE, and the tilt that centres the sum at ε."""
     log_tail = _log_tail(pairs, delta)
     reaches = [pair.reach(log_tail) for pair, _ in pairs]
-    step = max(high - low for low, high in reaches) / 500
+    widest = max(high - low for low, high in reaches)
+    if not widest < _WIDEST:
+        raise TooFineError
+    step = widest / 500
     count, lowest = sum(times for _, times in pairs), -math.inf
     for _ in range(12):
         total = Sum([(upper_lattice(pair, step, log_tail, lowest), times) for pair, times in pairs])

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.pld.discrete import DiscreteLaplacePair
-from tacit.accounting.pld.pairs import ACCURACY, Atoms, BoundedRangePair, LaplacePair, LossPair, TwoPoint
+from tacit.accounting.pld.pairs import ACCURACY, Atoms, LaplacePair, LossPair, TwoPoint
 
 __all__ = ["Lattice", "TooFineError", "lower_lattice", "upper_lattice"]
 
@@ -84,9 +84,6 @@ def lower_lattice(pair: LossPair, step: float, log_tail: float, lowest: float = 
             return _lower_laplace(pair.epsilon, step)
         case DiscreteLaplacePair():
             return _lower_discrete_laplace(pair, step)
-        case BoundedRangePair():
-            # Randomized response with odds e^{ε/2} has range ε, so the worst release is at least as bad as it.
-            return _lower_two_point(TwoPoint(pair.epsilon / 2, pair.epsilon / 2), step)
         case Atoms():
             return _lower_atoms(pair, step)
         case _ if pair.spacing is not None:

@@ -3,8 +3,9 @@
 Let (P, Q) dominate a release on data with the unit against data without it. On a sample of rate q the unit is there
 with probability q, so with it the output has law (1-q)Q + qP and without it Q. Its loss ln(1 - q + q e^L) is
 increasing in L, hence the tails follow from those of (P, Q). The other direction, without the unit against with it, has
-loss -ln(1 - q + q e^{-L}) for the pair (P, Q) read from the other side. Both must be composed, and the larger ε holds
-(Zhu, Dong and Wang 2022, Theorem 11).
+loss -ln(1 - q + q e^{-L}) for the pair (P, Q) read from the other side. For one pair of neighbours that stays the same
+over all releases both are composed, and the larger ε holds (Zhu, Dong and Wang 2022, Theorem 11). Where the neighbours
+may change sides from release to release, :class:`EitherPair` dominates both directions at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.pld.pairs import LossPair, Sides
 
-__all__ = ["AddedPair", "RemovedPair", "ThinnedPair"]
+__all__ = ["AddedPair", "EitherPair", "RemovedPair", "ThinnedPair"]
 
 Floats = NDArray[np.float64]
 
@@ -77,6 +78,27 @@ class AddedPair(LossPair):
         """The image of the reach of (P, Q)."""
         low, high = self._base.reach(log_tail)
         return self._image(low), self._image(high)
+
+
+class EitherPair(LossPair):
+    """The pair that dominates both directions of a sampled release, for a (P, Q) that looks the same from both sides.
+
+    Removing costs more at every γ >= 1 and adding more at every γ < 1, so their maximum has the tails of the first
+    above loss zero and those of the second below, and at zero the atom that is left (``pld.proof.md``, section 2).
+    """
+
+    def __init__(self, base: LossPair, rate: float) -> None:
+        self._removed, self._added = RemovedPair(base, rate), AddedPair(base, rate)
+        self.anchor = self._removed.anchor
+
+    def sides(self, losses: Floats) -> Sides:
+        """Those of removing from zero on, those of adding below."""
+        both = zip(self._removed.sides(losses), self._added.sides(losses), strict=True)
+        return Sides(*(np.where(losses >= 0, removed, added) for removed, added in both))
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """Down as far as adding and up as far as removing goes."""
+        return self._added.reach(log_tail)[0], self._removed.reach(log_tail)[1]
 
 
 class ThinnedPair(LossPair):

@@ -14,7 +14,7 @@ from typing import Final
 from tacit.accounting.amplification import amplified_epsilon
 from tacit.accounting.pld.discrete import DiscreteGaussianPair, DiscreteLaplacePair
 from tacit.accounting.pld.pairs import BoundedRangePair, GaussianPair, LaplacePair, LossPair, TwoPoint, response_pair
-from tacit.accounting.pld.sampled import AddedPair, RemovedPair, ThinnedPair
+from tacit.accounting.pld.sampled import AddedPair, EitherPair, RemovedPair, ThinnedPair
 from tacit.accounting.releases import Leaf
 from tacit.core.events import (
     ApproxEvent,
@@ -28,7 +28,7 @@ from tacit.core.events import (
     PureEvent,
     RandomizedResponseEvent,
 )
-from tacit.core.numbers import float_nearest, float_up
+from tacit.core.numbers import float_down, float_nearest, float_up, log_bounds
 from tacit.core.relations import ADD_REMOVE
 
 __all__ = ["SLACK", "Term", "mu_squared", "terms_of"]
@@ -48,7 +48,8 @@ class Term:
     Attributes:
         removed, added: pairs that dominate it for a unit in the first or in the second database; the same object where
             the release is symmetric.
-        lower: pairs that it dominates, in the same two directions; ``None`` where none is known.
+        lower: pairs that some release described by the event *attains*, in the same two directions; ``None`` where none
+            is known. A pair that is only the worst case of several, point by point, must not stand here.
         infinity: probability, in either direction, that everything is given away.
     """
 
@@ -87,8 +88,12 @@ def _smoothing(dimension: int) -> Fraction:
     return Fraction(math.ceil((50 + math.log(dimension)) / (2 * math.pi**2) * 100) + 1, 100)
 
 
-def terms_of(release: Leaf) -> Term | None:
-    """The pairs of one release, or ``None`` where no dominating pair is known."""
+def terms_of(release: Leaf, *, changing: bool = False) -> Term | None:
+    """The pairs of one release, or ``None`` where no dominating pair is known.
+
+    With ``changing`` the pair dominates whichever of the two neighbours has the unit, which may then differ from
+    release to release.
+    """
     match release:
         case PureEvent():
             return _symmetric(_pure(release.epsilon))
@@ -106,9 +111,11 @@ def terms_of(release: Leaf) -> Term | None:
             return _symmetric(_response(release))
         case ExponentialEvent():
             pair = BoundedRangePair(float_up(release.epsilon))
-            return Term(pair, pair, (pair, pair), closes=False)
+            # Two candidates whose scores change places: randomized response with odds e^{ε/2}.
+            attained = _exchanged(release.epsilon)
+            return Term(pair, pair, (attained, attained), closes=False)
         case PoissonSampledEvent():
-            return _sampled(release)
+            return _sampled(release, changing=changing)
         case _:
             return None
 
@@ -120,6 +127,11 @@ def _symmetric(pair: LossPair) -> Term:
 def _pure(epsilon: Fraction) -> LossPair:
     e = float_up(epsilon)
     return TwoPoint(e, e, spacing=2 * epsilon)
+
+
+def _exchanged(epsilon: Fraction) -> TwoPoint:
+    half = float_down(epsilon / 2)
+    return TwoPoint(half, half, spacing=epsilon)
 
 
 def _discrete_laplace(release: DiscreteLaplaceEvent) -> LossPair:
@@ -134,14 +146,12 @@ def _response(release: RandomizedResponseEvent) -> LossPair:
     other = (1 - release.truth) / (release.categories - 1)
     high, low = max(release.truth, other), min(release.truth, other)
     ratio = high / low
-    epsilon = (
-        math.log1p(float_nearest(ratio - 1)) if ratio < 2 else math.log(ratio.numerator) - math.log(ratio.denominator)
-    )
+    epsilon = math.log1p(float_nearest(ratio - 1)) if ratio < 2 else float_nearest(log_bounds(ratio)[1])
     neutral = float_nearest(1 - high - low)
     return response_pair(epsilon, neutral) if neutral > 0 else TwoPoint(epsilon, epsilon)
 
 
-def _sampled(release: PoissonSampledEvent) -> Term | None:
+def _sampled(release: PoissonSampledEvent, *, changing: bool) -> Term | None:
     inner, rate = release.event, release.rate
     q = float_nearest(rate)
     if release.relation is not ADD_REMOVE:
@@ -150,17 +160,25 @@ def _sampled(release: PoissonSampledEvent) -> Term | None:
         return None if thinned is None else Term(thinned, thinned, None)
     match inner:
         case PureEvent():
-            return _sampled_pure(inner.epsilon, rate)
+            return _sampled_pure(inner.epsilon, rate, changing=changing)
         case ApproxEvent():
-            pure = _sampled_pure(inner.epsilon, rate)
+            pure = _sampled_pure(inner.epsilon, rate, changing=changing)
             return Term(pure.removed, pure.added, None, rate * inner.delta)
         case DiscreteLaplaceEvent() if inner.l1_sensitivity == 1:
-            return _sampled_pure(inner.l1_sensitivity / inner.scale, rate)
+            return _sampled_pure(inner.l1_sensitivity / inner.scale, rate, changing=changing)
     base = _base(inner)
     if base is None:
         return None
     low, high = base
-    return Term(RemovedPair(high, q), AddedPair(high, q), (RemovedPair(low, q), AddedPair(low, q)))
+    if isinstance(inner, ExponentialEvent):
+        # The worst of all bounded ranges is no exponential mechanism's own; the one that is has two losses.
+        lower, closes = _sampled_pure(inner.epsilon / 2, rate, changing=False).lower, False
+    else:
+        lower, closes = (RemovedPair(low, q), AddedPair(low, q)), not changing
+    if changing:
+        either = EitherPair(high, q)
+        return Term(either, either, lower, closes=closes)
+    return Term(RemovedPair(high, q), AddedPair(high, q), lower, closes=closes)
 
 
 def _base(inner: Event) -> tuple[LossPair, LossPair] | None:
@@ -175,9 +193,14 @@ def _base(inner: Event) -> tuple[LossPair, LossPair] | None:
     return term.lower[0], term.removed
 
 
-def _sampled_pure(epsilon: Fraction, rate: Fraction) -> Term:
+def _sampled_pure(epsilon: Fraction, rate: Fraction, *, changing: bool) -> Term:
     """Randomized response on a sample has two losses again, ln(1 - q + q e^{±ε})."""
     up = float_up(amplified_epsilon(epsilon, rate))
     down = -math.log1p(float_nearest(rate) * math.expm1(-float_up(epsilon)))
     removed, added = TwoPoint(up, down), TwoPoint(down, up)
+    if changing:
+        # As `EitherPair`: the larger losses of both, and what is left at zero.
+        top = math.expm1(-down) / math.expm1(-up - down)
+        either = response_pair(up, max(1 - top * (1 + math.exp(-up)), 0.0))
+        return Term(either, either, (removed, added), closes=False)
     return Term(removed, added, (removed, added))

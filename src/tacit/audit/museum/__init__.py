@@ -4,12 +4,25 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-18
+28
 """
 
 from __future__ import annotations
 
-from tacit.audit.museum import accounts, floats, glue, keys, randomness, sparse_vectors, training, work
+from tacit.audit.museum import (
+    accounts,
+    claims,
+    floats,
+    glue,
+    keys,
+    learning,
+    persons,
+    randomness,
+    restores,
+    sparse_vectors,
+    training,
+    work,
+)
 from tacit.audit.museum.piece import Piece, Verdict
 
 __all__ = ["PIECES", "Piece", "Verdict"]
@@ -21,6 +34,10 @@ PIECES: tuple[Piece, ...] = (
     *sparse_vectors.PIECES,
     *randomness.PIECES,
     *accounts.PIECES,
+    *restores.PIECES,
     *training.PIECES,
+    *persons.PIECES,
+    *claims.PIECES,
+    *learning.PIECES,
     *work.PIECES,
 )

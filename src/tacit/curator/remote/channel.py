@@ -100,9 +100,9 @@ class Channel:
         self._closed = threading.Event()
         self._client = _client(self.url, token, ca_file, timeout)
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> Reply:
+    def get(self, path: str, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None) -> Reply:
         """Read something."""
-        return self._exchange("GET", path, params=dict(query or {}))
+        return self._exchange("GET", path, params=dict(query or {}), headers=dict(headers or {}))
 
     def post(self, path: str, body: str, headers: Mapping[str, str] | None = None) -> Reply:
         """Ask something that is free, or whose headers hold an Idempotency-Key."""

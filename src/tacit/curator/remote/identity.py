@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from tacit.curator.keys import is_signed, key_id
 from tacit.curator.remote.errors import RemoteError
+from tacit.curator.remote.witness import head_of
+from tacit.ledger.protocol import GENESIS, Head
 from tacit.ledger.signatures import succession_text
 
 __all__ = ["Handover", "Identity", "identity_of", "own_keys", "why_not_followed"]
@@ -32,11 +34,12 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The id of the ledger, and the public key that its receipts are signed with; and what is said about older ones."""
+    """The id of the ledger, the key that signs its receipts, what is said about older keys, and the newest entry."""
 
     ledger: str
     public_key: str
     handovers: tuple[Handover, ...] = field(default=(), compare=False)
+    head: Head = field(default=GENESIS, compare=False)
 
 
 def identity_of(content: dict[str, Any]) -> Identity:
@@ -52,7 +55,9 @@ def identity_of(content: dict[str, Any]) -> Identity:
         or not all(isinstance(each, dict) and all(isinstance(each.get(word), str) for word in words) for each in told)
     ):
         raise RemoteError("what the server says about its older keys cannot be read")
-    return Identity(ledger, key, tuple(Handover(*(each[word] for word in words)) for each in told))
+    return Identity(
+        ledger, key, tuple(Handover(*(each[word] for word in words)) for each in told), head_of(content.get("head"))
+    )
 
 
 def why_not_followed(trusted: str, found: Identity) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.identities import check_identities, check_row_numbers
 from tacit.engines.duckdb.residents import DATABASE
 from tacit.engines.duckdb.sources import DuckDBTable, SourceLike, open_source
 from tacit.query.catalog import Catalog
@@ -60,9 +61,11 @@ def open_locked(
         for index, table in enumerate(catalog.tables):
             if table.name.lower() not in by_name:
                 raise InputError(f"sources.{table.name}", "is missing: every table of the catalog needs a source")
+            check_row_numbers(connection, by_name[table.name.lower()], table)
             stored, read = open_source(connection, by_name[table.name.lower()], table, index)
             tables[table.name.lower()] = stored
             files |= set(read)
+        check_identities(connection, catalog, sources, tables)
         connection.execute(f"ATTACH ':memory:' AS {DATABASE} (COMPRESS true)")
         watched = _watched(connection)
         _lock(connection, sorted(files), limits)

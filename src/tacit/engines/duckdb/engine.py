@@ -34,7 +34,7 @@ from tacit.engines.running import Running
 from tacit.engines.sql.examples import examples_sql
 from tacit.engines.sql.partials import check_width
 from tacit.engines.sql.public import check_public, public_rows, rows_sql
-from tacit.engines.sql.relations import scanned
+from tacit.engines.sql.relations import has_row_units, scanned
 from tacit.engines.sql.results import read_measurements
 from tacit.engines.sql.windows import check_windows
 from tacit.query.algebra import Relation
@@ -83,10 +83,17 @@ class DuckDBEngine(Closing):
         for measure in final.measures:
             check_width(measure)
         check_windows(DUCKDB, final.source)
+        if has_row_units(final.source) and any(self._tables[name].row is None for name in scanned(final.source)):
+            # Rows of a view have no number; a statement that needs one cannot be written, and is refused.
+            for statement in statements(final, self._tables, b""):
+                _ = statement.sql
 
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
         """The statements for a final aggregation, for people: tables by name instead of by path, and no secret."""
-        named = {name: replace(stored, scan=DUCKDB.quoted(name)) for name, stored in self._tables.items()}
+        # Without sizes, by which the engine chooses between forms of a statement: they tell how much data there is.
+        named = {
+            name: replace(stored, scan=DUCKDB.quoted(name), size=0, rows=None) for name, stored in self._tables.items()
+        }
         return tuple(_shown(statement) for statement in statements(final, named, b"secret"))
 
     def measure(self, work: Work) -> Measurements:
@@ -109,6 +116,10 @@ class DuckDBEngine(Closing):
 
     def _opaquely(self, relation: Relation, run: Callable[[], Result]) -> Result:
         return opaquely(run, lambda: "; ".join(self._tables[table].scan for table in sorted(scanned(relation))))
+
+    def is_view(self, table: str) -> bool:
+        """Whether a table of the catalog is a view of a DuckDB file, and so may have rows of any table in it."""
+        return self._tables[table.lower()].row is None
 
     def interrupt(self) -> None:
         """Stop all running statements."""

@@ -22,14 +22,14 @@ from tacit.engines.frames import as_arrow
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
-from tacit.query.catalog import Table
+from tacit.query.catalog import ROW, Table
 from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["MOST_PLACES", "DataSource", "DuckDBTable", "SourceLike", "find_files", "open_source"]
+__all__ = ["MOST_PLACES", "DataSource", "DuckDBTable", "SourceLike", "find_files", "open_source", "row_number_taken"]
 
 #: The last, unseen column of a frame: the number of the row.
 ROW_COLUMN = "tacit row"
@@ -162,16 +162,57 @@ def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Tabl
     file, _, name = path.partition("#")
     (place,) = find_files(file)
     database = f"tacit_source_{index}"
+    _check_inside(place, name or table.name, table)
     connection.execute(f"ATTACH {DUCKDB.text(place)} AS {database} (READ_ONLY)")
     scan = f"{database}.{DUCKDB.quoted(name or table.name)}"
     stored, size = _described(connection, scan), Path(place).stat().st_size
-    return DuckDBTable(index, scan, _columns(table, stored), "rowid", size=size, doubles=_doubles(table, stored))
+    columns, row = _columns(table, stored, exact=True), _row_of(connection, database, name or table.name)
+    return DuckDBTable(index, scan, columns, row, size=size, doubles=_doubles(table, stored))
+
+
+def row_number_taken(table: str, name: str) -> InputError:
+    """The refusal of a source whose own column would decide who a row is."""
+    return InputError(
+        f"tables.{table}.source",
+        f"has a column called {name!r}, which is how the numbers of rows are called; rename it",
+    )
+
+
+def _check_inside(place: str, name: str, table: Table) -> None:
+    """Refuse a view that reads other files than its own: whose rows those are, and whose budget, nobody would know."""
+    import duckdb
+
+    with duckdb.connect(":memory:") as alone:
+        alone.execute(f"ATTACH {DUCKDB.text(place)} AS inside (READ_ONLY)")
+        alone.execute("SET enable_external_access = false")
+        try:
+            found = alone.execute(f"DESCRIBE SELECT * FROM inside.{DUCKDB.quoted(name)}").fetchall()
+        except (duckdb.PermissionException, duckdb.IOException):
+            raise InputError(
+                f"tables.{table.name}.source",
+                f"{name} is a view that reads other files than {Path(place).name}; name those files as the source",
+            ) from None
+    if any(str(column).lower() == "rowid" for column, *_ in found) and table.unit == ROW:
+        raise row_number_taken(table.name, "rowid")
+
+
+def _row_of(connection: duckdb.DuckDBPyConnection, database: str, name: str) -> str | None:
+    """The number of a row; a view has none."""
+    held = "SELECT count(*) FROM duckdb_tables() WHERE database_name = ? AND lower(table_name) = lower(?)"
+    ((tables,),) = connection.execute(held, [database, name]).fetchall()
+    return "rowid" if tables else None
 
 
 def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> DuckDBTable:
     rows = as_arrow(frame, table.name)
     import pyarrow as pa
 
+    names = [column.lower() for column in rows.column_names]
+    if ROW_COLUMN in names:
+        raise row_number_taken(table.name, ROW_COLUMN)
+    twice = next((column.name for column in table.columns if names.count(column.name.lower()) > 1), None)
+    if twice is not None:
+        raise InputError(f"{table.name}.{twice}", "stands for two columns of the source that differ in case alone")
     numbered = rows.append_column(ROW_COLUMN, pa.array(range(rows.num_rows), type=pa.int64()))
     name = f"tacit_frame_{index}"
     connection.register(name, numbered)
@@ -194,13 +235,15 @@ def _described(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tu
     return {str(name).lower(): (str(name), str(kind)) for name, kind, *_ in rows}
 
 
-def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def _columns(table: Table, stored: Mapping[str, tuple[str, str]], *, exact: bool = False) -> dict[str, str]:
+    """Every declared column as it is read; ``exact`` where the source may call texts equal that differ (COLLATE)."""
     found = {}
     for declared in table.columns:
         if declared.name.lower() not in stored:
             raise InputError(f"{table.name}.{declared.name}", "is not a column of the source")
         name, kind = stored[declared.name.lower()]
-        expression = _read(DUCKDB.quoted(name), kind.upper(), declared.type)
+        value = f'({DUCKDB.quoted(name)} COLLATE "binary")' if exact and kind == "VARCHAR" else DUCKDB.quoted(name)
+        expression = _read(value, kind.upper(), declared.type)
         if expression is None:
             raise InputError(f"{table.name}.{declared.name}", f"cannot read a column of type {kind} as {declared.type}")
         found[declared.name.lower()] = expression

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Mapping
 
 from tacit.engines.checks import Check
 from tacit.engines.postgres.engine import first_look
+from tacit.engines.postgres.identities import check_identities
 from tacit.engines.postgres.session import Server, Session, place_of
 from tacit.engines.postgres.tables import Described, describe, open_table
 from tacit.query.catalog import Catalog, Table
@@ -36,9 +37,12 @@ def look_at(address: str, catalog: Catalog, names: Mapping[str, str]) -> Iterato
     try:
         with first_look(server) as session:
             role = yield from _server(session, server.place.words)
+            found = {}
             for index, table in enumerate(catalog.tables):
                 described = describe(session, names[table.name], f"tables.{table.name}.source")
+                found[table.name.lower()] = described
                 yield from _table(session, described, table, index, role)
+            check_identities(catalog, found)
     finally:
         server.close()
 

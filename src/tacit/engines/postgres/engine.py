@@ -20,6 +20,7 @@ from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.engines.opaque import opaquely
 from tacit.engines.postgres.dialect import POSTGRES
+from tacit.engines.postgres.identities import check_identities
 from tacit.engines.postgres.identity import marks_of, server_identity
 from tacit.engines.postgres.session import Place, Server, Session, place_of
 from tacit.engines.postgres.statements import statements
@@ -101,6 +102,7 @@ class PostgresEngine(Closing):
                 table.name.lower(): open_table(self._described[table.name.lower()], table, index)
                 for index, table in enumerate(catalog.tables)
             }
+            check_identities(catalog, self._described)
         except BaseException:
             self._server.close()
             raise

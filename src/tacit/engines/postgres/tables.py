@@ -7,7 +7,7 @@ type are NULL, as for every source. ``char(n)`` is read without the spaces that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tacit.core.errors import InputError
@@ -38,8 +38,10 @@ _TEXTS: Final = ("text", "varchar", "bpchar", "citext", "name", "uuid")
 _TIMES: Final = ("timestamp", "timestamptz")
 #: Further than any whole or decimal number.
 _NEAR: Final = 10**20
-#: Kinds of relations whose rows have an address of their own: tables and materialised views.
+#: Kinds of relations whose rows have an address of their own: tables and materialised views; and partitioned tables,
+#: whose rows are those of their partitions.
 _ADDRESSED: Final = ("r", "m")
+_PARTITIONED: Final = "p"
 
 _RELATION = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity, coalesce(c.relpages, 0)::bigint
@@ -64,20 +66,65 @@ WITH RECURSIVE based AS (
 )
 SELECT attname, typname, typtype::text, modifier, exact FROM based WHERE typtype <> 'd' ORDER BY attnum
 """
-# What a view reads, and what that reads; a table is what it is.
+# What a view reads, and what that reads; a table is what it is. Rows of a child or partition are rows of its parents,
+# so a family of tables is the same persons, whichever of them is named.
 _BASES = """
-WITH RECURSIVE below AS (
-  SELECT %s::oid AS relation
-  UNION
-  SELECT d.refobjid
-  FROM below b
-  JOIN pg_catalog.pg_rewrite r ON r.ev_class = b.relation
+WITH RECURSIVE edges AS (
+  SELECT r.ev_class AS relation, d.refobjid AS other
+  FROM pg_catalog.pg_rewrite r
   JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
     AND d.refclassid = 'pg_catalog.pg_class'::regclass
+  UNION ALL SELECT inhparent, inhrelid FROM pg_catalog.pg_inherits
+  UNION ALL SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits
+), below AS (
+  SELECT %s::oid AS relation
+  UNION
+  SELECT e.other FROM below b JOIN edges e ON e.relation = b.relation
 )
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity
 FROM below b JOIN pg_catalog.pg_class c ON c.oid = b.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 ORDER BY 1
+"""
+# Functions of users that a view takes rows from: what they read is hidden in their text.
+_FUNCTIONS = """
+SELECT DISTINCT n.nspname || '.' || p.proname
+FROM pg_catalog.pg_rewrite r
+JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
+  AND d.refclassid = 'pg_catalog.pg_proc'::regclass
+JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE r.ev_class = ANY (%s::oid[]) AND p.proretset AND n.nspname <> 'pg_catalog' AND n.nspname <> 'information_schema'
+ORDER BY 1
+"""
+# What foreign tables stand for: the wrapper, and the words that say where and what the other table is.
+_FOREIGN = """
+SELECT f.ftrelid::bigint, w.fdwname::text, coalesce(s.srvoptions, '{}'), coalesce(f.ftoptions, '{}'), n.nspname::text, c.relname::text
+FROM pg_catalog.pg_foreign_table f
+JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver
+JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE f.ftrelid = ANY (%s::oid[]) ORDER BY 1
+"""  # noqa: E501
+_WHERE: Final = ("host", "hostaddr", "port", "dbname", "database", "servername", "filename", "program", "query")
+# The relation itself and all that it inherits from or that inherits from it: their rows are in each other as they are.
+_FAMILY = """
+WITH RECURSIVE edges AS (
+  SELECT inhparent AS relation, inhrelid AS other FROM pg_catalog.pg_inherits
+  UNION ALL SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits
+), family AS (
+  SELECT %s::oid AS relation
+  UNION
+  SELECT e.other FROM family f JOIN edges e ON e.relation = f.relation
+)
+SELECT relation::bigint FROM family ORDER BY 1
+"""
+# The kinds of what lies below a relation by inheritance, itself left out.
+_PARTS = """
+WITH RECURSIVE parts AS (
+  SELECT inhrelid AS relation FROM pg_catalog.pg_inherits WHERE inhparent = %s::oid
+  UNION
+  SELECT i.inhrelid FROM parts p JOIN pg_catalog.pg_inherits i ON i.inhparent = p.relation
+)
+SELECT DISTINCT c.relkind::text FROM parts p JOIN pg_catalog.pg_class c ON c.oid = p.relation ORDER BY 1
 """
 # Names, columns and what is read below, of several relations at once.
 _SHAPES = """
@@ -91,6 +138,12 @@ WITH RECURSIVE below AS (
     AND d.refclassid = 'pg_catalog.pg_class'::regclass
 )
 SELECT b.name, b.root::bigint, array_agg(b.relation::bigint ORDER BY b.relation),
+  (WITH RECURSIVE parts AS (
+     SELECT inhrelid AS relation FROM pg_catalog.pg_inherits WHERE inhparent = b.root
+     UNION
+     SELECT i.inhrelid FROM parts p JOIN pg_catalog.pg_inherits i ON i.inhparent = p.relation
+   )
+   SELECT array_agg(DISTINCT c.relkind::text) FROM parts p JOIN pg_catalog.pg_class c ON c.oid = p.relation),
   (SELECT array_agg(a.attname || ' ' || a.atttypid::text || ' ' || a.atttypmod::text ORDER BY a.attnum)
    FROM pg_catalog.pg_attribute a WHERE a.attrelid = b.root AND a.attnum > 0 AND NOT a.attisdropped)
 FROM below b GROUP BY b.name, b.root
@@ -115,9 +168,13 @@ class Described:
         name: what it is called there.
         kind: PostgreSQL's letter: r(elation), v(iew), m(aterialised view), f(oreign), p(artitioned).
         columns: type names and modifiers by column.
-        bases: numbers, schemas, names, kinds and row security of the relation and all it reads.
+        bases: numbers, schemas, names, kinds and row security of the relation, of all it reads, and of their parents
+            and children.
         pages: how large it was when last looked at.
         inexact: columns whose texts the database calls equal although they differ.
+        family: the numbers among ``bases`` of the relation itself, its parents and its children.
+        parts: the kinds of its children and partitions.
+        elsewhere: by number among ``bases``, what a foreign table stands for.
     """
 
     oid: int
@@ -128,6 +185,9 @@ class Described:
     bases: tuple[tuple[int, str, str, str, bool], ...]
     pages: int
     inexact: frozenset[str] = frozenset()
+    family: frozenset[int] = frozenset()
+    parts: tuple[str, ...] = ()
+    elsewhere: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def scan(self) -> str:
@@ -160,12 +220,38 @@ def describe(session: Asks, text: str, where: str) -> Described:
     bases = tuple(
         (int(row[0]), str(row[1]), str(row[2]), str(row[3]), bool(row[4])) for row in session.rows(_BASES, (oid,))
     )
-    return Described(int(oid), str(schema), str(name), str(kind), columns, bases, int(pages), inexact)
+    hidden = session.rows(_FUNCTIONS, ([base[0] for base in bases],))
+    if hidden:
+        raise InputError(
+            where,
+            f"{text} takes rows from the function {hidden[0][0]}, behind which nobody sees whose they are; name the "
+            "table that it reads, or a view of it",
+        )
+    family = frozenset(int(row[0]) for row in session.rows(_FAMILY, (oid,)))
+    parts = tuple(str(row[0]) for row in session.rows(_PARTS, (oid,)))
+    foreign = session.rows(_FOREIGN, ([base[0] for base in bases],))
+    elsewhere = {int(row[0]): _elsewhere(*row[1:]) for row in foreign}
+    return Described(
+        int(oid), str(schema), str(name), str(kind), columns, bases, int(pages), inexact, family, parts, elsewhere
+    )
+
+
+def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema: str, name: str) -> str:
+    """What a foreign table stands for, whatever it and its server are called here."""
+    said = dict(option.split("=", 1) for option in (*server, *table))
+    # A table that does not say what it is called there is called as it is here.
+    there = said.get("schema_name", schema), said.get("table_name", name)
+    where = [f"{word}={said[word]}" for word in _WHERE if word in said]
+    return " ".join([wrapper, *where, *([] if "filename" in said or "program" in said else there)])
 
 
 def shapes(session: Asks, scans: Sequence[str]) -> dict[str, object]:
-    """What each relation is now: its number, those of all it reads, and its columns."""
-    return {str(name): (root, below, columns) for name, root, below, columns in session.rows(_SHAPES, (list(scans),))}
+    """What each relation is now: its number, those of all it reads, kinds of children and partitions, and columns.
+
+    Another partition of the same kind is no change: its rows are persons of the same population.
+    """
+    found = session.rows(_SHAPES, (list(scans),))
+    return {str(name): (root, below, parts, columns) for name, root, below, parts, columns in found}
 
 
 def type_of(type_name: str, modifier: int) -> SqlType | None:
@@ -215,10 +301,19 @@ def open_table(described: Described, table: Table, index: int) -> StoredTable:
         columns[key] = expression
         if stored == "float8" and declared.type == DOUBLE:
             loose[key] = POSTGRES.quoted(name)
-    # Where a row is, in its snapshot: block and place in it.
+    return StoredTable(index, described.scan, columns, _row(described), described.pages * 8192, loose)
+
+
+def _row(described: Described) -> str | None:
+    """Where a row is, in its snapshot: block and place in it, and in which table where there are several."""
+    if any(kind not in (*_ADDRESSED, _PARTITIONED) for kind in (described.kind, *described.parts)):
+        return None
     at = "CAST(CAST(ctid AS TEXT) AS POINT)"
-    row = f"(CAST(({at})[0] AS BIGINT) * 8192 + CAST(({at})[1] AS BIGINT))" if described.kind in _ADDRESSED else None
-    return StoredTable(index, described.scan, columns, row, described.pages * 8192, loose)
+    place = f"(CAST(({at})[0] AS BIGINT) * 8192 + CAST(({at})[1] AS BIGINT))"
+    if described.kind in _ADDRESSED and not described.parts:
+        return place
+    # A block has 32 bits and a place in it 13, so that tables are 2^45 apart; 64 bits do not hold that.
+    return f"(CAST(CAST(tableoid AS BIGINT) AS NUMERIC) * {2**45} + {place})"
 
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:

@@ -8,7 +8,7 @@ one rule says what a line is; it is meant for small tables, and larger ones belo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from tacit.engines.duckdb.sources import SourceLike, find_files, open_source
 from tacit.engines.frames import as_arrow
 from tacit.engines.spark.dialect import SPARK, mantissa
 from tacit.engines.spark.files import check_same_files, read_from
+from tacit.engines.spark.identities import check_identities
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
@@ -66,6 +67,7 @@ def open_tables(
         views.append(f"{prefix}_{index}")
         source = by_name[table.name.lower()]
         tables[table.name.lower()] = open_table(spark, table, source, views[-1], index=index, elsewhere=elsewhere)
+    check_identities(spark, catalog, by_name, dict(zip(tables, views, strict=True)))
     return tables, tuple(views)
 
 
@@ -98,6 +100,7 @@ def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> 
     """A Spark frame, the number of a row if it has one, and its size in bytes if that is known."""
     match source.kind:
         case "frame" if hasattr(source.frame, "createOrReplaceTempView"):
+            _check_names(source.frame.columns)
             return source.frame, None, 0
         case "frame":
             return _local_frame(spark, as_arrow(source.frame, table.name, "an Arrow, pandas, Polars or Spark frame"))
@@ -108,7 +111,9 @@ def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> 
                 check_same_files(spark, source.path or "", f"tables.{table.name}.source")
             return _parquet(spark, source.path or "", needs_rows=table.unit == ROW)
         case "table":
-            return spark.table(catalog_name(source.path or table.name)), None, 0
+            found = spark.table(catalog_name(source.path or table.name))
+            _check_names(found.columns)
+            return found, None, 0
         case _:
             raise InputError(table.name, f"Spark cannot read a source of kind {source.kind!r}")
 
@@ -125,8 +130,10 @@ def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | Non
     # Dates are as they are written; calendars of old Spark versions are told apart by the files themselves.
     reader = spark.read.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     frame = reader.option("mergeSchema", "true").parquet(*files)
+    _check_names(frame.columns)
     if not needs_rows:
         return frame, None, size
+    _check_names(frame.columns, "_metadata")
     places = frame.inputFiles()
     if len(places) > _MOST_FILES:
         return frame, None, size
@@ -136,6 +143,16 @@ def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | Non
     file = f"coalesce(element_at(`map`({pairs}), {place}), CAST(_metadata.file_path AS BIGINT))"
     number = f"{file} * {_FILE_ROWS} + _metadata.row_index"
     return frame.selectExpr("*", f"{number} AS {SPARK.quoted(_ROW)}"), SPARK.quoted(_ROW), size
+
+
+def _check_names(columns: Iterable[str], *taken: str) -> None:
+    """Refuse columns whose names stand for something else: they would decide who a row is, or be read for others."""
+    names = [name.lower() for name in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("source", f"has two columns called {name!r}, in letters of either case; rename one")
+        if name in taken or name.endswith(f" {_MICROSECONDS}"):
+            raise InputError("source", f"has a column called {name!r}, a name that is needed otherwise; rename it")
 
 
 def _plain(place: str) -> str:
@@ -159,6 +176,7 @@ def _local_frame(spark: Any, rows: pa.Table) -> tuple[Any, str, int]:
     """A frame of this process, sent to Spark with its rows numbered."""
     import pyarrow as pa
 
+    _check_names(rows.column_names, _ROW)
     renamed = []
     arrays = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):

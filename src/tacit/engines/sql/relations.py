@@ -37,8 +37,6 @@ __all__ = ["Slots", "has_row_units", "relation_sql", "scanned", "slots_of"]
 
 Slots = frozenset[int]
 Tables = Mapping[str, StoredTable]
-#: Row numbers of one table are this far apart, so that those of two tables never meet.
-_TABLES = 1024
 
 
 def slots_of(expressions: Iterable[Expression | None]) -> Slots:
@@ -124,10 +122,11 @@ def _scan(node: Scan, needed: Slots, tables: Tables) -> str:
         if stored.row is None:
             raise Refusal(
                 "unsupported",
-                f"The rows of {node.table} have no address, as those of a view or partitioned table; ask COUNT, SUM or"
-                " AVG of it alone, or declare a unit column.",
+                f"The rows of {node.table} have no address, as those of a view; ask COUNT, SUM or AVG of it alone, or"
+                " declare a unit column.",
             )
-        inner.append(f"{stored.row} * {_TABLES} + {stored.index} AS {column(node.unit)}")
+        # A population has one such table, so that numbers of two never meet; the catalog sees to it.
+        inner.append(f"{stored.row} AS {column(node.unit)}")
         columns[node.unit] = f"t.{column(node.unit)}"
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {_listed(columns)} FROM (SELECT {', '.join(inner) or '1 AS nothing'} FROM {stored.scan}) AS t{joins}{where}"  # noqa: E501

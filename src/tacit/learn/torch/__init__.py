@@ -8,8 +8,10 @@ Entered only when used (``from tacit.learn.torch import PrivateTrainer``); needs
 ``gradients``   per-example gradients of any network as integers of bounded norm, summed exactly
 ``stacks``      the same for stacks of linear layers, many times faster
 ``layout``      where rows stand in micro-batches, so that no row moves another's last bits
-``settling``    looking whether places matter
+``randomness``  random layers whose coins belong to a row, and losses that a batch of one would change
+``settling``    looking at a network on made-up rows: whether it can be trained, whether places matter
 ``parameters``  the trained parameters as one vector
+``checkpoints`` which steps were paid for, by run
 ``trainer``     PrivateTrainer
 ``selection``   the best of several runs, charged for all of them
 """

@@ -7,8 +7,11 @@ everybody's gradient (see ``gradients.proof.md``). Places that are left empty ar
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +21,14 @@ from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.library import Tensor, torch
 from tacit.learn.torch.refusals import check_data
 
-__all__ = ["Examples"]
+__all__ = ["KINDS", "Examples"]
+
+#: Shape and type of one part of a row.
+Form = tuple[tuple[int, ...], Any]
+#: Kinds of made-up numbers.
+KINDS: Final = 3
+#: Rows of a dataset whose form is looked at; most of them decide, so that one does not.
+_LOOKED_AT: Final = 3
 
 
 class Examples:
@@ -30,7 +40,7 @@ class Examples:
 
     def __init__(self, data: tuple[Any, ...]) -> None:
         check_data(data)
-        arrays = tuple(torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in data)
+        arrays = tuple(torch.from_numpy(np.asarray(each)) if isinstance(each, np.ndarray) else each for each in data)
         if len(arrays) == 1 and isinstance(arrays[0], torch.utils.data.TensorDataset):
             arrays = tuple(arrays[0].tensors)
         self._dataset = None if all(isinstance(each, torch.Tensor) for each in arrays) else _dataset(arrays)
@@ -42,25 +52,58 @@ class Examples:
     def __len__(self) -> int:
         return len(self._tensors[0]) if self._dataset is None else len(self._dataset)
 
-    def made_up(self, size: int) -> tuple[Tensor, ...] | None:
-        """Public rows of the same shape and kind, for looking at a model before any data is seen; None without rows."""
-        if not len(self):
+    def made_up(self, size: int, kind: int = 0) -> tuple[Tensor, ...] | None:
+        """Public rows of the same shape and kind, for looking at a model before any data is seen.
+
+        None for a dataset without rows, whose form is not known. A tensor's form is known without any. There are
+        :data:`KINDS` kinds of made-up numbers, since not every loss takes all of them.
+        """
+        form = self._form
+        return None if form is None else tuple(_made_up(shape, dtype, size, kind) for shape, dtype in form)
+
+    def batches(
+        self, chosen: NDArray[np.intp], layout: Layout, keys: Tensor
+    ) -> Iterator[tuple[Any, tuple[Tensor, ...], Tensor]]:
+        """The chosen rows in batches of one shape, which places of each are taken, and the keys at all places.
+
+        A row of a dataset that cannot be read, or has another form than rows have, is left out: it counts for nothing.
+        """
+        for members, places in layout.batches(np.arange(len(chosen), dtype=np.intp)):
+            read, good = self._take(chosen[members].tolist())
+            taken, own = torch.from_numpy(places[good]), keys[torch.from_numpy(members[good])]
+            if len(taken):
+                yield taken, tuple(_placed(each, taken, layout.size) for each in read), _placed(own, taken, layout.size)
+
+    @cached_property
+    def _form(self) -> tuple[Form, ...] | None:
+        """Shape and type of each part of a row, which are public; of a dataset what most of the first rows have."""
+        if self._dataset is None:
+            return tuple((tuple(each.shape[1:]), each.dtype) for each in self._tensors)
+        forms = [_form_of(self._row(place)) for place in range(min(len(self._dataset), _LOOKED_AT))]
+        known = Counter(form for form in forms if form is not None)
+        return max(known, key=lambda form: known[form]) if known else None
+
+    def _row(self, place: int) -> tuple[Tensor, ...] | None:
+        """One row of the dataset as tensors; None if there is none to be had."""
+        try:
+            row = self._dataset[place]  # type: ignore[index]
+            return tuple(torch.as_tensor(part) for part in (row if isinstance(row, tuple | list) else (row,)))
+        except Exception:
             return None
-        return tuple(_made_up(each[0], size) for each in self._take([0]))
 
-    def batches(self, chosen: NDArray[np.intp], layout: Layout) -> Iterator[tuple[Any, tuple[Tensor, ...]]]:
-        """The chosen rows in batches of one shape, and which places of each are taken."""
-        for rows, places in layout.batches(chosen):
-            taken = torch.from_numpy(places)
-            yield taken, tuple(_placed(each, taken, layout.size) for each in self._take(rows.tolist()))
-
-    def _take(self, places: list[int]) -> tuple[Tensor, ...]:
+    def _take(self, places: list[int]) -> tuple[tuple[Tensor, ...], list[int]]:
+        """The rows at some places, and which of these could be read."""
         if self._dataset is None:
             index = torch.tensor(places)
-            return tuple(each[index.to(each.device)] for each in self._tensors)
-        rows = [self._dataset[place] for place in places]
-        rows = [row if isinstance(row, tuple | list) else (row,) for row in rows]
-        return tuple(torch.stack([torch.as_tensor(part) for part in column]) for column in zip(*rows, strict=True))
+            return tuple(each[index.to(each.device)] for each in self._tensors), list(range(len(places)))
+        rows = [self._row(place) for place in places]
+        good = [i for i, row in enumerate(rows) if row is not None and _form_of(row) == self._form]
+        read = [row for i in good if (row := rows[i]) is not None]
+        return tuple(torch.stack(column) for column in zip(*read, strict=True)), good
+
+
+def _form_of(row: tuple[Tensor, ...] | None) -> tuple[Form, ...] | None:
+    return None if row is None else tuple((tuple(part.shape), part.dtype) for part in row)
 
 
 def _dataset(data: tuple[Any, ...]) -> Any:
@@ -77,9 +120,10 @@ def _placed(rows: Tensor, places: Tensor, size: int) -> Tensor:
     return filled
 
 
-def _made_up(example: Tensor, size: int) -> Tensor:
+def _made_up(shape: tuple[int, ...], dtype: Any, size: int, kind: int) -> Tensor:
     """Numbers that depend on the shape alone; whole ones are 0 or 1, which every table of classes or words holds."""
-    places = torch.arange(size * example.numel(), device=example.device).reshape((size, *example.shape))
-    if example.is_floating_point():
-        return torch.sin(places * 1.7).to(example.dtype)
-    return (places % 3 == 1).to(example.dtype)
+    places = torch.arange(size * math.prod(shape)).reshape((size, *shape))
+    if dtype.is_floating_point:
+        waves = torch.sin(places * 1.7)
+        return (waves, waves.abs(), (waves > 0).float())[kind].to(dtype)
+    return (places % 3 == 1).to(dtype)

@@ -9,6 +9,7 @@ argument, and says what is assumed of the linear algebra library.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,9 +22,11 @@ from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.library import Tensor, load, torch
 from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.randomness import RowRandomness
 from tacit.learn.torch.settling import settle
+from tacit.noise import entropy
 
-__all__ = ["LONGEST", "SLACK", "STEPS", "PerExample"]
+__all__ = ["LONGEST", "SLACK", "STEPS", "PerExample", "RowSums"]
 
 #: The clip in steps of the grid: what one example adds is an integer vector of at most this norm.
 STEPS: Final = 1 << 30
@@ -33,7 +36,57 @@ SLACK: Final = 2.0**-9
 LONGEST: Final = float(STEPS) ** 2 * (1 - 2.0**-9)
 
 
-class PerExample:
+class RowSums(ABC):
+    """Sums of integers that each belong to one row, over micro-batches; what a row adds is its own affair."""
+
+    layout: Layout
+    _parameters: Parameters
+
+    @abstractmethod
+    def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
+        """The sum over the places that are taken, as int64."""
+
+    def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
+        """The sum of the chosen examples' integer gradients, exactly; none moves it by more than STEPS.
+
+        Each chosen row draws a key, by which its random layers draw.
+        """
+        keys = torch.from_numpy(entropy.current().words(len(chosen)).view(np.int64))
+        total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+        for taken, batch, own in examples.batches(chosen, self.layout, keys):
+            total += self._added(taken, batch, own)
+        raw: Integers = total.cpu().numpy()
+        return raw
+
+    def _added(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
+        """What a batch adds; if it raises, its rows one by one, and nothing for those that raise.
+
+        A class that the network has no output for, a word outside of the table: which rows hold such values is not to
+        be seen by an error, nor may it take the other rows with it.
+        """
+        try:
+            return self.summed(taken, batch, keys)
+        except (MemoryError, torch.OutOfMemoryError):
+            # That is up to the shape of a batch, which is always the same.
+            raise
+        except Exception:
+            total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+            if len(taken) == 1:
+                return total
+            for place in taken.split(1):
+                # The same shape and the same place as before, so the same bits.
+                alone = tuple(_only(each, place) for each in batch)
+                total += self._added(place, alone, keys)
+            return total
+
+
+def _only(rows: Tensor, place: Tensor) -> Tensor:
+    kept = torch.zeros_like(rows)
+    kept[place.to(rows.device)] = rows[place.to(rows.device)]
+    return kept
+
+
+class PerExample(RowSums):
     """The gradients of a loss with respect to some parameters of a model, example by example.
 
     Args:
@@ -48,24 +101,25 @@ class PerExample:
         self.layout = Layout(micro_batch, tight=False)
         func = load("torch.func")
         self._call = func.functional_call
-        self._gradient = func.vmap(func.grad(self._one), in_dims=(None, 0), randomness="different")
+        # What is random without going through RowRandomness is refused by PyTorch itself.
+        self._gradient = func.vmap(func.grad(self._one), in_dims=(None, None, 0, 0), randomness="error")
+        self._looking = True
 
     def prepare(self, examples: Examples, usual: int) -> None:
         """Before the first step: pack rows tightly if places are seen not to matter, for samples of ``usual`` rows."""
-        model, size = self._parameters.model, self.layout.size
-        self.layout = settle(lambda rows: (self.floats(rows),), model, examples, size, usual)
+        size = self.layout.size
+        kept = (self._parameters.model, self._loss)
+        self.layout = settle(lambda rows, keys: (self.floats(rows, keys),), kept, examples, size, usual)
+        # From now on what a pass does to buffers and parameters is forgotten; until now it was looked at.
+        self._looking = False
 
-    def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
-        """The sum of the chosen examples' integer gradients, exactly; none moves it by more than STEPS."""
-        total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
-        for taken, batch in examples.batches(chosen, self.layout):
-            total += self.integers(batch)[taken].sum(0)
-        raw: Integers = total.cpu().numpy()
-        return raw
+    def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
+        """As said there."""
+        return self.integers(batch, keys)[taken].sum(0)
 
-    def integers(self, batch: tuple[Tensor, ...]) -> Tensor:
+    def integers(self, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
         """One integer vector per example, checked to have a norm of at most STEPS."""
-        flat = self.floats(batch)
+        flat = self.floats(batch, keys)
         # In pieces, because a float32 stops growing after some millions of equal terms.
         pieces = [torch.linalg.vector_norm(piece, dim=1) for piece in flat.split(1 << 16, dim=1)]
         norms = torch.linalg.vector_norm(torch.stack(pieces), dim=0)
@@ -75,12 +129,17 @@ class PerExample:
         short = (square <= LONGEST) & torch.isfinite(norms)
         return whole if bool(short.all()) else whole.masked_fill_(~short[:, None], 0)
 
-    def floats(self, batch: tuple[Tensor, ...]) -> Tensor:
+    def floats(self, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
         """The gradients as they come, one row per example."""
         moved = tuple(each.to(self._parameters.device) for each in batch)
         try:
-            found = self._gradient(self._parameters.detached(), moved)
+            others = {} if self._looking else self._parameters.others()
+            found = self._gradient(self._parameters.detached(), others, moved, keys.to(self._parameters.device))
         except RuntimeError as problem:
+            if "randomness" in str(problem):
+                raise InputError(
+                    "model", "has a layer whose random numbers cannot be tied to one row; use torch.nn.Dropout"
+                ) from problem
             if any(word in str(problem) for word in ("vmap", "torch.func", "functorch")):
                 raise InputError(
                     "model", "has a layer that torch.func cannot differentiate example by example; replace that layer"
@@ -89,6 +148,9 @@ class PerExample:
         joined = torch.cat([found[name].reshape(len(moved[0]), -1) for name in self._parameters.names], dim=1)
         return joined if joined.dtype == torch.float64 else joined.float()
 
-    def _one(self, parameters: dict[str, Tensor], example: tuple[Tensor, ...]) -> Tensor:
-        output = self._call(self._parameters.model, parameters, (example[0].unsqueeze(0),))
-        return self._loss(output, *(each.unsqueeze(0) for each in example[1:])).sum()
+    def _one(
+        self, parameters: dict[str, Tensor], others: dict[str, Tensor], example: tuple[Tensor, ...], key: Tensor
+    ) -> Tensor:
+        with RowRandomness(key):
+            output = self._call(self._parameters.model, parameters | others, (example[0].unsqueeze(0),))
+            return self._loss(output, *(each.unsqueeze(0) for each in example[1:])).sum()

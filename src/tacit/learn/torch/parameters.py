@@ -24,8 +24,13 @@ class Parameters:
         self.model, self.names = model, names
 
     def detached(self) -> dict[str, Tensor]:
-        """Their values now, outside of any graph."""
-        return {name: parameter.detach() for name, parameter in self._trained().items()}
+        """Their values now, outside of any graph, as copies: what a pass over rows does to them is forgotten."""
+        return {name: parameter.detach().clone() for name, parameter in self._trained().items()}
+
+    def others(self) -> dict[str, Tensor]:
+        """Copies of the parameters that are not trained, and of the buffers."""
+        kept = {name: each for name, each in self.model.named_parameters() if name not in self.names}
+        return {name: each.detach().clone() for name, each in (kept | dict(self.model.named_buffers())).items()}
 
     @property
     def dimension(self) -> int:

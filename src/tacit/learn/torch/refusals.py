@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tacit.core.errors import InputError
 from tacit.learn.torch.library import torch
 
@@ -32,6 +34,18 @@ def check_model(model: Any, optimizer: Any) -> None:
         problem = _mixes(layer)
         if problem:
             raise InputError("model", f"layer {path or 'at the top'} ({type(layer).__name__}) {problem}; {_REMEDY}")
+        if getattr(layer, "max_norm", None) is not None:
+            raise InputError(
+                "model",
+                f"layer {path or 'at the top'} ({type(layer).__name__}) has max_norm: the words of a row shorten "
+                "weights without noise; leave it out",
+            )
+        if isinstance(layer, torch.nn.RNNBase) and layer.dropout:
+            raise InputError(
+                "model",
+                f"layer {path or 'at the top'} ({type(layer).__name__}) draws masks that follow a row's place in the "
+                "batch; set its dropout to 0 and put torch.nn.Dropout(…) between layers",
+            )
 
 
 def _mixes(layer: Any) -> str:
@@ -63,6 +77,8 @@ def check_data(data: tuple[Any, ...]) -> None:
     if not data:
         raise InputError("data", "is missing; write fit(X, y) with tensors, or fit(dataset)")
     for each in data:
+        if isinstance(each, np.ma.MaskedArray) or hasattr(each, "iloc"):
+            raise InputError("data", f"is a {type(each).__name__}; give tensors or arrays without gaps")
         if isinstance(each, torch.utils.data.DataLoader):
             raise InputError(
                 "data",

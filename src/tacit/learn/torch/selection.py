@@ -16,10 +16,12 @@ from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.layout import Layout
-from tacit.learn.torch.library import torch
+from tacit.learn.torch.library import Tensor, load, torch
+from tacit.learn.torch.randomness import RowRandomness
 from tacit.learn.torch.settling import without_dropout
 from tacit.learn.torch.trainer import PrivateTrainer
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
+from tacit.noise import entropy
 
 __all__ = ["Selection", "select"]
 
@@ -77,10 +79,21 @@ def select(
 
 
 def _right(model: Any, held: Examples, size: int) -> int:
-    """On how many rows the class with the largest output is the right one."""
-    right, device = 0, next(model.parameters()).device
+    """On how many rows the class of the largest output is the right one; a row that the model cannot take has none."""
+    device = next(model.parameters()).device
+
+    def one(features: Tensor, key: Tensor) -> Tensor:
+        with RowRandomness(key):
+            return model(features.unsqueeze(0))[0]
+
+    def hits(taken: Tensor, features: Tensor, classes: Tensor, keys: Tensor) -> int:
+        try:
+            outputs = load("torch.func").vmap(one, randomness="error")(features.to(device), keys.to(device))
+            return int((outputs.argmax(dim=1)[taken] == classes.to(device)[taken]).sum())
+        except Exception:
+            return sum(hits(place, features, classes, keys) for place in taken.split(1)) if len(taken) > 1 else 0
+
+    keys = torch.from_numpy(entropy.current().words(len(held)).view(np.int64))
     with without_dropout(model), torch.no_grad():
-        for taken, (features, classes) in held.batches(np.arange(len(held)), Layout(size, tight=True)):
-            found = model(features.to(device)).argmax(dim=1)[taken]
-            right += int((found == classes.to(device)[taken]).sum())
-    return right
+        batches = held.batches(np.arange(len(held)), Layout(size, tight=True), keys)
+        return sum(hits(taken, batch[0], batch[1], own) for taken, batch, own in batches)

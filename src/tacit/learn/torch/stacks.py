@@ -12,15 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tacit.learn.rows import Integers
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradients import LONGEST, SLACK, STEPS
+from tacit.learn.torch.gradients import LONGEST, SLACK, STEPS, RowSums
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.library import Tensor, load, torch
 from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.randomness import RowRandomness, drop_by_row, made_up_keys
 from tacit.learn.torch.settling import settle
 
 __all__ = ["Stack", "is_stack"]
@@ -66,7 +63,7 @@ def _hooked(layer: Any) -> bool:
     return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
 
 
-class Stack:
+class Stack(RowSums):
     """The gradients of a stack of linear layers.
 
     Args:
@@ -77,34 +74,34 @@ class Stack:
     """
 
     def __init__(self, parameters: Parameters, loss: Callable[..., Any], clip: float, micro_batch: int) -> None:
-        self._parameters, self._loss, self._clip = parameters, _summed(loss), clip
+        self._parameters, self._given, self._loss, self._clip = parameters, loss, _summed(loss), clip
         self.layout = Layout(micro_batch, tight=False)
 
     def prepare(self, examples: Examples, usual: int) -> None:
         """As for any network."""
-        self.layout = settle(self._flat_factors, self._parameters.model, examples, self.layout.size, usual)
+        kept = (self._parameters.model, self._given)
+        self.layout = settle(self._flat_factors, kept, examples, self.layout.size, usual)
 
     def fits(self, examples: Examples) -> bool:
         """Whether every linear layer sees one vector per example; otherwise its gradient is no outer product."""
         rows = examples.made_up(2)
-        return rows is None or self.factors(rows) is not None
+        try:
+            return rows is None or self.factors(rows, made_up_keys(2)) is not None
+        except Exception:
+            return False
 
-    def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
-        """The sum of the chosen examples' integer gradients, exactly; none moves it by more than STEPS."""
-        total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
-        for taken, batch in examples.batches(chosen, self.layout):
-            parts = []
-            for layer, (inputs, returns) in zip(self._linear(), self.integers(batch), strict=True):
-                # Sums of integers far below 2⁵³: exact in float64, in any order.
-                product = returns[taken].T @ inputs[taken]
-                parts += [product[:, : layer.in_features].reshape(-1), product[:, layer.in_features :].reshape(-1)]
-            total += torch.cat(parts).to(torch.int64)
-        raw: Integers = total.cpu().numpy()
-        return raw
+    def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
+        """As said there."""
+        parts = []
+        for layer, (inputs, returns) in zip(self._linear(), self.integers(batch, keys), strict=True):
+            # Sums of integers far below 2⁵³: exact in float64, in any order.
+            product = returns[taken].T @ inputs[taken]
+            parts += [product[:, : layer.in_features].reshape(-1), product[:, layer.in_features :].reshape(-1)]
+        return torch.cat(parts).to(torch.int64)
 
-    def integers(self, batch: tuple[Tensor, ...]) -> list[tuple[Tensor, Tensor]]:
+    def integers(self, batch: tuple[Tensor, ...], keys: Tensor) -> list[tuple[Tensor, Tensor]]:
         """For each layer the two factors, as whole float64; one example's products have a norm of at most STEPS."""
-        factors = self.factors(batch)
+        factors = self.factors(batch, keys)
         assert factors is not None  # noqa: S101 - fits() was asked before
         norms = torch.sqrt(sum(_squares(inputs) * _squares(returns) for inputs, returns in factors))
         aim = _RETURNS * (1 - SLACK) / norms.clamp(min=self._clip)
@@ -114,9 +111,10 @@ class Stack:
         keep = short[:, None]
         return [(torch.where(keep, inputs, 0.0), torch.where(keep, returns, 0.0)) for inputs, returns in whole]
 
-    def factors(self, batch: tuple[Tensor, ...]) -> list[tuple[Tensor, Tensor]] | None:
+    def factors(self, batch: tuple[Tensor, ...], keys: Tensor) -> list[tuple[Tensor, Tensor]] | None:
         """What went into each linear layer, with a 1 for the bias, and what came back, in float64."""
         features, *targets = (each.to(self._parameters.device) for each in batch)
+        keys, draws = keys.to(self._parameters.device), 0
         went_in, came_out = [], []
         with torch.enable_grad():
             here = features
@@ -129,17 +127,20 @@ class Stack:
                     here = torch.nn.functional.linear(here, layer.weight.detach(), bias)
                     came_out.append(here if here.requires_grad else here.requires_grad_())
                     here = came_out[-1]
+                elif type(layer) is torch.nn.Dropout:
+                    here = drop_by_row(here, keys, layer.p, draws) if layer.training else here
+                    draws += 1
                 else:
                     here = layer(here)
-            returns = torch.autograd.grad(self._loss(here, *targets), came_out)
+            returns = torch.autograd.grad(self._loss(keys, here, *targets), came_out)
         layers = zip(self._linear(), went_in, returns, strict=True)
         return [(_with_one(inputs.double(), layer), back.double()) for layer, inputs, back in layers]
 
     def _linear(self) -> list[Any]:
         return [layer for layer in self._parameters.model if type(layer) is torch.nn.Linear]
 
-    def _flat_factors(self, rows: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(each for pair in self.factors(rows) or () for each in pair)
+    def _flat_factors(self, rows: tuple[Tensor, ...], keys: Tensor) -> tuple[Tensor, ...]:
+        return tuple(each for pair in self.factors(rows, keys) or () for each in pair)
 
 
 def _with_one(inputs: Tensor, layer: Any) -> Tensor:
@@ -151,14 +152,21 @@ def _squares(rows: Tensor) -> Tensor:
 
 
 def _summed(loss: Any) -> Callable[..., Any]:
-    """The sum over a batch of the loss of each example by itself."""
-    if type(loss) is torch.nn.CrossEntropyLoss and loss.weight is None:
-        # The same thing without the detour: without weights, the mean over a batch of one is the sum.
-        return partial(
+    """The sum over a batch of the loss of each example by itself, from keys, output and targets."""
+    if type(loss) is torch.nn.CrossEntropyLoss:
+        # The same thing without the detour: the mean over a batch of one is the sum, each class with its weight.
+        total = partial(
             torch.nn.functional.cross_entropy,
+            weight=loss.weight,
             ignore_index=loss.ignore_index,
             label_smoothing=loss.label_smoothing,
             reduction="sum",
         )
-    one = load("torch.func").vmap(lambda *row: loss(*(each.unsqueeze(0) for each in row)).sum())
-    return lambda *batch: one(*batch).sum()
+        return lambda _, *batch: total(*batch)
+
+    def one(key: Tensor, *row: Tensor) -> Tensor:
+        with RowRandomness(key):
+            return loss(*(each.unsqueeze(0) for each in row)).sum()
+
+    each = load("torch.func").vmap(one)
+    return lambda keys, *batch: each(keys, *batch).sum()

@@ -21,12 +21,12 @@ from tacit.learn.estimator import PrivacyReport
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.progress import progress
 from tacit.learn.spending import Phase, check_privacy, spend
+from tacit.learn.torch.checkpoints import StepCount, load_together
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.gradients import STEPS, PerExample
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.refusals import check_model, trained_parameters
 from tacit.learn.torch.stacks import Stack, is_stack
-from tacit.noise import entropy
 
 __all__ = ["PrivateTrainer"]
 
@@ -34,7 +34,7 @@ __all__ = ["PrivateTrainer"]
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
 #: Numbers of all gradients of a micro-batch together, unless another size is asked for.
 _ROOM: Final = 1 << 24
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 class PrivateTrainer:
@@ -87,7 +87,7 @@ class PrivateTrainer:
         that the device computes the same thing twice; that, where a row's place in a micro-batch was seen not to matter
         on made-up rows, it never does (elsewhere places are drawn, and nothing of the kind is assumed); that the loss
         and the model keep no memory of rows; that n, batch_size and all other settings were not read off the data;
-        that a checkpoint is resumed once.
+        that runs which go on from one checkpoint are brought together, or added up by hand.
 
     References:
         Abadi et al. (2016) for the algorithm; Zhu, Dong, Wang (2022) for the account of Poisson samples. Proof:
@@ -131,8 +131,7 @@ class PrivateTrainer:
         phase = Phase("gradient", STEPS**2, self._parameters.dimension, Fraction(1), self.steps, self.rate)
         self._spent = spend([phase], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
         self._single = _single(self._spent.event)
-        self.taken = 0
-        self._run = f"{entropy.current().bits(128):032x}"
+        self._steps = StepCount.begin()
         self._guarantees: dict[int, Composed] = {}
 
     def fit(self, *data: Any, steps: int | None = None) -> PrivateTrainer:
@@ -146,8 +145,9 @@ class PrivateTrainer:
         Raises:
             BudgetError: no step is left, or fewer than asked for.
 
-        A target that the loss cannot take, such as a class that the network has no output for, raises what torch
-        raises. That is for whoever holds the rows; check targets before training for somebody else.
+        A row that the network or the loss cannot take, such as a class without an output or a word outside of the
+        table, and a row of a dataset that cannot be read, count for nothing; an error would tell of that row. Try the
+        loss on some rows of your own before a long training.
         """
         examples = Examples(data)
         left = self.steps - self.taken
@@ -183,7 +183,7 @@ class PrivateTrainer:
         chosen = np.flatnonzero(self._sample(len(examples)))
         raw = gradients.raw_sum(examples, chosen)
         # Counted before it is released: a step that fails from here on is spent.
-        self.taken += 1
+        self._steps = self._steps.plus_one()
         noisy = noising.release_gaussian(raw, self.sigma2)
         self._parameters.give(noisy * self._per_step)
         self.optimizer.step()
@@ -247,42 +247,62 @@ class PrivateTrainer:
             "what is declared public was not read off the data",
             f"the number of steps was not chosen by looking; if it was, what is planned counts, {self.planned!r}",
             "only the parameters are published, not the time a step takes, nor the loss on training rows",
-            "each checkpoint was resumed once",
+            "what was trained from copies or checkpoints of this run elsewhere is added to it",
         )
         return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (release,), public, assumes)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere: parameters, optimizer, and how many steps have been paid for."""
+        """All that is needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
         return {
             "format": _FORMAT,
-            "run": self._run,
-            "taken": self.taken,
+            "runs": self._steps.to_dict(),
             "plan": self._plan(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
 
     def load_state_dict(self, state: Any) -> None:
-        """Go on from a checkpoint, its steps included in the account.
+        """Go on from a checkpoint, its steps included in the account; all of it, or nothing.
 
-        Steps are never forgotten. Going back to an earlier checkpoint of the same run keeps the larger count, since
-        the later steps were taken; a checkpoint of another run adds its steps to those taken here.
+        Steps are never forgotten: those of every run that a checkpoint or this trainer knows of are added up, each
+        once. Going back to an earlier checkpoint does not undo what was released later.
 
         Raises:
-            InputError: the checkpoint is of another plan.
+            InputError: the checkpoint is damaged, of another plan, or does not fit the model or the optimizer.
             BudgetError: together they are more steps than planned.
         """
-        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+        if not isinstance(state, dict) or state.get("format") not in (1, _FORMAT):
             raise InputError("state", "is not a checkpoint of a PrivateTrainer")
+        if not {"plan", "model", "optimizer"} <= set(state):
+            raise InputError("state", "is a checkpoint that lacks its plan, its model or its optimizer")
         if state["plan"] != self._plan():
             raise InputError("state", "belongs to another plan; make the trainer with the settings of the checkpoint")
-        before, same = check_count(state["taken"], "taken", minimum=0), state["run"] == self._run
-        taken = max(self.taken, before) if same else self.taken + before
-        if taken > self.steps:
-            raise BudgetError(f"{self.taken} steps taken here and {before} of the checkpoint exceed {self.steps}")
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.taken, self._run = taken, str(state["run"])
+        steps = self._steps.with_those_of(state)
+        if steps.total > self.steps:
+            both = f"{self.taken} steps taken here and those of the checkpoint"
+            raise BudgetError(f"{both} are {steps.total}, which exceed {self.steps}")
+        # Counted first, and taken back only once everything else is: what cannot be undone has been paid for.
+        before, self._steps = self._steps, steps
+        load_together(
+            self.model, self.optimizer, state["model"], state["optimizer"], undone=lambda: self._count_again(before)
+        )
+
+    def _count_again(self, steps: StepCount) -> None:
+        self._steps = steps
+
+    @property
+    def taken(self) -> int:
+        """How many steps were taken, here and in all runs that this one goes on from."""
+        return self._steps.total
+
+    def __getstate__(self) -> dict[str, Any]:
+        # How gradients are computed is found out again.
+        return self.__dict__ | {"_gradients": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A copy and its original go on apart, so that each has steps which the other does not know of.
+        self.__dict__.update(state)
+        self._steps = self._steps.apart()
 
     def _event(self, count: int) -> Event:
         if not count:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -76,7 +77,10 @@ class Finished:
         return tuple(tuple(cell.value for cell in row) for row in self.rows)
 
     def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval, at the confidence of the question or at another."""
+        """For each cell (of the first ``rows``) its interval, at the confidence of the question or at another.
+
+        An end that no number bounds is None: the largest double would look like a bound.
+        """
         if confidence is None and rows is None:
             return self._own_intervals
         return self._intervals(self.confidence if confidence is None else confidence, self.rows[:rows])
@@ -87,7 +91,7 @@ class Finished:
 
     def _intervals(self, confidence: Number, chosen: Sequence[Row]) -> tuple[tuple[Ends, ...], ...]:
         at = Intervals(self.laws, confidence)
-        columns = [at.column([row[i] for row in chosen]) for i in range(len(self.columns))]
+        columns = [_without_ends([*at.column([row[i] for row in chosen])]) for i in range(len(self.columns))]
         return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
 
     @cached_property
@@ -98,6 +102,14 @@ class Finished:
             and (any(row[i].events for row in self.rows) if self.rows else column.noisy)
             for i, column in enumerate(self.columns)
         )
+
+
+def _without_ends(ends: list[Ends]) -> list[Ends]:
+    """The same intervals, with None for an end beyond all doubles."""
+    largest = sys.float_info.max
+    if not any(isinstance(end, float) and abs(end) == largest for pair in ends for end in pair):
+        return ends
+    return [(None if low == -largest else low, None if high == largest else high) for low, high in ends]
 
 
 def finish(

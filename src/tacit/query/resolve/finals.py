@@ -71,7 +71,14 @@ class FinalBuilder:
         if count is None and self.options.group_selection == "PUBLIC_GROUPS":
             self._refuse_private()
         declared = source.max_groups if self.keys else 1
-        asked = declared if self.options.max_groups is None else min(self.options.max_groups, declared)
+        asked = declared if self.options.max_groups is None else self.options.max_groups
+        if asked > declared and self.keys:
+            raise Refusal(
+                "option",
+                f"max_groups_contributed = {asked} is more than the {declared} groups of one person that the data "
+                f"owner allows; state at most {declared}, or leave it out.",
+            )
+        asked = min(asked, declared)
         groups = asked if count is None else min(asked, max(count, 1))
         keys = self.keys if count is not None else tuple(Key(k.name, k.expression, None) for k in self.keys)
         return FinalAggregation(

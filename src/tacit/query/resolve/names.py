@@ -10,7 +10,16 @@ from tacit.query.functions import call, case
 from tacit.query.refusal import Refusal
 from tacit.query.types import TEXT
 
-__all__ = ["AGGREGATES", "PARTS", "RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "part_of", "scalar_call"]
+__all__ = [
+    "AGGREGATES",
+    "PARTS",
+    "RAW_AGGREGATES",
+    "VOLATILE",
+    "WINDOW_ONLY",
+    "part_of",
+    "refuse_aggregate",
+    "scalar_call",
+]
 
 #: Aggregates by SQL name; MOST_COMMON ranks and lists of quantiles are handled where SELECT lists are expanded.
 AGGREGATES: Final[dict[str, str]] = {
@@ -101,6 +110,78 @@ RAW_AGGREGATES: Final = frozenset(
         "weighted_avg",
     ]
 )
+
+#: Of those, statistics of many rows: no value of anybody's, but nothing that is released here either.
+_STATISTICS: Final = frozenset(
+    [
+        "product",
+        "geomean",
+        "geometric_mean",
+        "fsum",
+        "kahan_sum",
+        "sumkahan",
+        "favg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_xor",
+        "entropy",
+        "kurtosis",
+        "kurtosis_pop",
+        "skewness",
+        "mad",
+        "covar_pop",
+        "covar_samp",
+        "corr",
+        "regr_slope",
+        "regr_intercept",
+        "regr_count",
+        "regr_r2",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "sem",
+        "checksum",
+        "wavg",
+        "weighted_avg",
+        "approx_count_distinct",
+        "approx_quantile",
+    ]
+)
+_PAIRS: Final = frozenset(name for name in _STATISTICS if name.startswith(("covar_", "corr", "regr_")))
+_INSTEAD: Final = {
+    "approx_count_distinct": "COUNT(DISTINCT x)",
+    "approx_quantile": "QUANTILE(x, 0.5)",
+    "fsum": "SUM(x)",
+    "kahan_sum": "SUM(x)",
+    "sumkahan": "SUM(x)",
+    "favg": "AVG(x)",
+}
+
+
+def refuse_aggregate(name: str) -> Refusal:
+    """The refusal of an aggregate that is not released, with the reason that is true of it."""
+    word, shown = name.lower(), name.upper()
+    if word in _INSTEAD:
+        return Refusal("raw_aggregate", f"{shown} is not released as it is; use {_INSTEAD[word]}.")
+    if word in _PAIRS:
+        return Refusal(
+            "raw_aggregate",
+            f"{shown} is not one of the aggregates that can be released; ask for COUNT(*), SUM(x), SUM(y), SUM(x * y), "
+            f"SUM(x * x) and SUM(y * y) in one question, and compute it from them.",
+        )
+    if word in _STATISTICS:
+        return Refusal(
+            "raw_aggregate",
+            f"{shown} is not one of the aggregates that can be released; use COUNT, SUM, AVG, VARIANCE, MEDIAN or "
+            f"QUANTILE.",
+        )
+    return Refusal(
+        "raw_aggregate", f"{shown} would return somebody's own value; use COUNT, SUM, AVG, MEDIAN or QUANTILE."
+    )
+
 
 #: Functions whose value changes from call to call, or tells about the server.
 VOLATILE: Final = frozenset(
@@ -265,10 +346,7 @@ def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
     if word in VOLATILE:
         raise Refusal("volatile", f"{name.upper()} does not depend on the data alone; write the value as a constant.")
     if word in RAW_AGGREGATES or word in AGGREGATES or word in WINDOW_ONLY:
-        raise Refusal(
-            "raw_aggregate",
-            f"{name.upper()} would return somebody's own value; use COUNT, SUM, AVG, MEDIAN or QUANTILE.",
-        )
+        raise refuse_aggregate(name)
     raise Refusal("function", f"The function {name.upper()[:40]} is not on the list of supported functions.")
 
 

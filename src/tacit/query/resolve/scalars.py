@@ -13,7 +13,7 @@ from tacit.query.expressions import FALSE, NULL_LITERAL, TRUE, Expression, Liter
 from tacit.query.functions import call, case, cast, in_list
 from tacit.query.functions.casts import cast_value
 from tacit.query.refusal import Refusal
-from tacit.query.resolve.names import AGGREGATES, RAW_AGGREGATES, WINDOW_ONLY, part_of, scalar_call
+from tacit.query.resolve.names import AGGREGATES, RAW_AGGREGATES, WINDOW_ONLY, part_of, refuse_aggregate, scalar_call
 from tacit.query.resolve.scope import Scope
 from tacit.query.types import (
     BOOLEAN,
@@ -64,6 +64,8 @@ _SHIFTS: Final[dict[str, tuple[str, int]]] = {
     "second": ("add_seconds", 1),
 }  # fmt: skip
 _PLAIN_NUMBER = re.compile(r"(\d+)(?:\.(\d*))?\Z|\.(\d+)\Z")
+#: So much of what was written is shown in a refusal.
+_LONGEST_SHOWN: Final = 60
 _SCIENTIFIC = re.compile(r"\d*\.?\d*[eE][+-]?\d{1,3}\Z")
 
 
@@ -103,7 +105,7 @@ class Scalars:
             return call(_OPERATORS[type(node)], self(node.this), self(node.expression))
         method = self._METHODS.get(type(node))
         if method is None:
-            raise Refusal("unsupported", f"{type(node).__name__} cannot be used in {self.clause}.")
+            raise Refusal("unsupported", f"{_shown(node)} cannot be used in {self.clause}.")
         return method(self, node)
 
     def _column(self, node: exp.Column) -> Expression:
@@ -242,19 +244,14 @@ class Scalars:
 
     def _misplaced(self, name: str) -> None:
         if name in RAW_AGGREGATES:
-            raise Refusal(
-                "raw_aggregate",
-                f"{name.upper()} would return somebody's own value; use COUNT, SUM, AVG, MEDIAN or QUANTILE.",
-            )
+            raise refuse_aggregate(name)
         reason = "nested_aggregate" if self.clause == "an aggregate" else "aggregate"
         raise Refusal(
             reason, f"{name.upper()} cannot be used in {self.clause}; aggregate in a subquery, or use HAVING."
         )
 
     def _volatile(self, node: exp.Expr) -> Expression:
-        raise Refusal(
-            "volatile", f"{type(node).__name__} does not depend on the data alone; write the value as a constant."
-        )
+        raise Refusal("volatile", f"{_shown(node)} does not depend on the data alone; write the value as a constant.")
 
     def _subquery(self, node: exp.Expr) -> Expression:
         del node
@@ -442,3 +439,9 @@ def _decimal_type(parameters: list[str]) -> SqlType:
     if precision > DECIMAL_DIGITS or scale > min(MAX_SCALE, precision):
         raise Refusal("type", f"DECIMAL has at most {DECIMAL_DIGITS} digits, {MAX_SCALE} of them after the point.")
     return decimal(scale)
+
+
+def _shown(node: exp.Expr) -> str:
+    """What was written, shortened: the analyst's own words, not those of the parser."""
+    text = " ".join(node.sql().split())
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from starlette.responses import Response
 
@@ -21,11 +22,15 @@ from tacit.server.console.problems import Problem, problem_of
 from tacit.server.console.visits import Visit
 from tacit.server.errors import Unknown
 from tacit.server.people import Person, Role, TokenInfo
+from tacit.server.people.links import WELCOME_WORDS
 
 __all__ = ["add", "invite", "issue", "quota", "revoke", "role", "show_people", "show_person", "withdraw"]
 
 _MOST_DAYS: Final = 3650
 _ROLES: Final = ((Role.ANALYST, "asks"), (Role.AUDITOR, "looks on"), (Role.OWNER, "does everything"))
+
+
+_HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 
 
 async def show_people(visit: Visit) -> Response:
@@ -180,10 +185,26 @@ def _somebody(visit: Visit, name: str) -> Person:
 
 
 def _invitation(visit: Visit, person: Person, secret: str) -> dict[str, str]:
-    url = visit.request.url
-    words = f"Pass it on to {person.name}. It works once, within three days, and is not shown again."
-    address = f"{url.scheme}://{url.netloc}/console/welcome/{secret}"
-    return {"label": f"Invitation for {person.name}", "text": address, "words": words}
+    words = f"Pass it on to {person.name}. It works once, within {WELCOME_WORDS}, and is not shown again."
+    known = _address(visit)
+    if not known:
+        words = f"Put it behind the address of this server, and pass it on to {person.name}. {words.partition('. ')[2]}"
+    return {"label": f"Invitation for {person.name}", "text": f"{known}/console/welcome/{secret}", "words": words}
+
+
+def _address(visit: Visit) -> str:
+    """Where people reach the server: as its operator said, or this machine; empty where only the request says so.
+
+    Whoever can put words into a request's Host header would otherwise get the secret of the link, from whoever follows.
+    """
+    settings = visit.building.settings
+    if settings.address is not None:
+        return settings.address.rstrip("/")
+    host = visit.request.headers.get("host", "")
+    name = urlsplit(f"//{host}").hostname or "" if _HOST.fullmatch(host) else ""
+    if name in {"localhost", "127.0.0.1", "::1", settings.host}:
+        return f"{'https' if settings.tls_cert is not None else 'http'}://{host}"
+    return ""
 
 
 async def _people(visit: Visit, *, shown: dict[str, str] | None = None, problem: Problem | None = None) -> Response:

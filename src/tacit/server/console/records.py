@@ -16,6 +16,7 @@ from tacit.core.numbers import float_nearest, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator.accounts import Budget
 from tacit.ledger import Record
+from tacit.ledger.entries import plain_name
 from tacit.server.console.charts import LOOKS, draw_burn_down
 from tacit.server.console.figures import amounts_text, as_pair, down, symbol, up
 from tacit.server.console.gauges import gauges
@@ -58,7 +59,18 @@ async def show_budget(visit: Visit) -> Response:
     budgets = await visit.budgets()
     everyone = _sees_all(visit.whoever)
     accounts = [_account(visit, budget, everyone=everyone) for budget in budgets]
-    return await visit.page("budget.html", accounts=accounts, budgets=budgets)
+    decided = await visit.run(_decided, visit, budgets) if everyone else []
+    return await visit.page("budget.html", accounts=accounts, budgets=budgets, decided=decided)
+
+
+def _decided(visit: Visit, budgets: Iterable[Budget]) -> list[dict[str, Any]]:
+    """What operators decided about the accounts that the person sees, newest first; for a thread."""
+    seen = {"", *(plain_name(budget.population, "population") for budget in budgets)}
+    return [
+        {"position": each.seq, "time": _when(each.time), "who": each.operator, "words": each.words, "why": each.reason}
+        for each in reversed(visit.office.curator.ledger.overrides())
+        if each.population in seen
+    ]
 
 
 async def burn_down(visit: Visit) -> Response:

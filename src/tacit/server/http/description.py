@@ -68,7 +68,7 @@ _ABOUT: Final = {
     "GET /v1/history": _About("Charges, newest first", {200: "History"}, fails=(403,)),
     "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: "ReceiptBody"}, fails=(404,)),
     "GET /v1/jobs/{id}": _About("Where a question is that was put off", {200: "JobBody"}, fails=(404,)),
-    "GET /v1/key": _About("The key that receipts are signed with", {200: "Key"}),
+    "GET /v1/key": _About("The key that receipts are signed with, and the newest entry", {200: "Key"}, fails=(409,)),
     "GET /v1/me": _About("Who the token stands for", {200: "Me"}),
     "GET /v1/health": _About("Whether questions can be asked", {200: "Health"}),
     "GET /v1/people": _About("Everybody, and what they may spend", {200: "PeopleBody"}, fails=(403,)),
@@ -96,6 +96,11 @@ _ASKING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ),
     ("Prefer", {"type": "string", "enum": ["respond-async"]}, "answer 202 and a job to poll"),
     ("Tacit-Repeat", {"type": "string", "enum": ["only"]}, "answer only what costs nothing"),
+)
+_SEEN: Final[tuple[str, dict[str, Any], str]] = (
+    "Tacit-Seen",
+    {"type": "string", "pattern": "^[1-9][0-9]{0,17}:[0-9a-f]{64}$"},
+    "position and hash of an entry of the ledger that was seen before: 409 if the ledger does not hold it",
 )
 
 
@@ -166,9 +171,9 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": _PARAMETERS[name]}
     for name in route.query:
         yield {"name": name, "in": "query", "required": False, "schema": _PARAMETERS[name]}
-    if route.asks:
-        for name, schema, text in _ASKING:
-            yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
+    headers = (*_ASKING, _SEEN) if route.asks else (_SEEN,) if route.path == "/v1/key" else ()
+    for name, schema, text in headers:
+        yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
 
 
 def _given(status: int, name: str, asks: bool) -> dict[str, Any]:

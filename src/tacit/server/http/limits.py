@@ -45,6 +45,7 @@ _ONCE: Final = frozenset(
         b"origin",
         b"sec-fetch-site",
         b"tacit-repeat",
+        b"tacit-seen",
         b"x-csrf-token",
     )
 )

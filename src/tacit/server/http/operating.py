@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import AccessError, InputError
+from tacit.curator.accounts import share_caps
 from tacit.curator.wire import budget_json
 from tacit.ledger.entries import plain_name
 from tacit.server.errors import Unknown
@@ -121,7 +122,9 @@ def quota(call: Call) -> Reply:
     population = text("population", said["population"])
     (found,) = office.budget(call.someone, population)
     caps = numbers("caps", said["caps"])
-    office.curator.ledger.set_quota(found.population, caps or None, analyst=person.name, operator=_operator(call))
+    ledger = office.curator.ledger
+    shares = share_caps(ledger.filter(found.population), caps) if caps else None
+    ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
     return told(budget_json(office.curator.budget(population=found.population, analyst=person.name)))
 
 

@@ -14,6 +14,7 @@ from tacit.curator.wire import (
     entry_json,
     key_json,
     quote_json,
+    seen_text,
     table_json,
 )
 from tacit.server.errors import Unknown
@@ -38,13 +39,14 @@ def query(call: Call) -> Reply:
     key = idempotency_key(call.headers)
     free = _free(call.headers)
     ask = ask_of(call.body)
+    seen = _seen(call)
     call.about["sql"] = hashlib.sha256(ask.sql.encode()).hexdigest()[:16]
     # A repeat is there at once; and a job would be charged for what there is none of.
     if wants_job(call.headers) and not free:
         return put_off(call, ask, key)
     call.held = True
     answer = office.ask(access, ask, key=key, free=free, wait=call.wait)
-    return _answered(call, answer, form)
+    return _answered(call, answer, form, seen)
 
 
 def explain(call: Call) -> Reply:
@@ -95,8 +97,8 @@ def receipt(call: Call) -> Reply:
 
 
 def key(call: Call) -> Reply:
-    """What anybody needs to check receipts, and to follow from a key that was known before."""
-    return told(key_json(call.floor.office.curator.ledger))
+    """What anybody needs to check receipts, to follow from a key that was known before, and to find a rollback."""
+    return told(key_json(call.floor.office.curator.ledger), headers=_seen(call))
 
 
 def whoami(call: Call) -> Reply:
@@ -120,12 +122,20 @@ def health(call: Call) -> Reply:
     return told({"status": "ok"})
 
 
-def _answered(call: Call, answer: Answer, form: str) -> Reply:
+def _seen(call: Call) -> tuple[tuple[bytes, bytes], ...]:
+    """The entry that the caller has seen before, as the ledger has it; refused where the ledger lacks it."""
+    said = call.headers.get(b"tacit-seen")
+    if said is None:
+        return ()
+    return ((b"tacit-seen", seen_text(call.floor.office.curator.ledger, said.decode("latin-1")).encode()),)
+
+
+def _answered(call: Call, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> Reply:
     repeated, charged = answer.charge.repeated, charged_json(answer.receipt.statement)
     call.about |= {"population": charged["population"], "position": charged["position"], "repeat": repeated}
     if not repeated:
         call.about["charge"] = charged["amounts"]
-    headers = ((b"tacit-repeat", b"true" if repeated else b"false"),)
+    headers = ((b"tacit-repeat", b"true" if repeated else b"false"), *seen)
     return Reply(200, _shown(call, answer, form), form, headers)
 
 

@@ -295,11 +295,19 @@ class Handover(_Shape):
     accepted: str = Field(description="by the new key")
 
 
+class Newest(_Shape):
+    """The newest entry of the ledger."""
+
+    position: int = Field(ge=1)
+    hash: str
+
+
 class Key(_Shape):
     """What anybody needs to check receipts, and to follow from a key that was known before."""
 
     public_key: str = Field(description="signs receipts now")
     ledger: str
+    head: Newest
     successions: list[Handover] = Field(description="every key that was replaced, in order")
 
 

@@ -9,13 +9,16 @@ from tacit.server.people.codes import Code
 from tacit.server.people.records import Person
 from tacit.server.people.room import Room
 
-__all__ = ["SET_UP", "WELCOME", "Links"]
+__all__ = ["SET_UP", "SET_UP_WORDS", "WELCOME", "WELCOME_WORDS", "Links"]
 
 WELCOME: Final = "welcome"
 SET_UP: Final = "setup"
 
 _WELCOME_LASTS: Final = 3 * 24 * 3600_000
 _SET_UP_LASTS: Final = 3600_000
+#: How long the two are said to work, wherever that is said.
+WELCOME_WORDS: Final = "three days"
+SET_UP_WORDS: Final = "an hour"
 _NO_DIGEST: Final = bytes(32)
 #: A link that counts; that of the set-up is nobody's.
 _FIND: Final = (

@@ -1,14 +1,16 @@
 """Passwords: which ones are good enough, and their argon2id hashes.
 
-Length is what makes a password hard to guess, so length is asked for, and nothing about digits and signs. Letters that
-look the same in different Unicode forms are the same letter (NFKC), whichever keyboard they were typed on.
+Length is what makes a password hard to guess, so length is asked for, and nothing about digits and signs. But what
+everybody thinks of first is guessed first: the usual words with their ornaments (a capital, digits around them, 0 for
+o), rows of a keyboard, runs and repetitions, the person's own name and that of the project. Letters that look the same
+in different Unicode forms are the same letter (NFKC), whichever keyboard they were typed on.
 """
 
 from __future__ import annotations
 
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +28,43 @@ __all__ = ["Hasher", "Hashing", "check_password"]
 _SHORTEST: Final = 10
 _LONGEST: Final = 256
 _PATIENCE: Final = 20.0
+#: Words that people everywhere begin with; a password that is nothing but these and ornaments is guessed first.
+_COMMON: Final = frozenset(
+    (
+        "password", "passwort", "passwd", "passphrase", "pass", "word", "secret", "geheim", "login", "signin", "access",
+        "admin", "administrator", "root", "user", "guest", "owner", "master", "default", "change", "letmein",
+        "changeme",
+        "welcome", "willkommen", "bonjour", "hello", "hallo", "iloveyou", "love", "lovely", "sunshine", "princess",
+        "dragon", "monkey", "football", "baseball", "basketball", "soccer", "superman", "batman", "pokemon", "starwars",
+        "michael", "jennifer", "jordan", "jessica", "charlie", "thomas", "trustno", "whatever", "computer", "internet",
+        "server", "system", "summer", "winter", "spring", "autumn", "monday", "friday", "january", "december", "test",
+        "testing", "temp", "temporary", "qwerty", "qwertz", "azerty", "abc", "data", "database", "privacy", "private",
+        "tacit", "hospital", "company", "google", "github", "correct", "horse", "battery", "staple", "please", "open",
+        "sesame", "me", "my", "the", "is", "in", "you", "new", "old", "now", "for", "and", "this",
+    )
+)  # fmt: skip
+_KEYBOARD: Final = (
+    "qwertyuiop", "asdfghjkl", "zxcvbnm", "qwertzuiop", "yxcvbnm", "azertyuiop", "qsdfghjklm", "1234567890",
+    "1qaz2wsx3edc4rfv5tgb6yhn", "qazwsxedcrfvtgbyhnujm", "1q2w3e4r5t6y7u8i9o0p", "q1w2e3r4t5y6u7i8o9p0",
+    "abcdefghijklmnopqrstuvwxyz", "zaq1xsw2cde3vfr4",
+)  # fmt: skip
+#: Four keys and more in a row, in both directions, the longest first.
+_PIECES: Final = tuple(
+    sorted(
+        {
+            piece
+            for row in _KEYBOARD
+            for size in range(4, len(row) + 1)
+            for start in range(len(row) - size + 1)
+            for piece in (row[start : start + size], row[start : start + size][::-1])
+        },
+        key=len,
+        reverse=True,
+    )
+)
+_TAKEN: Final = "\uffff"
+_ORNAMENT: Final = 8
+_LOOK_ALIKES: Final = str.maketrans("0134578@$!", "oieastbasi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +89,8 @@ class Hashing:
         return cls(time_cost=1, memory_cost=8, parallelism=1)
 
 
-def check_password(password: object, name: str) -> None:
-    """Refuse what is guessed first.
+def check_password(password: object, name: str, others: Iterable[str] = ()) -> None:
+    """Refuse what is guessed first; ``others`` are names that stand for no secret either, such as the project's.
 
     Raises:
         InputError: it is too short, too long, or obvious. The password itself is not in the words.
@@ -61,8 +100,7 @@ def check_password(password: object, name: str) -> None:
         raise InputError("password", f"must be text of {_SHORTEST} to {_LONGEST} characters")
     if len(plain) < _SHORTEST:
         raise InputError("password", f"must have at least {_SHORTEST} characters; several words make a good one")
-    folded = plain.casefold()
-    if len(set(folded)) < 3 or _is_run(folded) or plain_name(name, "name") in _cores(folded):
+    if _is_obvious(plain.casefold(), {plain_name(each, "name", empty=True) for each in (name, *others)} - {""}):
         raise InputError("password", "is one that would be guessed first; several words make a good one")
 
 
@@ -126,9 +164,32 @@ def _plain(password: object) -> str | None:
     return unicodedata.normalize("NFKC", password)
 
 
+def _is_obvious(folded: str, names: set[str]) -> bool:
+    if len(set(folded)) < 3:
+        return True
+    cores = {core for form in {folded, folded.translate(_LOOK_ALIKES)} for core in _cores(form)}
+    parts = {part for each in names for part in (each, *each.split())}
+    known = _COMMON | {part for part in parts if len(part) > 2}
+    return any(core in names or _is_made_of(core, known) or _is_run(core) for core in cores if core)
+
+
+def _is_made_of(text: str, words: Iterable[str]) -> bool:
+    """Whether a text is nothing but such words, rows of a keyboard, and a few ornaments between them."""
+    rest = text
+    for word in sorted(words, key=len, reverse=True):
+        rest = rest.replace(word, _TAKEN)
+    for piece in _PIECES:
+        rest = rest.replace(piece, _TAKEN)
+    # What is left is ornament: a few digits and signs, and a letter or two.
+    left = "".join(rest.replace(_TAKEN, "").split())
+    return _TAKEN in rest and sum(sign.isalpha() for sign in left) <= 2 and len(left) <= _ORNAMENT
+
+
 def _is_run(text: str) -> bool:
     """``abcdefghij``, ``9876543210`` and their like."""
     steps = {ord(b) - ord(a) for a, b in pairwise(text)}
+    if not steps:
+        return False
     return steps <= {1, -9} or steps <= {-1, 9}
 
 

@@ -35,10 +35,11 @@ class People(Closing):
     Every way to be refused looks the same: unknown, wrong, expired, withdrawn and revoked are ``None``.
     """
 
-    def __init__(self, room: Room, hashing: Hashing) -> None:
+    def __init__(self, room: Room, hashing: Hashing, obvious: Iterable[str] = ()) -> None:
         self._room = room
         self._tokens = Tokens(room)
-        self._sessions = Sessions(room, Hasher(hashing))
+        self._obvious = tuple(obvious)
+        self._sessions = Sessions(room, Hasher(hashing), self._obvious)
         self._links = Links(room)
         self._jobs = Jobs(room)
 
@@ -50,6 +51,7 @@ class People(Closing):
         *,
         clock: Clock | None = None,
         hashing: Hashing | None = None,
+        obvious: Iterable[str] = (),
     ) -> Self:
         """The people of a ledger that is open.
 
@@ -58,6 +60,7 @@ class People(Closing):
             place: where it is kept, as it was opened: a file, ``postgresql://…`` with its password, or ``:memory:``.
             clock: for when things expire; no decision about privacy depends on it.
             hashing: what a password costs, for tests.
+            obvious: names that are no passwords, such as the project's.
         """
         if ledger.durable == (place == MEMORY):
             raise InputError("place", "is not where the ledger is kept")
@@ -67,7 +70,7 @@ class People(Closing):
         except BaseException:
             tables.close()
             raise
-        return cls(Room(ledger, tables, chain, clock or _now), hashing or Hashing())
+        return cls(Room(ledger, tables, chain, clock or _now), hashing or Hashing(), obvious)
 
     def close(self) -> None:
         """Give everything back but the ledger."""
@@ -192,7 +195,7 @@ class People(Closing):
         Raises:
             InputError: says what to choose instead.
         """
-        check_password(password, spelled(name))
+        check_password(password, spelled(name), self._obvious)
 
     def change_password(self, name: str, old: str, new: str, *, origin: str = "") -> Opened | None:
         """Another password for whoever knows the one that holds; every session ends, and a new one begins.
@@ -204,7 +207,7 @@ class People(Closing):
             InputError: the new one cannot be used. Nothing was tried or counted.
         """
         plain = spelled(name)
-        check_password(new, plain)
+        check_password(new, plain, self._obvious)
         return self._sessions.change(plain, old, new, origin[:200])
 
     def session(self, text: str) -> Access | None:

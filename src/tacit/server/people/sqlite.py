@@ -117,5 +117,5 @@ def failures() -> Iterator[None]:
         if problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
             raise BusyError("another program holds the ledger's file") from None
         raise LedgerError(f"the people in the ledger's file: {problem} ({problem.sqlite_errorname})") from problem
-    except (sqlite3.Error, OSError) as problem:
+    except (sqlite3.Error, OSError, UnicodeError) as problem:
         raise LedgerError(f"the people in the ledger's file: {problem} ({type(problem).__name__})") from problem

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import socket
 import ssl
+import stat
 import sys
 from typing import Final
 
@@ -46,6 +48,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
+    _check_guarded(settings.tls_key)
     try:
         # A key with a passphrase would make a server wait for somebody to type it.
         context.load_cert_chain(settings.tls_cert, settings.tls_key, password=_no_passphrase)
@@ -55,6 +58,19 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     except (OSError, ssl.SSLError, ValueError) as problem:
         raise InputError("tls_cert", f"certificate and key cannot be used: {problem}") from None
     return context
+
+
+def _check_guarded(key: str) -> None:
+    """Refuse a key that everybody on this machine may read or change: whoever has it can pass for the server."""
+    try:
+        mode = stat.S_IMODE(os.stat(key).st_mode)
+    except OSError:
+        return  # That it cannot be used is said below.
+    if mode & 0o027:
+        others = "read" if mode & 0o004 else "use or change"
+        raise InputError(
+            "tls_key", f"others may {others} {key}; allow its owner alone, or also read its group: chmod 600"
+        )
 
 
 def _no_passphrase() -> str:

@@ -85,10 +85,11 @@ def run_worker(
     first: bool,
 ) -> int:
     """The life of a worker, from the fork to its exit status."""
+    # A terminal sends these to the whole group. The supervisor hears them too, and lets workers finish what they do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # Until the loop runs, as if it had never begun.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         with _opened(serving) as office:
             welcome = serving.welcome(office) if first and serving.welcome is not None else {}
@@ -115,7 +116,10 @@ def _opened(serving: Serving) -> Iterator[Office]:
     if place is None or place == MEMORY:
         # Each worker would have an account of its own, and so the whole budget once more.
         raise InputError("project.ledger", 'a server needs one that lasts; write ledger = "tacit.ledger"')
-    with open_curator(serving.project) as curator, People.open(curator.ledger, place) as people:
+    with (
+        open_curator(serving.project) as curator,
+        People.open(curator.ledger, place, obvious=(curator.name,)) as people,
+    ):
         yield Office(curator, people, serving.settings)
 
 

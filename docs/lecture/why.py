@@ -1,0 +1,196 @@
+"""Why: what goes wrong without a definition."""
+
+from lecture.row import Chapter, Row
+
+WHY = "why-not-just-anonymise.md"
+LINK = "tests/attacks/test_linkage_attack.py"
+STAT = "tests/attacks/test_statistics_attack.py"
+INEXACT = "tests/attacks/test_inexact_attacks.py"
+
+CHAPTER = Chapter(
+    "Why a definition is needed",
+    "Names off, only totals, a little noise, a few rows: each was relied on, and each is broken by a short program.",
+    (
+        Row(
+            "Linkage attack",
+            "A table without names is joined with a list of people on what both contain; a row that is alone is found.",
+            "3 of 5 rows are alone",
+            "3",
+            """\
+nameless = [(34, "f", "hill"), (34, "m", "hill"), (71, "f", "mill"), (71, "f", "mill"), (52, "m", "park")]
+attacks.link(nameless, nameless, owners=range(5)).linked.hits""",
+            "3",
+            WHY,
+            f"{LINK}::test_linkage_finds_exactly_those_who_are_alone",
+        ),
+        Row(
+            "k-anonymity",
+            "A table is k-anonymous if every row shares its quasi-identifiers with at least k - 1 others.",
+            "k = 2 once the ages are coarse",
+            "2",
+            """\
+coarse = [(age // 50, sex) for age, sex in [(34, "f"), (31, "f"), (71, "f"), (79, "f")]]
+attacks.link(coarse, coarse, owners=range(4)).k""",
+            "2",
+            WHY,
+            f"{LINK}::test_linkage_finds_exactly_those_who_are_alone",
+        ),
+        Row(
+            "Quasi-identifiers add up",
+            "Columns that are harmless one by one single people out together.",
+            "2, then 4 of 6 people found",
+            "[2, 4]",
+            """\
+people = [(40, "f"), (41, "f"), (41, "m"), (50, "m"), (50, "m"), (60, "f")]
+[step.linked.hits for step in attacks.link_by_steps(("age", "sex"), people, people, range(6)).steps]""",
+            "[2, 4]",
+            WHY,
+            f"{LINK}::test_knowing_more_never_finds_fewer",
+        ),
+        Row(
+            "Linkage by inexact knowledge (Netflix)",
+            "Ratings off by one and dates off by days are enough: rows are scored, and one that stands out is named.",
+            "row 0 is named",
+            "0",
+            """\
+R = attacks.Rating
+films = [{1: R(5, 10), 2: R(1, 40)}, {1: R(2, 300), 3: R(4, 7)}, {2: R(1, 200)}]
+attacks.score_rows({1: R(4, 12), 2: R(1, 35)}, films).named""",
+            "0",
+            WHY,
+            f"{INEXACT}::test_the_score_by_hand",
+        ),
+        Row(
+            "The rule that keeps it honest",
+            "If the best row does not lead by 1.5 standard deviations of all scores, nobody is named.",
+            "nobody, for two equal rows",
+            "None",
+            """\
+R = attacks.Rating
+print(attacks.score_rows({1: R(4, 9)}, [{1: R(4, 10)}, {1: R(4, 10)}, {2: R(1, 1)}]).named)""",
+            "None",
+            WHY,
+            f"{INEXACT}::test_nobody_is_named_who_does_not_stand_out",
+        ),
+        Row(
+            "Just statistics: differencing",
+            "Two large totals with one person between them are that person's row.",
+            "4 of 4 secrets",
+            "4",
+            """\
+ill = {1, 2, 3, 5, 8, 13, 21, 34, 55, 89}
+attack = attacks.Differencing(((5, True), (6, False), (21, True), (22, False)))
+attack.run(lambda without, wording: float(len(ill - {without}))).hits""",
+            "4",
+            WHY,
+            f"{STAT}::test_differencing_beats_hidden_small_counts_and_not_the_curator",
+        ),
+        Row(
+            "Hiding small counts does not help",
+            "The two totals are large, so a rule that hides counts below ten never applies.",
+            "4 of 4 secrets again",
+            "4",
+            """\
+from tacit.attacks.naive import hide_small
+ill = set(range(0, 60, 2))
+attack = attacks.Differencing(((4, True), (5, False), (20, True), (21, False)))
+attack.run(hide_small(lambda without, wording: float(len(ill - {without})), smallest=10)).hits""",
+            "4",
+            WHY,
+            f"{STAT}::test_hiding_small_answers_hides_them",
+        ),
+        Row(
+            "Averaging fresh noise",
+            "The mean of k answers with independent noise has a standard deviation of σ/√k.",
+            "1.357/√1000 = 0.0429 at ε = 1",
+            "math.sqrt(2 * math.exp(-1) / (1 - math.exp(-1)) ** 2 / 1000)",
+            """\
+noise = laws.law_of(tacit.Laplace(epsilon=1, l1_sensitivity=1))
+round(noise.std.up / math.sqrt(1000), 10)""",
+            "0.0429109216",
+            WHY,
+            f"{STAT}::test_averaging_defeats_fresh_noise_and_not_free_repeats",
+        ),
+        Row(
+            "Reconstruction from totals (Dinur and Nissim)",
+            "Enough subset totals with small errors determine almost every secret bit.",
+            "all of 40 that are judged",
+            "40",
+            """\
+import numpy as np
+secrets = np.arange(60) % 3 == 0
+puzzle = attacks.Reconstruction(secrets, tuple(attacks.modular_subsets(range(60), 400)), judged=40)
+puzzle.run(lambda subset: float((subset.mask & secrets).sum())).hits""",
+            "40",
+            WHY,
+            "tests/attacks/test_reconstruction_attack.py::"
+            "test_two_thousand_people_from_exact_totals_and_not_through_a_budget",
+        ),
+        Row(
+            "Membership in a study, or in a model",
+            "A statistic that fits its rows too well tells who was among them.",
+            "40 of 40 told apart",
+            "40",
+            """\
+import numpy as np
+rows, labels = np.eye(40), np.arange(40) % 2 == 0
+told = attacks.ModelMembership(rows[:20], labels[:20], rows[20:], labels[20:])
+told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
+            "40",
+            WHY,
+            "tests/attacks/test_membership_attack.py::test_overfitted_models_know_their_rows",
+        ),
+        Row(
+            "Sampling rows",
+            "Publishing k of n rows exposes k·u/n people on average, where u are alone with their values.",
+            "10·89/100 = 8.9 people",
+            "Fraction(89, 10)",
+            "attacks.exposure([(age,) for age in range(90)] + [(30,)] * 10, [10]).sizes[0].expected",
+            "Fraction(89, 10)",
+            WHY,
+            f"{LINK}::test_samples_expose_as_many_as_the_formula_says",
+        ),
+        Row(
+            "Sampling is (0, k/n)-DP and no more",
+            "A published row of n people is disclosed with probability 1/n, whatever ε is.",
+            "δ = 1/4 at every ε",
+            "Fraction(1, 4)",
+            'lab.sample_rows(universe="ab", size=4, sample=1).delta(epsilon=50).value',
+            "Fraction(1, 4)",
+            "composition.md",
+            "tests/unit/test_lab_finite.py::test_sampling_rows_is_not_private_for_any_epsilon",
+        ),
+        Row(
+            "Perfect privacy is impossible (smoking and cancer)",
+            "A study teaches something about people who are not in it; no useful release can prevent that.",
+            "from 5.9% to 15%: 9.1 points learned",
+            "0.091",
+            "float(attacks.Study(smokers=(45, 300), others=(14, 700)).learned(epsilon=1).learned)",
+            "0.091",
+            WHY,
+            f"{INEXACT}::test_what_is_learned_about_somebody_who_is_not_in_the_data",
+        ),
+        Row(
+            "What the own row adds",
+            "Differential privacy hides what a person's own row adds to the conclusion.",
+            "46/301 - 45/300 = 0.28 points",
+            "Fraction(46, 301) - Fraction(45, 300)",
+            "attacks.Study(smokers=(45, 300), others=(14, 700)).learned(epsilon=1).own_share",
+            "Fraction(17, 6020)",
+            WHY,
+            f"{INEXACT}::test_what_is_learned_about_somebody_who_is_not_in_the_data",
+        ),
+        Row(
+            "A useful mechanism must be random",
+            "A deterministic function that is not constant differs on some two neighbours; then no ε holds.",
+            "ε is infinite",
+            "'infinite'",
+            """\
+exact_count = lab.FiniteMechanism({(): {0: 1}, ("x",): {1: 1}}, relation="add_remove")
+str(exact_count.epsilon())""",
+            "'infinite'",
+            "composition.md",
+            "tests/unit/test_divergences.py::test_a_support_mismatch_is_infinite_until_delta_covers_it",
+        ),
+    ),
+)

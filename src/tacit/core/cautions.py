@@ -1,0 +1,96 @@
+"""Sentences about numbers that are correct and protect little.
+
+A guarantee of ε = 1000, or of δ = 0.1 for fifty people, is a true statement that promises next to nothing. Nothing is
+refused for it: tests, teaching and comparisons need such numbers. Plans and mechanisms carry a sentence about it
+(``plan.cautions``, ``mechanism.cautions()``), which ``tacit plan`` prints. No Python warning is raised: the number that
+was asked for is the number that holds.
+
+>>> for sentence in cautions(epsilon=1000, delta="0.1", people=50):
+...     print(sentence)
+epsilon 1000 protects little: an attacker may guess a yes-or-no secret with probability up to 100%; at 1 it is 73.2%.
+delta 0.1 for 50 people protects little: publishing 5 whole records is as private; stay far below 1/people = 0.02.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final, SupportsIndex
+
+from tacit.core.guarantees import ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact_nonnegative,
+    exact_probability,
+    exp_bounds,
+    float_nearest,
+    format_up,
+)
+
+__all__ = ["cautions", "cautions_about", "guess_probability"]
+
+#: From this probability of a right guess on, a sentence is due: ε about 4.6.
+_GUESS: Final = Fraction(99, 100)
+#: Expected number of people whose records δ allows to publish.
+_PUBLISHED: Final = Fraction(1, 10)
+#: A δ this large is mentioned even where the number of people is not known.
+_LARGE_DELTA: Final = Fraction(1, 1000)
+#: The δ at which guarantees without one of their own are read.
+_USUAL_DELTA: Final = Fraction(1, 10**6)
+_MOST_EPSILON: Final = 700
+
+
+def guess_probability(epsilon: Number) -> Fraction:
+    """e^ε/(1 + e^ε), rounded up: how often an attacker is right about one of two equally likely secrets, at most."""
+    value = exact_nonnegative(epsilon, "epsilon")
+    if value > _MOST_EPSILON:
+        return Fraction(1)
+    odds = exp_bounds(value)[1]
+    return odds / (1 + odds)
+
+
+def cautions(
+    *, epsilon: Number | None = None, delta: Number | None = None, people: SupportsIndex | None = None
+) -> tuple[str, ...]:
+    """What a reader should hear about an epsilon or a delta, for so many people; usually nothing."""
+    found = []
+    if epsilon is not None:
+        loss = exact_nonnegative(epsilon, "epsilon")
+        guess = guess_probability(loss)
+        if guess >= _GUESS:
+            usual = format_up(100 * guess_probability(1), 3)
+            found.append(
+                f"epsilon {format_up(loss)} protects little: an attacker may guess a yes-or-no secret "
+                f"with probability up to {format_up(100 * guess, 4)}%; at 1 it is {usual}%."
+            )
+    if delta is not None:
+        found += _about_delta(exact_probability(delta, "delta", zero=True, one=True), people)
+    return tuple(found)
+
+
+def cautions_about(guarantee: Guarantee, *, people: SupportsIndex | None = None) -> tuple[str, ...]:
+    """As :func:`cautions`, of a guarantee; one that states no epsilon is read at a delta of 1e-6.
+
+    >>> from tacit.core.guarantees import ZCDP
+    >>> cautions_about(ZCDP("0.01")), len(cautions_about(ZCDP(50)))
+    ((), 1)
+    """
+    stated = guarantee if isinstance(guarantee, PureDP | ApproxDP) else guarantee.to_approx(_USUAL_DELTA)
+    return cautions(epsilon=stated.epsilon, delta=stated.delta, people=people)
+
+
+def _about_delta(delta: Fraction, people: SupportsIndex | None) -> list[str]:
+    if people is None:
+        if delta < _LARGE_DELTA:
+            return []
+        return [f"delta {format_up(delta)} protects little: with that probability nothing is promised to anybody."]
+    count = check_count(people, "people")
+    if delta * count < _PUBLISHED:
+        return []
+    published, share = format_up(delta * count, 3), float_nearest(Fraction(1, count))
+    return [
+        (
+            f"delta {format_up(delta)} for {count:,} people protects little: "
+            f"publishing {published} whole records is as private; stay far below 1/people = {share:.3g}."
+        )
+    ]

@@ -1,0 +1,52 @@
+"""The checks of who is a person pass, and each of them fails on the bug that it is there for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tacit.audit.standing import run_checks
+from tacit.curator import audited_units
+from tacit.curator.audited_units import unit_checks
+from tacit.curator.binding import BoundUnits
+from tacit.query import catalog
+
+pytestmark = pytest.mark.usefixtures("seeded")
+
+
+def test_all_of_them_pass() -> None:
+    outcomes = list(run_checks(unit_checks()))
+    assert len(outcomes) == 5
+    assert all(outcome.passed for outcome in outcomes), [outcome.verdict.words for outcome in outcomes]
+
+
+def test_kinds_that_may_be_mixed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "check_units", lambda _: None)
+    found = audited_units._mixed()
+    assert found.caught
+    assert "integer with text" in found.words
+    assert "row with row" in found.words
+
+
+def test_a_unit_that_may_move_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("check", "bind"):
+        monkeypatch.setattr(BoundUnits, name, lambda *_: None)
+    found = audited_units._moved()
+    assert found.caught
+    assert "id and then cost" in found.words
+
+
+def test_one_person_under_two_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replay itself tells, without any check of types: letters that name persons otherwise."""
+    made = audited_units._made
+
+    def apart(frames, units):  # type: ignore[no-untyped-def]
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        letters = frames["letters"]
+        moved = pc.add(letters["id"].cast(pa.int64()), 10_000).cast(pa.string())
+        return made({**frames, "letters": letters.set_column(0, "id", moved)}, units)
+
+    monkeypatch.setattr(audited_units, "_made", apart)
+    outcomes = list(run_checks(list(unit_checks())[:3]))
+    assert not any(outcome.passed for outcome in outcomes)

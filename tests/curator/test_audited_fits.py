@@ -1,0 +1,45 @@
+"""The self-audit of fits: every estimator passes, and a reader that one row can trip is caught."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit.audit.standing import Check, run_checks
+from tacit.curator.audited_fits import fit_checks
+from tacit.learn import estimator
+
+CHECKS = list(fit_checks())
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_no_row_decides_how_a_fit_ends(check: Check) -> None:
+    (outcome,) = run_checks([check])
+    assert outcome.passed, outcome.verdict.words
+    assert sum(report.moved for report in outcome.verdict.found)
+
+
+def test_a_reader_that_one_value_can_trip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_numpy(X: Any, columns: int | None = None) -> np.ndarray:
+        return np.asarray(X, dtype=np.float64)
+
+    monkeypatch.setattr(estimator, "read_table", as_numpy)
+    (outcome,) = run_checks(CHECKS[:1])
+    assert not outcome.passed
+
+
+def test_a_solver_that_gives_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacit.learn.minimise import Problem
+
+    true = Problem.minimise
+
+    def limited(self: Problem) -> Any:
+        if len(self.table) > 30:
+            raise ValueError("too many rows")
+        return true(self)
+
+    monkeypatch.setattr(Problem, "minimise", limited)
+    caught = [outcome.check.name for outcome in run_checks(CHECKS) if not outcome.passed]
+    assert len(caught) == 2
