@@ -26,6 +26,7 @@ from tacit.engines import Work
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.statements import statements
 from tacit.engines.postgres import PostgresEngine
+from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS
 from tacit.query import work
 from tacit.query.algebra import Relation
@@ -159,3 +160,10 @@ def test_answers_come_from_both_databases() -> None:
     with opened(FEW, corpus_frames(DATABASE)) as one, opened(FEW, corpus_frames(person())) as other:
         for _, final in list(made())[::2]:
             assert one.measure(Work(final, SECRET)).keys == other.measure(Work(final, SECRET)).keys
+
+
+def test_a_side_that_is_computed_again_for_each_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PostgreSQL would do by itself: a value of public tables once more for each row of a person."""
+    monkeypatch.setattr(type(POSTGRES), "computes_again", False)
+    with postgres_pair() as pair:
+        assert max(excess(pair, final) for _, final in list(made())[::3]) > 1
