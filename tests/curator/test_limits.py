@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import tacit
-from tacit.core.errors import EngineError, InputError
+from tacit.core.errors import EngineError, InputError, QueryError
+from tacit.query import limits
 
 PROJECT = """
 [limits]
@@ -44,11 +45,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_question_that_would_never_end_is_stopped(folder: Path) -> None:
-    bomb = " CROSS JOIN ".join(f"wards AS w{i}" for i in range(12))
+BOMB = f"(SELECT COUNT(*) FROM {' CROSS JOIN '.join(f'wards AS w{i}' for i in range(12))})"
+
+
+def test_a_question_that_would_never_end_is_refused(folder: Path) -> None:
+    with tacit.open(folder / "tacit.toml") as curator:
+        with pytest.raises(QueryError, match="row operations") as refused:
+            curator.sql(f"SELECT COUNT(*) AS n, {BOMB} AS m FROM visits", epsilon="0.1")
+        assert refused.value.code == "query.work"
+        assert curator.history() == ()
+
+
+def test_one_that_gets_through_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_PUBLIC_WORK", 10**30)
     with tacit.open(folder / "tacit.toml") as curator:
         with pytest.raises(EngineError):
-            curator.sql(f"SELECT COUNT(*) AS n, (SELECT COUNT(*) FROM {bomb}) AS m FROM visits", epsilon="0.1")
+            curator.sql(f"SELECT COUNT(*) AS n, {BOMB} AS m FROM visits", epsilon="0.1")
         assert len(curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.1")) == 1
 
 

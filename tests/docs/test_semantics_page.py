@@ -30,9 +30,11 @@ def test_every_test_named_on_the_page_exists() -> None:
 
 def test_every_section_says_where_it_is_implemented_and_tested() -> None:
     sections = re.split(r"^## \d+\. ", PAGE, flags=re.MULTILINE)[1:]
-    assert len(sections) == 11
-    for section in sections[:-1]:
+    assert len(sections) == 12
+    for section in sections:
         title = section.splitlines()[0]
+        if title == "What this does not cover":
+            continue
         assert "*Code:*" in section, title
         assert "*Tests:*" in section, title
 

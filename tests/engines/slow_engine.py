@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from tacit.engines.sql.choosing import Chooser
+from tacit.engines.sql.relations import has_row_units
 from tacit.query import algebra as a
 from tacit.query.expressions import Expression
 from tacit.query.final import FinalAggregation
@@ -27,30 +28,32 @@ Row = tuple[Value | None, ...]
 Tables = Mapping[str, tuple[tuple[str, ...], list[Row]]]
 
 
-def rows_of(node: a.Relation, tables: Tables) -> list[Row]:
+def rows_of(node: a.Relation, tables: Tables, secret: bytes = b"") -> list[Row]:
     match node:
         case a.Scan():
             return _scan(node, tables)
         case a.Constants():
             return [tuple(cell.value for cell in row) for row in node.rows]
         case a.Filter():
-            return [row for row in rows_of(node.source, tables) if evaluate(node.condition, row) is True]
+            return [row for row in rows_of(node.source, tables, secret) if evaluate(node.condition, row) is True]
+        case a.FirstRows():
+            return _first_rows(node, rows_of(node.source, tables, secret), secret)
         case a.Project():
-            return [tuple(evaluate(e, row) for e in node.expressions) for row in rows_of(node.source, tables)]
+            return [tuple(evaluate(e, row) for e in node.expressions) for row in rows_of(node.source, tables, secret)]
         case a.Join():
-            return _join(node, tables)
+            return _join(node, tables, secret)
         case a.Mark():
-            other = rows_of(node.other, tables)
+            other = rows_of(node.other, tables, secret)
             return [
                 (*row, any(evaluate(node.condition, row + more) is True for more in other))
-                for row in rows_of(node.source, tables)
+                for row in rows_of(node.source, tables, secret)
             ]
         case a.UnionAll():
-            return [row for part in node.parts for row in rows_of(part, tables)]
+            return [row for part in node.parts for row in rows_of(part, tables, secret)]
         case a.UnitAggregate():
-            return _aggregate(node, rows_of(node.source, tables))
+            return _aggregate(node, rows_of(node.source, tables, secret))
         case a.UnitWindow():
-            return _windows(node, rows_of(node.source, tables))
+            return _windows(node, rows_of(node.source, tables, secret))
     raise TypeError(type(node).__name__)
 
 
@@ -85,8 +88,25 @@ def _units(node: a.Scan, cells: Mapping[str, Value | None], tables: Tables) -> l
     return [at[(node.unit_source or "").lower()] for at in here]
 
 
-def _join(node: a.Join, tables: Tables) -> list[Row]:
-    left, right = rows_of(node.left, tables), rows_of(node.right, tables)
+def _first_rows(node: a.FirstRows, rows: list[Row], secret: bytes) -> list[Row]:
+    assert node.unit is not None
+    unit = node.unit
+    kinds = [field.type for field in node.fields]
+    rule = Rule(secret, kinds[unit], has_row_units(node))
+    others = [slot for slot in range(len(kinds)) if slot != unit]
+
+    def place(row: Row) -> tuple[object, ...]:
+        parts = [(row[slot], kinds[slot]) for slot in others]
+        return rule._digest("rows", row[unit], parts), tuple(sort_key(value, kind) for value, kind in parts)
+
+    members: dict[Value | None, list[Row]] = defaultdict(list)
+    for row in rows:
+        members[row[unit]].append(row)
+    return [row for own in members.values() for row in sorted(own, key=place)[: node.most]]
+
+
+def _join(node: a.Join, tables: Tables, secret: bytes) -> list[Row]:
+    left, right = rows_of(node.left, tables, secret), rows_of(node.right, tables, secret)
     pairs = [
         (i, j)
         for i, one in enumerate(left)
@@ -230,7 +250,7 @@ def measure(
     final: FinalAggregation, tables: Tables, secret: bytes, *, numbered: bool
 ) -> tuple[list[Row], list[int], list[list[object]]]:
     """Keys, units per key, and per measure one integer (or list of integers) per key."""
-    rows = rows_of(final.source, tables)
+    rows = rows_of(final.source, tables, secret)
     unit = final.source.unit
     assert unit is not None
     rule = Rule(secret, final.source.fields[unit].type, numbered)

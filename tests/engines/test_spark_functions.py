@@ -198,3 +198,12 @@ def test_logarithms_of_powers_are_whole() -> None:
     rows = [(2.0**k,) for k in range(-1074, 1024)]
     found = answers([scalar_sql(SPARK, call("log2", ref(0, DOUBLE)))], [DOUBLE], rows)
     assert [cell for (cell,) in found] == [float(k) for k in range(-1074, 1024)]
+
+
+def test_a_pattern_that_nearly_fits_many_times_is_answered() -> None:
+    """Tried again from every place, each of these takes longer than anybody waits."""
+    patterns = ("%a%a%a%a%ab", "%a_%a_%a_%a_%ac%", "%a_a%a_a%b_a%", "_%a%a%a%a%b")
+    nodes = [call("like", ref(0, TEXT), literal(pattern, TEXT)) for pattern in patterns]
+    written = [scalar_sql(SPARK, node) for node in nodes]
+    for generated in (False, True):
+        assert answers(written, (TEXT,), [("a" * 3000,)], generated=generated) == [(False,) * len(patterns)]

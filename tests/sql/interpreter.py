@@ -16,6 +16,7 @@ from typing import Any
 from tacit.query.algebra import (
     Constants,
     Filter,
+    FirstRows,
     Join,
     JoinKind,
     Mark,
@@ -49,6 +50,8 @@ def rows_of(node: Relation, database: Database) -> list[Row]:
             return [tuple(cell.value for cell in row) for row in node.rows]
         case Filter():
             return [row for row in rows_of(node.source, database) if evaluate(node.condition, row) is True]
+        case FirstRows():
+            return _first_rows(node, rows_of(node.source, database))
         case Project():
             return [tuple(evaluate(e, row) for e in node.expressions) for row in rows_of(node.source, database)]
         case Join():
@@ -97,6 +100,18 @@ def _units(node: Scan, stored: Mapping[str, Any], database: Database) -> list[An
             if child[hop.column] is not None and parent[hop.references] == child[hop.column]
         ]
     return [parent[node.unit_source or ""] for parent in here]
+
+
+def _first_rows(node: FirstRows, rows: list[Row]) -> list[Row]:
+    """Some rows of each unit; which ones is an engine's matter, as long as it looks at that unit alone."""
+    kept: list[Row] = []
+    seats: dict[object, int] = {}
+    for row in sorted(rows, key=repr):
+        unit = row[node.unit or 0]
+        seats[unit] = seats.get(unit, 0) + 1
+        if seats[unit] <= node.most:
+            kept.append(row)
+    return kept
 
 
 def _join(node: Join, database: Database) -> list[Row]:

@@ -73,7 +73,7 @@ class Desk:
     plans: Plans = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plans", Plans(self.catalog, self.accounts, self.engine))
+        object.__setattr__(self, "plans", Plans(self.catalog, self.accounts, self.engine, self.version))
 
 
 def quote(desk: Desk, sql: str, request: Request) -> Planned:

@@ -122,7 +122,8 @@ def release_batch(
 
 def _split(desk: Desk, batch: BatchPlan) -> Split:
     with opaque():
-        questions = [resolve(statistic.sql, desk.catalog) for statistic in batch.statistics]
+        catalog = desk.plans.catalog
+        questions = [resolve(statistic.sql, catalog) for statistic in batch.statistics]
         populations = {question.final.population for question in questions}
         if len(populations) > 1:
             raise InputError(

@@ -24,7 +24,7 @@ from tacit.curator.schemas import Source, column_types
 from tacit.curator.values import as_declared
 from tacit.engines.registry import engine_kind, stored_types
 from tacit.ledger.memory import MEMORY
-from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table, is_name
+from tacit.query.catalog import UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table, is_name
 from tacit.query.types import SqlType, Value, parse_type
 
 __all__ = [
@@ -75,6 +75,7 @@ class TableModel(_Strict):
     unit: str | None = None
     max_groups: int = Field(default=1, ge=1, strict=True)
     max_rows: int = Field(default=1, ge=1, strict=True)
+    unit_rows: int = Field(default=UNIT_ROWS, ge=1, strict=True)
     columns: dict[str, ColumnModel] = Field(default_factory=dict)
 
 
@@ -254,6 +255,7 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
         foreign_keys=tuple(keys),
         max_groups=model.max_groups,
         max_rows=model.max_rows,
+        unit_rows=model.unit_rows,
     )
 
 

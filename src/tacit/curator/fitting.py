@@ -88,7 +88,7 @@ class _Columns:
 def fit_privately(desk: Desk, estimator: Any, sql: str, caller: Caller) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
     with opaque():
-        rows = resolve_rows(sql, desk.catalog)
+        rows = resolve_rows(sql, desk.plans.catalog)
         columns = _columns(rows, estimator)
         declared = _declared(estimator, rows, columns)
         price = _tried_on_nothing(declared, columns)

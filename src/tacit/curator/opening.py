@@ -27,6 +27,7 @@ from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import read_body
 from tacit.ledger.overlay import rehearsed_on
 from tacit.ledger.protocol import Reader
+from tacit.query.catalog import UNIT_ROWS
 
 __all__ = ["OWNER", "open_curator", "open_project", "rehearse", "rehearse_new", "try_opening"]
 
@@ -49,6 +50,7 @@ def open_curator(
     population: str | None = None,
     max_groups: int | None = None,
     max_rows: int | None = None,
+    unit_rows: int | None = None,
     ledger: str | Path | None = None,
     analyst: str = OWNER,
     session: Any = None,
@@ -80,6 +82,8 @@ def open_curator(
         population: what to call the persons; ``people`` unless said.
         max_groups: the most groups one person counts in, 1 unless said.
         max_rows: the most rows of one person that count per group, 1 unless said.
+        unit_rows: the most rows that one person has, for the bound on the work of a question; as many enter a join
+            that multiplies rows. 256 unless said.
         ledger: a file in which the account outlasts the process; in memory unless said.
         analyst: who asks, unless a question says otherwise; the owner of the data unless said.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
@@ -87,7 +91,7 @@ def open_curator(
     stated = {
         "unit": unit, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "accounting": accounting,
         "relation": relation, "columns": columns, "table": table, "population": population,
-        "max_groups": max_groups, "max_rows": max_rows, "ledger": ledger,
+        "max_groups": max_groups, "max_rows": max_rows, "unit_rows": unit_rows, "ledger": ledger,
     }  # fmt: skip
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".toml":
         extra = next((name for name, value in stated.items() if value is not None), None)
@@ -108,6 +112,7 @@ def open_curator(
                 "unit": unit,
                 "max_groups": 1 if max_groups is None else max_groups,
                 "max_rows": 1 if max_rows is None else max_rows,
+                "unit_rows": UNIT_ROWS if unit_rows is None else unit_rows,
                 "columns": {column: _column(column, said) for column, said in (columns or {}).items()},
             }
         },

@@ -12,13 +12,14 @@ answered is told by the price of a repeat.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Protocol, runtime_checkable
 
 from tacit.core.errors import InputError
 from tacit.curator.kept import Kept
+from tacit.curator.public_sizes import PublicSizes
 from tacit.curator.quote import Quote
 from tacit.curator.receipt import mechanisms_of, quoted
 from tacit.curator.stored import released_from_text
@@ -96,15 +97,23 @@ class Plans:
     Args:
         catalog: public metadata.
         accounts: for each population the kind of its account.
-        engine: refuses what it cannot do, and shows what it would run; neither reads data.
+        engine: refuses what it cannot do, and shows what it would run; of data it reads public tables alone, to count
+            them once for each state.
+        version: names the state of some tables.
     """
 
-    def __init__(self, catalog: Catalog, accounts: Mapping[str, Account], engine: Engine) -> None:
-        self._catalog = catalog
+    def __init__(
+        self,
+        catalog: Catalog,
+        accounts: Mapping[str, Account],
+        engine: Engine,
+        version: Callable[[Iterable[str]], str] | None = None,
+    ) -> None:
+        self._sizes = PublicSizes(catalog, engine, version or _always)
         self._accounts = accounts
         self._engine = engine
-        self._questions: Kept[str, Question] = Kept(_MOST)
-        self._plans: Kept[tuple[str, Terms], Planned] = Kept(_MOST)
+        self._questions: Kept[tuple[str, int], Question] = Kept(_MOST)
+        self._plans: Kept[tuple[str, int, Terms], Planned] = Kept(_MOST)
         self._rows: Kept[tuple[str, Terms, bytes], Presented] = Kept(_MOST)
 
     def of(self, sql: str, request: Request) -> Planned:
@@ -114,16 +123,17 @@ class Plans:
             Refusal, InputError: as :func:`tacit.query.plan.make_plan`, and what the engine refuses.
         """
         sql = _plain(sql)
-        question = self._question(sql)
-        population = self._catalog.population(question.final.population)
+        state, catalog = self._sizes.now()
+        question = self._question(sql, state, catalog)
+        population = catalog.population(question.final.population)
         request = replace(request, account=self._accounts[population.name])
         terms = settle(request, question.options)
-        known = self._plans.get((sql, terms))
+        known = self._plans.get((sql, state, terms))
         if known is not None:
             return known
-        plan = plan_on_terms(question, population.relation, terms, catalog=self._catalog.digest)
+        plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
         self._engine.check(plan.final)
-        return self._plans.put((sql, terms), Planned(plan, self._engine), _weight(sql, plan.question))
+        return self._plans.put((sql, state, terms), Planned(plan, self._engine), _weight(sql, plan.question))
 
     def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> Presented:
         """The rows of an answer, from the bytes that the ledger holds."""
@@ -134,12 +144,17 @@ class Plans:
         known = self._rows.get(key)
         return known or self._rows.put(key, read_back(plan, result), len(sql) + len(result))
 
-    def _question(self, sql: str) -> Question:
-        known = self._questions.get(sql)
+    @property
+    def catalog(self) -> Catalog:
+        """Public metadata, with the sizes that public tables have now."""
+        return self._sizes.now()[1]
+
+    def _question(self, sql: str, state: int, catalog: Catalog) -> Question:
+        known = self._questions.get((sql, state))
         if known is not None:
             return known
-        question = resolve(sql, self._catalog)
-        return self._questions.put(sql, question, _weight(sql, question))
+        question = resolve(sql, catalog)
+        return self._questions.put((sql, state), question, _weight(sql, question))
 
 
 def read_back(plan: Plan, result: bytes, public: Sequence[PublicRows] = ()) -> Presented:
@@ -147,6 +162,11 @@ def read_back(plan: Plan, result: bytes, public: Sequence[PublicRows] = ()) -> P
     released = released_from_text(result.decode(), plan)
     finished = finish(released.plan.question, released, confidence=plan.confidence, public=public)
     return Presented(finished, released.plan)
+
+
+def _always(_: Iterable[str]) -> str:
+    """The version of tables that never change."""
+    return ""
 
 
 def _plain(sql: str) -> str:

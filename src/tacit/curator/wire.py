@@ -221,6 +221,7 @@ def table_json(info: TableInfo) -> dict[str, Any]:
         "unit": table.unit,
         "max_groups": table.max_groups,
         "max_rows": table.max_rows,
+        "unit_rows": table.unit_rows,
         "columns": [_column(column) for column in table.columns],
         "foreign_keys": [
             {"column": key.column, "table": key.table, "references": key.references} for key in table.foreign_keys

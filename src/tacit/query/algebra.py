@@ -17,6 +17,7 @@ Join            pairs for which the condition is true, and for LEFT, RIGHT, FULL
                 unit of a FULL join is the last column, ``COALESCE(left unit, right unit)``
 Mark            those of the source, and a last BOOLEAN column: whether some row of the other relation meets the
                 condition
+FirstRows       of each unit the first few, in an order that is decided by a keyed hash of the unit and the row
 UnionAll        those of all sources
 UnitAggregate   one per distinct keys; over owned data the keys include the unit, so every group is one person's
 UnitWindow      those of the source, and one column per window; over owned data every partition is one person's
@@ -32,7 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tacit.query.catalog import ForeignKey
+from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.domains import Domain
 from tacit.query.expressions import TRUE, Expression, Literal, Reference, text_of
 from tacit.query.types import SqlType, Value
@@ -41,6 +42,7 @@ __all__ = [
     "Constants",
     "Field",
     "Filter",
+    "FirstRows",
     "Join",
     "JoinKind",
     "Mark",
@@ -77,6 +79,8 @@ class Field:
             kind belong to one unit; this is what allows a join of protected tables.
         origin: ``table.column`` where it was stored, for messages; None for computed columns.
         per_unit: whether all rows of a unit presumably share one value. Chooses limits, never safety.
+        repeats: of a scan alone: the most rows (of one unit, where the table is protected) that share a value; 1 where
+            the column is declared unique, None where nothing is known. Bounds work, never values.
     """
 
     name: str | None = field(compare=False)
@@ -85,6 +89,7 @@ class Field:
     identifies: str | None = None
     origin: str | None = field(default=None, compare=False)
     per_unit: bool = field(default=False, compare=False)
+    repeats: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +137,14 @@ class Scan(Relation):
             at its end, as the last field.
         path: foreign keys to follow, by inner joins on equality, from this table to the one that has the unit column.
             Each step's ``column`` belongs to the table the step before it arrived at.
+        rows: the most rows of one unit, as declared; of a public table, how many it has. Bounds work, never values.
     """
 
     table: str
     columns: tuple[str, ...]
     unit_source: str | None
     path: tuple[ForeignKey, ...]
+    rows: int = field(default=UNIT_ROWS, compare=False)
 
     @property
     def row_units(self) -> bool:
@@ -213,6 +220,23 @@ class Mark(Relation):
     source: Relation
     other: Relation
     condition: Expression
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit."""
+        return self.source.row_units
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows(Relation):
+    """At most ``most`` rows of each unit.
+
+    The order is that of md5 over the key secret, the unit and all columns of the row, then of the columns themselves,
+    so only equal rows tie. It reads the rows of one unit alone.
+    """
+
+    source: Relation
+    most: int
 
     @property
     def row_units(self) -> bool:
@@ -318,7 +342,7 @@ class UnitWindow(Relation):
 def sources(node: Relation) -> tuple[Relation, ...]:
     """The relations directly below."""
     match node:
-        case Filter() | Project() | UnitAggregate() | UnitWindow():
+        case Filter() | FirstRows() | Project() | UnitAggregate() | UnitWindow():
             return (node.source,)
         case Join():
             return (node.left, node.right)
@@ -343,7 +367,7 @@ def row_bounds(node: Relation) -> tuple[int, int | None]:
             return 1, 1
         case Project() | UnitWindow() | Mark():
             return row_bounds(node.source)
-        case Filter() | UnitAggregate():
+        case Filter() | FirstRows() | UnitAggregate():
             return 0, row_bounds(node.source)[1]
         case Join():
             return _joined(node)
@@ -386,6 +410,8 @@ def _own_text(node: Relation) -> list[str]:
             return [",".join(map(text_of, row)) for row in node.rows]
         case Filter() | Mark():
             return [text_of(node.condition)]
+        case FirstRows():
+            return [str(node.most)]
         case Project():
             return [text_of(part) for part in node.expressions]
         case Join():

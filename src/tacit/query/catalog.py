@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -31,8 +31,20 @@ from tacit.query.domains import MAX_VALUES, Domain, Range, finite, truth
 from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
 from tacit.query.units import ROW, check_units
 
-__all__ = ["ROW", "Catalog", "Column", "ForeignKey", "Population", "Table", "is_name"]
+__all__ = [
+    "ROW",
+    "UNIT_ROWS",
+    "Catalog",
+    "Column",
+    "ForeignKey",
+    "Population",
+    "PublicSize",
+    "Table",
+    "is_name",
+]
 
+#: How many rows of one unit a table is declared to have, unless it says so.
+UNIT_ROWS = 256
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
@@ -134,6 +146,19 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicSize:
+    """How large a public table is, as its engine counted it: public, like the table itself.
+
+    Args:
+        rows: how many there are.
+        repeats: for each column, by lower-case name, the most rows that share a value other than NULL.
+    """
+
+    rows: int
+    repeats: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """One table: its columns, and whose it is.
 
@@ -146,6 +171,10 @@ class Table:
         foreign_keys: columns that point to unique columns of other tables.
         max_groups: the most groups one unit may count in, unless a query says less.
         max_rows: the most rows of one unit that count per group.
+        unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.work`): believed where
+            work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
+        size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` is part of the digest:
+            a question in which they decide anything says so in its own text.
     """
 
     name: str
@@ -156,6 +185,8 @@ class Table:
     foreign_keys: tuple[ForeignKey, ...] = ()
     max_groups: int = 1
     max_rows: int = 1
+    unit_rows: int = field(default=UNIT_ROWS, repr=False)
+    size: PublicSize | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_name(self.name, "table")
@@ -164,7 +195,7 @@ class Table:
         names = [column.name.lower() for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise InputError(self.name, "a table needs columns, each name once")
-        for limit in ("max_groups", "max_rows"):
+        for limit in ("max_groups", "max_rows", "unit_rows"):
             object.__setattr__(self, limit, check_count(getattr(self, limit), f"{self.name}.{limit}", maximum=10**9))
         if self.public and (self.population is not None or self.unit is not None):
             raise InputError(self.name, "a public table has no population and no unit")
@@ -228,6 +259,11 @@ class Catalog:
             path.append(keys[0])
             here = self._by_name[keys[0].table.lower()]
         return tuple(path)
+
+    def measured(self, sizes: Mapping[str, PublicSize]) -> Catalog:
+        """The same with the sizes of public tables, by lower-case name."""
+        tables = tuple(replace(t, size=sizes.get(t.name.lower())) if t.public else t for t in self.tables)
+        return replace(self, tables=tables)
 
     @cached_property
     def digest(self) -> str:

@@ -23,12 +23,15 @@ from tacit.query.auto_bounds import FALSE_CELL, MOST_STEPS, power, sought
 from tacit.query.expected import ExpectedError
 from tacit.query.plan import Plan
 from tacit.query.price import Budget, Release
+from tacit.query.work import cuts
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
 
 _DIGITS = 4
 #: Longer statements are cut in the middle when they are shown as text.
 _LONGEST = 2000
+#: Tables that are named where their rows are cut before a join.
+_CUTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,10 @@ def _bounding(plan: Plan) -> str:
         parts.append(
             f"in at most {final.max_groups} {'group' if final.max_groups == 1 else 'groups'}, chosen by a keyed hash"
         )
+    entering = [f"{most} of {name}" for name, most in cuts(final.source)]
+    if entering:
+        shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
+        parts.append(f"of those that enter joins which multiply them, chosen by a keyed hash: {shown}")
     return ", ".join(parts)
 
 

@@ -24,8 +24,12 @@ __all__ = [
     "MAX_NODES",
     "MAX_PAIRS",
     "MAX_PUBLIC_ROWS",
+    "MAX_PUBLIC_WORK",
     "MAX_RELATIONS",
+    "MAX_TEXT",
     "MAX_TOKENS",
+    "MAX_UNIT_WORK",
+    "UNKNOWN_ROWS",
     "check_size",
     "check_text",
 ]
@@ -59,6 +63,14 @@ MAX_JOINED: Final = 200_000
 #: Pairs of a released and a public row that its condition is tried on (equalities are looked up instead), and of a row
 #: and one before it in a running aggregate of released rows.
 MAX_PAIRS: Final = 1_000_000
+#: Row operations that the rows of one unit may cause in one question (:mod:`tacit.query.work`).
+MAX_UNIT_WORK: Final = 1_000_000
+#: Row operations of the public relations that are joined with released rows.
+MAX_PUBLIC_WORK: Final = 20_000_000
+#: Rows of a public table that no engine has counted: in plans that are made without one.
+UNKNOWN_ROWS: Final = 100
+#: Characters of a text that a row keeps which is chosen before a join that multiplies rows.
+MAX_TEXT: Final = 1_000
 
 _SPACES = "\t\n\r"
 _SURROGATES = range(0xD800, 0xE000)

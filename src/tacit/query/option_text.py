@@ -129,6 +129,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, Token], object]]]] = {
     "rho": ("rho", _positive),
     "max_groups_contributed": ("max_groups", _count),
     "max_rows_contributed": ("max_rows", _count),
+    "max_rows_joined": ("max_rows_joined", _count),
     "group_selection_strategy": ("group_selection", _strategy),
     "within": ("within", _positive),
     "confidence": ("confidence", _probability),

@@ -6,7 +6,7 @@ than ignored, because an ignored epsilon is a surprise bill.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 __all__ = ["SELECTION_STRATEGIES", "Options"]
@@ -28,6 +28,8 @@ class Options:
         max_rows: ``max_rows_contributed``, the most rows of a unit that count per group.
         group_selection: one of :data:`SELECTION_STRATEGIES`.
         within: half the width of the interval asked for, instead of epsilon.
+        max_rows_joined: the most rows of a unit that enter a join which multiplies them, where that is less than the
+            tables declare. Not shown: where it decides anything, the relation itself says so.
         confidence: of that interval and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH.
     """
 
@@ -39,3 +41,4 @@ class Options:
     group_selection: str | None = None
     within: Fraction | None = None
     confidence: Fraction | None = None
+    max_rows_joined: int | None = field(default=None, repr=False)

@@ -42,7 +42,7 @@ from tacit.query.algebra import (
     reference,
     row_bounds,
 )
-from tacit.query.catalog import ROW, Catalog, Table
+from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.domains import Domain, truth, union
 from tacit.query.expressions import TRUE, Call, Expression, Literal, Reference, literal, references, shift, size
 from tacit.query.functions import call, cast
@@ -74,10 +74,14 @@ _TWO_PERSONS = (
 
 def scan(catalog: Catalog, table: Table) -> Scan:
     """A table of the catalog, with its unit."""
-    fields = [Field(c.name, c.type, c.domain, None, f"{table.name}.{c.name}") for c in table.columns]
+    fields = [
+        Field(c.name, c.type, c.domain, None, f"{table.name}.{c.name}", repeats=_repeats(table, c))
+        for c in table.columns
+    ]
     names = tuple(c.name for c in table.columns)
     if table.public:
-        return Scan(tuple(fields), None, None, 1, 1, 1, table.name, names, None, ())
+        rows = limits.UNKNOWN_ROWS if table.size is None else table.size.rows
+        return Scan(tuple(fields), None, None, 1, 1, 1, table.name, names, None, (), rows)
     path = catalog.path_to_unit(table)
     fields = [_labelled(table, column, path[0].column if path else None) for column in fields]
     for index, column in enumerate(fields):
@@ -87,9 +91,15 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     unit = table.find(table.unit or "")
     single = table.unit == ROW or (unit is not None and unit.unique)
     fields = [replace(column, per_unit=single or index == slot) for index, column in enumerate(fields)]
-    return Scan(
-        tuple(fields), slot, table.population, table.max_groups, table.max_rows, 1, table.name, names, source, path
-    )
+    shape = (tuple(fields), slot, table.population, table.max_groups, table.max_rows, 1)
+    return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows)
+
+
+def _repeats(table: Table, column: Column) -> int | None:
+    """How many rows may share a value of a column: one if it is declared unique, else as the engine counted."""
+    if column.unique:
+        return 1
+    return None if table.size is None else table.size.repeats.get(column.name.lower())
 
 
 def _labelled(table: Table, column: Field, first_hop: str | None) -> Field:

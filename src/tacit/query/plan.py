@@ -30,6 +30,7 @@ from tacit.query.options import Options
 from tacit.query.price import KeySelection, Priced, Release
 from tacit.query.refusal import Refusal
 from tacit.query.request import BOUNDS, EVERY, KEYS, Request, Terms, settle
+from tacit.query.work import unit_work
 
 __all__ = ["Plan", "make_plan", "plan_on_terms", "plan_question", "with_bounds"]
 
@@ -90,6 +91,12 @@ class Plan:
     def final(self) -> FinalAggregation:
         """The step at which data becomes noisy numbers."""
         return self.question.final
+
+    @cached_property
+    def unit_work(self) -> int:
+        """The row operations that the rows of one unit can cause in the whole question: :mod:`tacit.query.work`."""
+        # The search for AUTO bounds reads the same relation once more.
+        return unit_work(self.final) * (1 if self.priced.first is None else 2)
 
     @property
     def account(self) -> str:

@@ -24,6 +24,7 @@ CODES: Final[dict[str, str]] = {
     "several_statements": "more than one statement",
     "statement": "a statement other than SELECT",
     "unsupported": "a clause, operator or construct outside the allow-list",
+    "work": "more work on account of one person than the stated number of row operations",
     "hint": "comments that look like instructions",
     # names and types
     "unknown_table": "a table that is not in the catalog",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sql.corpus.multiplied import TOO_MUCH
+
 __all__ = ["REFUSED"]
 
 
@@ -714,4 +716,6 @@ _HAND: list[tuple[str, str]] = [
     ("statement", "VALUES (1), (2)"),
 ]
 
-REFUSED: tuple[tuple[str, str], ...] = tuple([("statement", sql) for sql in _STATEMENTS] + _HAND)
+REFUSED: tuple[tuple[str, str], ...] = tuple(
+    [("statement", sql) for sql in _STATEMENTS] + _HAND + [("work", sql) for sql in TOO_MUCH]
+)

@@ -4,7 +4,7 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-27
+28
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tacit.audit.museum import (
     restores,
     sparse_vectors,
     training,
+    work,
 )
 from tacit.audit.museum.piece import Piece, Verdict
 
@@ -38,4 +39,5 @@ PIECES: tuple[Piece, ...] = (
     *persons.PIECES,
     *claims.PIECES,
     *learning.PIECES,
+    *work.PIECES,
 )

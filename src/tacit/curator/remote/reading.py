@@ -97,6 +97,8 @@ def read_table(content: Mapping[str, Any]) -> TableInfo:
     with understood("the tables"):
         keys = tuple(ForeignKey(k["column"], k["table"], k["references"]) for k in content["foreign_keys"])
         words = {word: content[word] for word in ("public", "population", "unit", "max_groups", "max_rows")}
+        # Servers of before did not say it.
+        words |= {word: content[word] for word in ("unit_rows",) if word in content}
         columns = tuple(_column(said) for said in content["columns"])
         return TableInfo(Table(content["name"], columns, foreign_keys=keys, **words))
 

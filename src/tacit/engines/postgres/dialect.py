@@ -50,6 +50,7 @@ class Postgres(Dialect):
     double = doubles.DOUBLE
     text_type = "TEXT"
     window_quantiles = False
+    computes_again = True
 
     def text(self, value: str) -> str:
         """A text constant.

@@ -39,6 +39,12 @@ SETTINGS: Final = {
     "standard_conforming_strings": "on",
     "client_encoding": "UTF8",
     "jit": "off",
+    # Where two sides have an equality, rows are looked up by it, however few rows the planner expects: a loop would try
+    # every row of one side for each row of the other.
+    "enable_nestloop": "off",
+    # Joins run in the order of the plan, whose intermediate rows are bounded.
+    "join_collapse_limit": "1",
+    "from_collapse_limit": "1",
     "idle_in_transaction_session_timeout": "600s",
 }
 _CONNECTIONS: Final = 8

@@ -6,12 +6,15 @@ letter, so texts that are not ASCII alone go through its own table.
 
 from __future__ import annotations
 
+import re
+import string
 import sys
 from functools import cache
 
+from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions.shape import Args, Lowering, plain
-from tacit.query.expressions import Call
+from tacit.query.expressions import Call, Literal
 from tacit.query.functions.registry import REGISTRY
 
 __all__ = ["TEXTS"]
@@ -42,17 +45,38 @@ def _case(name: str) -> Lowering:
     return lambda d, node, args: _mapped(d, name, args[0])  # noqa: ARG005
 
 
-def _literal(d: Dialect, pattern: str) -> str:
-    """LIKE has no escape character; in Spark a backslash is one."""
-    return f"replace({pattern}, {d.text(chr(92))}, {d.text(chr(92) * 2)})"
+def _pattern(pattern: str) -> str:
+    """A LIKE pattern as a regular expression of Java that looks for each part once, from where the last one was found.
+
+    Spark's own turns % into ``.*``, which goes back and tries again: with several of them for hours, over a text of
+    a thousand letters. A group that is atomic never goes back, and need not: the first place is the best one.
+    """
+    first, *others = (_quoted(part) for part in re.split("%+", pattern))
+    if not others:
+        return f"(?s)\\A{first}\\z"
+    *middle, last = others
+    return f"(?s)\\A{first}{''.join(f'(?>.*?{part})' for part in middle if part)}.*{last}\\z"
 
 
-def _like(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
-    return f"({args[0]} LIKE {_literal(d, args[1])})"
+def _quoted(part: str) -> str:
+    signs = {"_": "."} | {char: f"\\{char}" for char in string.punctuation if char != "_"}
+    return "".join(signs.get(char, char) for char in part)
 
 
-def _ilike(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    return f"({_mapped(d, 'lower', args[0])} LIKE {_literal(d, _mapped(d, 'lower', args[1]))})"
+def _like(d: Dialect, node: Call, args: Args) -> str:
+    return f"({args[0]} RLIKE {d.text(_pattern(_constant(node)))})"
+
+
+def _ilike(d: Dialect, node: Call, args: Args) -> str:
+    small = REGISTRY["lower"].evaluate(_constant(node))
+    return f"({_mapped(d, 'lower', args[0])} RLIKE {d.text(_pattern(str(small)))})"
+
+
+def _constant(node: Call) -> str:
+    pattern = node.args[1]
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise InternalError("the pattern of LIKE is a constant")
+    return pattern.value
 
 
 def _counting(name: str) -> Lowering:

@@ -45,6 +45,8 @@ class Dialect(ABC):
         materialized: how a WITH clause says that it is computed once.
         longest: longer values are named once by :meth:`let` instead of being written several times.
         window_quantiles: whether :meth:`quantile` can stand over a window.
+        computes_again: whether the database may compute one side of an EXISTS, or of a join without an equality, again
+            for each row of the other. EXISTS is then written as a join, and the sides of such joins are materialized.
     """
 
     lowerings: ClassVar[Mapping[str, Lowering]]
@@ -54,6 +56,7 @@ class Dialect(ABC):
     materialized: ClassVar[str] = "AS MATERIALIZED"
     longest: ClassVar[int] = 120
     window_quantiles: ClassVar[bool] = True
+    computes_again: ClassVar[bool] = False
 
     # -- writing
 

@@ -30,7 +30,7 @@ def examples_sql(
     unit = relation.unit
     assert unit is not None  # noqa: S101 - the rows of public tables are not asked for here
     read = [*numbers, *([] if label is None else [label])]
-    inner = relation_sql(d, relation, frozenset([*read, unit]), tables)
+    inner = relation_sql(d, relation, frozenset([*read, unit]), tables, secret)
     if not relation.row_units:
         kinds = [part.type for part in relation.fields]
         chooser = Chooser(secret, kinds[unit], has_row_units(relation))

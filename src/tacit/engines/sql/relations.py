@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.aggregates import aggregate_sql
+from tacit.engines.sql.choosing import Chooser
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.scalars import condition_sql, scalar_sql
 from tacit.engines.sql.tables import StoredTable
@@ -16,6 +17,7 @@ from tacit.engines.sql.windows import window_sql
 from tacit.query.algebra import (
     Constants,
     Filter,
+    FirstRows,
     Join,
     Mark,
     Project,
@@ -28,6 +30,7 @@ from tacit.query.algebra import (
 )
 from tacit.query.catalog import ROW
 from tacit.query.expressions import Expression, Literal, Reference, references
+from tacit.query.fanout import Matching, matching
 from tacit.query.refusal import Refusal
 
 __all__ = ["Slots", "has_row_units", "relation_sql", "scanned", "slots_of"]
@@ -55,36 +58,39 @@ def scanned(node: Relation) -> set[str]:
     return {name for part in sources(node) for name in scanned(part)}
 
 
-def relation_sql(d: Dialect, node: Relation, needed: Slots, tables: Tables) -> str:
-    """A SELECT whose columns are those of ``needed``."""
+def relation_sql(d: Dialect, node: Relation, needed: Slots, tables: Tables, secret: bytes = b"") -> str:
+    """A SELECT whose columns are those of ``needed``; ``secret`` decides which rows of a unit come first."""
     match node:
         case Scan():
             return _scan(node, needed, tables)
         case Constants():
             return _constants(d, node, needed)
         case Filter():
-            below = relation_sql(d, node.source, needed | slots_of([node.condition]), tables)
+            below = relation_sql(d, node.source, needed | slots_of([node.condition]), tables, secret)
             return f"SELECT {_columns(needed)} FROM {d.derived(below)} WHERE {condition_sql(d, node.condition)}"
+        case FirstRows():
+            every = frozenset(range(len(node.fields)))
+            return _first_rows(d, node, needed, relation_sql(d, node.source, every, tables, secret), secret)
         case Project():
             wanted = {slot: node.expressions[slot] for slot in needed}
-            below = relation_sql(d, node.source, slots_of(wanted.values()), tables)
+            below = relation_sql(d, node.source, slots_of(wanted.values()), tables, secret)
             # What a projection computes must not be written out in whatever reads it, level by level.
             plain = all(isinstance(e, (Reference, Literal)) for e in wanted.values())
             below = d.derived(below) if plain else d.fenced(below)
             return f"SELECT {_listed({s: scalar_sql(d, e) for s, e in wanted.items()})} FROM {below}"
         case Join():
-            return _join(d, node, needed, tables)
+            return _join(d, node, needed, tables, secret)
         case Mark():
-            return _mark(d, node, needed, tables)
+            return _mark(d, node, needed, tables, secret)
         case UnionAll():
-            parts = [relation_sql(d, part, needed, tables) for part in node.parts]
+            parts = [relation_sql(d, part, needed, tables, secret) for part in node.parts]
             return " UNION ALL ".join(f"SELECT {_columns(needed)} FROM {d.derived(part)}" for part in parts)
         case UnitAggregate():
             read = slots_of([*node.keys, *(e for call in node.calls for e in (call.argument, call.where))])
-            return aggregate_sql(d, node, needed, relation_sql(d, node.source, read, tables))
+            return aggregate_sql(d, node, needed, relation_sql(d, node.source, read, tables, secret))
         case UnitWindow():
             every = frozenset(range(len(node.source.fields)))
-            return window_sql(d, node, needed, relation_sql(d, node.source, every, tables))
+            return window_sql(d, node, needed, relation_sql(d, node.source, every, tables, secret))
         case _:
             raise InternalError(f"there is no SQL for {type(node).__name__}")
 
@@ -149,6 +155,22 @@ def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
     return " UNION ALL ".join(f"SELECT {row}" for row in rows) or f"SELECT {nothing} WHERE FALSE"
 
 
+def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: bytes) -> str:
+    """The first rows of each unit by a keyed hash of all columns, and then by the columns themselves."""
+    unit = node.unit
+    if unit is None:
+        raise InternalError("only units have first rows")
+    kinds = [part.type for part in node.fields]
+    others = [slot for slot in range(len(kinds)) if slot != unit]
+    chooser = Chooser(secret, kinds[unit], has_row_units(node))
+    digest = chooser.digest(d, "rows", column(unit), [(column(slot), kinds[slot]) for slot in others])
+    order = ", ".join([digest, *(f"{column(slot)} NULLS LAST" for slot in others)])
+    seated = (
+        f"SELECT *, row_number() OVER (PARTITION BY {column(unit)} ORDER BY {order}) AS seat FROM {d.derived(below)}"
+    )
+    return f"SELECT {_columns(needed)} FROM {d.derived(seated)} WHERE seat <= {node.most}"
+
+
 def _sides(left: int) -> Callable[[int], str]:
     return lambda slot: f"l.{column(slot)}" if slot < left else f"r.{column(slot - left)}"
 
@@ -158,7 +180,7 @@ def _split(slots: Slots, left: int, right: int) -> tuple[Slots, Slots]:
     return below, frozenset(slot - left for slot in slots if left <= slot < left + right)
 
 
-def _join(d: Dialect, node: Join, needed: Slots, tables: Tables) -> str:
+def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes) -> str:
     left, right = len(node.left.fields), len(node.right.fields)
     read = needed | slots_of([node.condition])
     name = _sides(left)
@@ -170,20 +192,46 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables) -> str:
         columns[left + right] = f"coalesce({', '.join(name(slot) for slot in known)})"
         read |= frozenset(known)
     sides = [
-        relation_sql(d, side, part, tables)
+        relation_sql(d, side, part, tables, secret)
         for side, part in zip((node.left, node.right), _split(read, left, right), strict=True)
     ]
     kind = node.kind.value.upper()
-    return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {kind} JOIN ({sides[1]}) AS r ON {condition_sql(d, node.condition, name)}"  # noqa: E501
+    joined = f"{kind} JOIN {{}} AS r ON {condition_sql(d, node.condition, name)}"
+    if d.computes_again and not matching(node.condition, left).is_looked_up:
+        # Without an equality one side is gone through for each row of the other.
+        named = [f"j{i} {d.materialized} ({side})" for i, side in enumerate(sides)]
+        return f"WITH {', '.join(named)} SELECT {_listed(columns)} FROM j0 AS l {joined.format('j1')}"
+    return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {joined.format(f'({sides[1]})')}"
 
 
-def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables) -> str:
+def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables, secret: bytes) -> str:
     width = len(node.source.fields)
     name = _sides(width)
     read = frozenset(slot for slot in needed if slot < width) | slots_of([node.condition])
     own, other = _split(read, width, len(node.other.fields))
+    source = relation_sql(d, node.source, own, tables, secret)
     columns = {slot: name(slot) for slot in needed if slot < width}
-    if width in needed:
-        inner = relation_sql(d, node.other, other, tables)
+    if width not in needed:
+        return f"SELECT {_listed(columns)} FROM ({source}) AS l"
+    inner = relation_sql(d, node.other, other, tables, secret)
+    rows, columns[width] = f"({source}) AS l", ""
+    found = matching(node.condition, width)
+    if not d.computes_again or not (found.is_looked_up or found.crosses or found.reads_left):
         columns[width] = f"EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {condition_sql(d, node.condition, name)})"
-    return f"SELECT {_listed(columns)} FROM ({relation_sql(d, node.source, own, tables)}) AS l"
+        return f"SELECT {_listed(columns)} FROM {rows}"
+    columns[width] = "h.hit IS NOT NULL"
+    if not found.crosses and not found.reads_left:
+        return f"SELECT {_listed(columns)} FROM {rows} LEFT JOIN {_keys_met(d, found, inner)}"
+    # Rows are numbered, once for both readers, so that those with a match are found by their numbers.
+    numbered = f"l {d.materialized} (SELECT *, row_number() OVER () AS place FROM {d.derived(source)})"
+    met = f"SELECT DISTINCT l.place, TRUE AS hit FROM l JOIN ({inner}) AS r ON {condition_sql(d, node.condition, name)}"
+    return f"WITH {numbered} SELECT {_listed(columns)} FROM l LEFT JOIN ({met}) AS h ON h.place = l.place"
+
+
+def _keys_met(d: Dialect, found: Matching, inner: str) -> str:
+    """The different keys of the other side, and the condition that joins them to a row."""
+    keys = ", ".join(f"{scalar_sql(d, part)} AS k{i}" for i, part in enumerate(found.right))
+    where = " AND ".join(condition_sql(d, part) for part in found.beside)
+    distinct = f"SELECT DISTINCT {keys}, TRUE AS hit FROM {d.derived(inner)}{f' WHERE {where}' if where else ''}"
+    own = [scalar_sql(d, part, lambda slot: f"l.{column(slot)}") for part in found.left]
+    return f"({distinct}) AS h ON {' AND '.join(f'{sql} = h.k{i}' for i, sql in enumerate(own))}"

@@ -220,7 +220,8 @@ class Writer:
     def _select(self, columns: Mapping[str, str], read: frozenset[int], *, unit: bool) -> str:
         """Columns by name over all rows of the source; ``read`` are the slots they read besides keys and unit."""
         slots = read | slots_of(key.expression for key in self.final.keys)
-        below = relation_sql(self.d, self.final.source, slots | ({self.unit} if unit else set()), self.tables)
+        wanted = slots | ({self.unit} if unit else set())
+        below = relation_sql(self.d, self.final.source, wanted, self.tables, self.chooser.secret)
         listed = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         return f"SELECT {listed or '1 AS nothing'} FROM {self.d.derived(below)}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 
 from tacit.query.domains import Range, hull
 from tacit.query.functions.registry import Args, Function, register
@@ -12,10 +11,11 @@ from tacit.query.functions.signatures import a_text, arity, booleans, coerce_all
 from tacit.query.refusal import Refusal
 from tacit.query.types import BOOLEAN, SqlType, Value
 
-__all__ = ["MAX_WILDCARDS", "register_all"]
+__all__ = ["MAX_PATTERN", "MAX_WILDCARDS", "register_all"]
 
-#: Runs of % in one LIKE pattern: matching time grows with them on some engines.
+#: Runs of % in one LIKE pattern, and its characters: matching takes time in proportion to both and to the text.
 MAX_WILDCARDS = 6
+MAX_PATTERN = 200
 
 
 def _comparison(name: str) -> Callable[[Args], tuple[Args, SqlType]]:
@@ -52,6 +52,8 @@ def _like_signature(args: Args) -> tuple[Args, SqlType]:
     pattern = constant_text("like", args[1], "the pattern")
     if len(re.findall("%+", pattern)) > MAX_WILDCARDS:
         raise Refusal("pattern", f"A LIKE pattern may hold at most {MAX_WILDCARDS} groups of %; shorten it.")
+    if len(pattern) > MAX_PATTERN:
+        raise Refusal("pattern", f"A LIKE pattern may have at most {MAX_PATTERN} characters; use = or CONTAINS.")
     return (a_text("like", args[0]), args[1]), BOOLEAN
 
 
@@ -67,19 +69,34 @@ def _first(*args: Value | None) -> Value | None:
     return next((arg for arg in args if arg is not None), None)
 
 
-@lru_cache(maxsize=256)
-def _pattern(pattern: str, flags: int) -> re.Pattern[str]:
-    parts = re.sub("%+", "%", pattern)
-    body = "".join(".*" if char == "%" else "." if char == "_" else re.escape(char) for char in parts)
-    return re.compile(body, re.DOTALL | flags)
-
-
 def _like(value: str, pattern: str) -> bool:
-    return _pattern(pattern, 0).fullmatch(value) is not None
+    """Each text between two % is looked for from where the one before it was found, so nothing is tried twice."""
+    first, *others = re.split("%+", pattern)
+    if not others:
+        return len(value) == len(first) and _fits(value, first, 0)
+    *middle, last = others
+    end = len(value) - len(last)
+    place = len(first)
+    if place > end or not _fits(value, first, 0) or not _fits(value, last, end):
+        return False
+    for part in middle:
+        while place + len(part) <= end and not _fits(value, part, place):
+            place += 1
+        place += len(part)
+    return place <= end
+
+
+def _fits(value: str, part: str, place: int) -> bool:
+    """Whether a text without %, in which _ is any character, stands at some place."""
+    if "_" not in part:
+        return value.startswith(part, place)
+    return len(value) - place >= len(part) and all(
+        want in ("_", have) for want, have in zip(part, value[place:], strict=False)
+    )
 
 
 def _ilike(value: str, pattern: str) -> bool:
-    return _pattern(pattern.lower(), 0).fullmatch(value.lower()) is not None
+    return _like(value.lower(), pattern.lower())
 
 
 def _coalesce_range(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
@@ -113,7 +130,7 @@ def register_all() -> None:
         Function("is_null", "x IS NULL", _anything("is null"), lambda x: x is None, strict=False, never_null=True),
         Function("is_true", "x IS TRUE", _connective("is true", 1), lambda x: x is True, strict=False, never_null=True),
         Function("coalesce", "first that is not NULL", _coalesce_signature, _first, _coalesce_range, strict=False),
-        Function("like", "x LIKE pattern", _like_signature, _like),
-        Function("ilike", "x ILIKE pattern", _like_signature, _ilike),
+        Function("like", "x LIKE pattern", _like_signature, _like, cost=16),
+        Function("ilike", "x ILIKE pattern", _like_signature, _ilike, cost=64),
     ):
         register(function)

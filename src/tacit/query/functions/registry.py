@@ -46,6 +46,7 @@ class Function:
         strict: whether NULL in gives NULL out.
         partial: whether it gives NULL for some arguments that are not NULL.
         never_null: whether the result is never NULL.
+        cost: for one row, in plain operators; see :mod:`tacit.query.costs`.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Function:
     strict: bool = True
     partial: bool = False
     never_null: bool = False
+    cost: int = 1
 
 
 #: Every function by id.

@@ -119,7 +119,8 @@ def register_all() -> None:
         "rtrim": ("without spaces behind", lambda s: s.rstrip(" ")),
     }
     for name, (summary, compute) in simple.items():
-        register(Function(name, summary, texts(name, 1, TEXT), compute))
+        # Letters beyond ASCII are mapped by a table.
+        register(Function(name, summary, texts(name, 1, TEXT), compute, cost=32 if name in ("upper", "lower") else 4))
     for function in (
         Function("length", "code points", texts("length", 1, INTEGER), len, _lengths),
         Function(
@@ -128,30 +129,33 @@ def register_all() -> None:
             texts("strpos", 2, INTEGER),
             lambda x, y: x.find(y) + 1,
             _lengths,
+            cost=8,
         ),
-        Function("contains", "whether y is in x", texts("contains", 2, BOOLEAN), lambda x, y: y in x),
+        Function("contains", "whether y is in x", texts("contains", 2, BOOLEAN), lambda x, y: y in x, cost=8),
         Function("starts_with", "whether x begins with y", texts("starts_with", 2, BOOLEAN), str.startswith),
         Function("ends_with", "whether x ends with y", texts("ends_with", 2, BOOLEAN), str.endswith),
         Function("substring", "from a place ≥ 1, some length", _part("substring", 2, 3), _substring),
         Function("left", "first n", _part("left", 2, 2), lambda s, n: s[:n]),
         Function("right", "last n", _part("right", 2, 2), lambda s, n: s[-n:] if n else ""),
-        Function("lpad", "padded or cut to n", _pad("lpad"), _lpad, growth=_pad_growth),
-        Function("rpad", "padded or cut to n", _pad("rpad"), _rpad, growth=_pad_growth),
-        Function("split_part", "n-th part", _split_signature, _split),
+        Function("lpad", "padded or cut to n", _pad("lpad"), _lpad, growth=_pad_growth, cost=4),
+        Function("rpad", "padded or cut to n", _pad("rpad"), _rpad, growth=_pad_growth, cost=4),
+        Function("split_part", "n-th part", _split_signature, _split, cost=8),
         Function(
             "replace",
             "each y replaced by z",
             _replace_signature,
             lambda s, y, z: s.replace(y, z),
             growth=_replace_growth,
+            cost=16,
         ),
-        Function("join_text", "x || y; NULL if one is", _concat_signature, _joined, growth=_concat_growth),
+        Function("join_text", "x || y; NULL if one is", _concat_signature, _joined, growth=_concat_growth, cost=4),
         Function(
             "concat",
             "joined, NULLs left out",
             _concat_signature,
             _joined,
             growth=_concat_growth,
+            cost=4,
             strict=False,
             never_null=True,
         ),

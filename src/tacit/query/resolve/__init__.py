@@ -22,6 +22,7 @@ from tacit.query.parse import parse
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.queries import Queries
 from tacit.query.rules import apply_rules
+from tacit.query.work import bound_question, bound_rows
 
 __all__ = ["resolve", "resolve_rows"]
 
@@ -61,7 +62,7 @@ def _resolve_rows(sql: str, catalog: Catalog) -> Relation:
         raise Refusal("aggregate", "A model learns from rows; take the aggregates out, or group by the unit.")
     if found.is_public:
         raise Refusal("public_only", "The rows are public; train on them directly, which costs nothing.")
-    return found
+    return bound_rows(found)
 
 
 def _resolve(sql: str, catalog: Catalog) -> Question:
@@ -70,7 +71,7 @@ def _resolve(sql: str, catalog: Catalog) -> Question:
     names = [column.name.lower() for column in released.columns]
     if len(set(names)) != len(names):
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
-    return apply_rules(Question(released.final, released.steps, released.columns, parsed.options))
+    return bound_question(apply_rules(Question(released.final, released.steps, released.columns, parsed.options)))
 
 
 def _as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:

@@ -221,7 +221,9 @@ def unit_call(asked: AggregateCall, source: Relation) -> tuple[UnitCall, Domain]
     # How many rows a public table has is nobody's declaration.
     kind, span = _unit_result(asked, None if source.is_public else source.max_rows)
     counts = asked.function in ("count_rows", "count", "count_distinct")
-    domain = truth(nullable=True) if kind == BOOLEAN else Domain(span, not counts, None, _step(asked, kind))
+    # The smallest and largest of long texts are long texts.
+    growth = 1 if asked.argument is None or kind != asked.argument.type else asked.argument.domain.growth
+    domain = truth(nullable=True) if kind == BOOLEAN else Domain(span, not counts, None, _step(asked, kind), growth)
     return UnitCall(asked.function, asked.argument, asked.where, asked.parameter, kind), domain
 
 

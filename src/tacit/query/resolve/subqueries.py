@@ -14,6 +14,7 @@ from sqlglot import exp
 from tacit.query import ownership
 from tacit.query.algebra import Relation, reference
 from tacit.query.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
+from tacit.query.fanout import equated
 from tacit.query.functions import call, case
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.released import Released
@@ -72,9 +73,34 @@ class Body:
         matched = self._mark(other, _both(condition, equal))
         if not equal.nullable:
             return matched
-        # The first mark is a column of its own now, and the other relation's columns stand one place further right.
-        unknown = self._mark(other, _beyond(width, _both(condition, call("is_null", equal))))
+        unknown = self._unknown(other, condition, equal, width)
         return case([(matched, TRUE), (unknown, literal(None, BOOLEAN))], FALSE)
+
+    def _unknown(self, other: Relation, condition: Expression, equal: Expression, width: int) -> Expression:
+        """Whether the comparison is NULL for some row of the subquery.
+
+        Where each side of the comparison reads one relation, each is asked for NULL by itself: to try the comparison
+        on every pair of rows would multiply a person's rows by those of the subquery.
+        """
+        pair = equated(equal, width)
+        if pair is None:
+            return self._mark(other, self._now(width, _both(condition, call("is_null", equal))))
+        own, theirs = pair
+        missing = self._mark(other, self._now(width, _both(condition, call("is_null", shift(theirs, width)))))
+        if not own.nullable:
+            return missing
+        some = self._mark(other, self._now(width, condition))
+        return call("or", missing, call("and", call("is_null", own), some))
+
+    def _now(self, width: int, condition: Expression) -> Expression:
+        """A condition over ``width`` left columns, over as many as there are now: each mark is a column of its own."""
+        by = len(self.relation.fields) - width
+        return rewrite(
+            condition,
+            lambda part: (
+                replace(part, slot=part.slot + by) if isinstance(part, Reference) and part.slot >= width else None
+            ),
+        )
 
     def _mark(self, other: Relation, condition: Expression) -> Expression:
         self.relation = ownership.mark(self.relation, other, condition)
@@ -114,14 +140,6 @@ class Body:
             return other, condition, None
         item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
         return other, condition, Scalars(both, "SELECT of a subquery")(item)
-
-
-def _beyond(width: int, condition: Expression) -> Expression:
-    """The same condition over a left side that is one column wider than ``width``."""
-    return rewrite(
-        condition,
-        lambda part: replace(part, slot=part.slot + 1) if isinstance(part, Reference) and part.slot >= width else None,
-    )
 
 
 def _both(condition: Expression, also: Expression) -> Expression:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tacit.query.algebra import (
     Filter,
+    FirstRows,
     Join,
     Mark,
     Project,
@@ -22,7 +23,7 @@ from tacit.query.algebra import (
 from tacit.query.expressions import Expression, Reference, rewrite
 from tacit.query.final import FinalAggregation
 
-__all__ = ["Change", "bottom_up", "final_over", "moved", "moved_call", "moved_window", "substituted"]
+__all__ = ["Change", "bottom_up", "final_over", "moved", "moved_call", "moved_window", "substituted", "with_sources"]
 
 Change = Callable[[Expression], Expression]
 
@@ -30,14 +31,15 @@ Change = Callable[[Expression], Expression]
 def bottom_up(node: Relation, change: Callable[[Relation], Relation]) -> Relation:
     """The tree with ``change`` applied to every node, sources first."""
     below = [bottom_up(part, change) for part in sources(node)]
-    return change(_with_sources(node, below) if below else node)
+    return change(with_sources(node, below) if below else node)
 
 
-def _with_sources(node: Relation, below: Sequence[Relation]) -> Relation:
+def with_sources(node: Relation, below: Sequence[Relation]) -> Relation:
+    """The node over other sources; itself where they are the same."""
     if all(new is old for new, old in zip(below, sources(node), strict=True)):
         return node
     match node:
-        case Filter() | Project() | UnitAggregate() | UnitWindow():
+        case Filter() | FirstRows() | Project() | UnitAggregate() | UnitWindow():
             return replace(node, source=below[0])
         case Join():
             return replace(node, left=below[0], right=below[1])

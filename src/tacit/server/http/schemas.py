@@ -258,6 +258,7 @@ class TableTold(_Shape):
     unit: str | None
     max_groups: int
     max_rows: int
+    unit_rows: int
     columns: list[TableColumn]
     foreign_keys: list[KeyTold]
 

@@ -1,0 +1,169 @@
+"""A search for questions whose work depends on one person by more than their plans state.
+
+Questions are made to be much work if a person is there (``sql/corpus/gated.py``). Those that are accepted run on a
+database with a person of twenty times the declared number of rows, and on one without; the rows that the databases
+report for all operators, pairs that were tried and dropped among them where they tell, must not differ by more than
+twenty times the stated bound. Rows are counted, and no clock is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from engines.makers import database, load
+from engines.test_duckdb_neighbours import corpus_frames, opened
+from sql.corpus.clinic import CATALOG
+from sql.corpus.data import DATABASE
+from sql.corpus.gated import PERSON, gated
+from tacit.engines import Work
+from tacit.engines.duckdb import DuckDBEngine
+from tacit.engines.duckdb.statements import statements
+from tacit.engines.postgres import PostgresEngine
+from tacit.engines.postgres.dialect import POSTGRES
+from tacit.engines.postgres.session import SETTINGS
+from tacit.query import work
+from tacit.query.algebra import Relation
+from tacit.query.catalog import Catalog
+from tacit.query.final import FinalAggregation
+from tacit.query.refusal import Refusal
+from tacit.query.resolve import resolve
+from tacit.query.work import unit_work
+
+SECRET = b"secret"
+DECLARED = 20
+TIMES = 20
+FEW = Catalog(
+    tuple(t if t.public else replace(t, unit_rows=DECLARED) for t in CATALOG.tables), CATALOG.populations
+).measured({"wards": CATALOG.tables[3].size})  # type: ignore[dict-item]
+SEEDS = range(260)
+#: A node of a plan is at most so many operators of a database.
+OPERATORS = 4
+Counting = Callable[[FinalAggregation], int]
+
+
+def person() -> dict[str, list[dict[str, Any]]]:
+    """Somebody with far more rows than declared, and texts that nearly fit a pattern many times."""
+    visit = DATABASE["visits"][0]
+    rows = [
+        {**visit, "visit_id": 10**6 + n, "patient_id": PERSON, "nights": n % 50, "note": "a" * 40 * (1 + n % 9)}
+        for n in range(DECLARED * TIMES)
+    ]
+    return {name: [*stored, *(rows if name == "visits" else [])] for name, stored in DATABASE.items()}
+
+
+def made() -> Iterator[tuple[str, FinalAggregation]]:
+    for seed in SEEDS:
+        sql = gated(seed)
+        try:
+            yield sql, resolve(sql, FEW).final
+        except Refusal as refused:
+            if refused.reason not in ("work", "too_large"):
+                raise
+
+
+def test_the_search_meets_questions_of_both_kinds() -> None:
+    accepted = list(made())
+    assert 200 <= len(accepted) <= len(SEEDS) - 5
+    assert sum(bool(work.cuts(final.source)) for _, final in accepted) >= 100
+
+
+def total(node: Any, *names: str) -> int:
+    """The numbers of some names, anywhere in a report."""
+    if isinstance(node, list):
+        return sum(total(part, *names) for part in node)
+    if not isinstance(node, dict):
+        return 0
+    loops = int(node.get("Actual Loops", 1))
+    own = sum(round(float(node.get(name, 0))) for name in names) * loops
+    return own + sum(total(part, *names) for part in node.values() if isinstance(part, dict | list))
+
+
+def by_duckdb(engine: DuckDBEngine, final: FinalAggregation) -> int:
+    counted = 0
+    cursor = engine._new_cursor()
+    engine._register(cursor, final.source)
+    for statement in statements(final, engine._tables, SECRET):
+        ((_, told),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT json) {statement.sql}").fetchall()
+        counted += total(json.loads(told), "intermediate_rows")
+    cursor.close()
+    return counted
+
+
+@contextmanager
+def duckdb_pair() -> Iterator[tuple[Counting, Counting]]:
+    with opened(FEW, corpus_frames(DATABASE)) as one, opened(FEW, corpus_frames(person())) as other:
+        yield (lambda final: by_duckdb(one, final)), (lambda final: by_duckdb(other, final))
+
+
+@contextmanager
+def postgres_pair() -> Iterator[tuple[Counting, Counting]]:
+    engines = [PostgresEngine(FEW, load(corpus_frames(data)), database()) for data in (DATABASE, person())]
+    with psycopg.connect(database(), autocommit=True) as connection:
+        for name, value in SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+
+        def counting(engine: PostgresEngine) -> Counting:
+            def count(final: FinalAggregation) -> int:
+                told = [
+                    connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {sql}".encode()).fetchall()
+                    for sql in engine.explain(final)
+                ]
+                names = ("Actual Rows", "Rows Removed by Join Filter", "Rows Removed by Filter")
+                return sum(total([json.loads(json.dumps(row[0])) for row in rows], *names) for rows in told)
+
+            return count
+
+        yield counting(engines[0]), counting(engines[1])
+    for engine in engines:
+        engine.close()
+
+
+PAIRS = {"duckdb": duckdb_pair, "postgres": postgres_pair}
+
+
+def excess(pair: tuple[Counting, Counting], final: FinalAggregation) -> float:
+    """How far the rows on account of a person exceed what is stated; at most 1 where the bound holds."""
+    without, there = pair
+    return (there(final) - without(final)) / (TIMES * unit_work(final) * OPERATORS)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_person_causes_no_more_rows_than_stated(name: str) -> None:
+    step = 1 if name == "duckdb" else 3
+    with PAIRS[name]() as pair:
+        found = {sql: excess(pair, final) for sql, final in list(made())[::step]}
+    assert {sql: ratio for sql, ratio in found.items() if ratio > 1} == {}
+    # The person is noticed, so that there was something to find.
+    assert sum(ratio > 0.001 for ratio in found.values()) > len(found) // 2
+
+
+def test_without_the_cut_the_search_finds_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    def uncut(_: object, node: Relation) -> Relation:
+        return node
+
+    monkeypatch.setattr(work._Cutting, "cut", uncut)
+    sql = f"SELECT COUNT(*) FROM visits a JOIN visits b USING (patient_id) WHERE a.patient_id = {PERSON}"
+    final = resolve(sql, FEW).final
+    with duckdb_pair() as pair:
+        assert excess(pair, final) > 1
+
+
+def test_answers_come_from_both_databases() -> None:
+    """Whether there is an answer does not depend on the person: every accepted question is measured."""
+    with opened(FEW, corpus_frames(DATABASE)) as one, opened(FEW, corpus_frames(person())) as other:
+        for _, final in list(made())[::2]:
+            assert one.measure(Work(final, SECRET)).keys == other.measure(Work(final, SECRET)).keys
+
+
+def test_a_side_that_is_computed_again_for_each_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PostgreSQL would do by itself: a value of public tables once more for each row of a person."""
+    monkeypatch.setattr(type(POSTGRES), "computes_again", False)
+    with postgres_pair() as pair:
+        assert max(excess(pair, final) for _, final in list(made())[::3]) > 1
