@@ -8,8 +8,8 @@ files there are is settled when the engine is opened.
 
 from __future__ import annotations
 
-import csv
 import glob
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
+from tacit.engines.duckdb.lines import LINE, count_left_out, csv_scan, read_header, separator_of
 from tacit.engines.frames import as_arrow
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
@@ -40,8 +41,8 @@ _TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 #: Of values whose number is a SMALLINT.
 MOST_PLACES = 2**15 - 1
-_LONGEST_HEADER = 2**20
 _MAGIC = re.compile(r"[*?\[]")
+_OPERATOR = logging.getLogger("tacit.operator")
 
 
 class SourceLike(Protocol):
@@ -113,7 +114,7 @@ def open_source(
             if source.kind == "parquet":
                 made = _open_parquet(connection, names, table, index)
             else:
-                made = _open_csv(files, names, table, index)
+                made = _open_csv(connection, files, table, index)
             return replace(made, size=size, files=files, listed=_listed(table)), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
@@ -128,34 +129,22 @@ def _open_parquet(connection: duckdb.DuckDBPyConnection, names: str, table: Tabl
     return DuckDBTable(index, scan, _columns(table, _described(connection, scan)), row)
 
 
-def _open_csv(files: tuple[str, ...], names: str, table: Table, index: int) -> DuckDBTable:
-    separator = "\t" if files[0].lower().endswith(".tsv") else ","
-    headers = {_header(file, separator, table.name) for file in files}
+def _open_csv(connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, index: int) -> DuckDBTable:
+    headers = {(separator_of(file), read_header(file, table.name)) for file in files}
     if len(headers) != 1:
         raise InputError(table.name, "the files of one source must have the same header line")
-    (header,) = headers
-    columns = ", ".join(f"{DUCKDB.text(name)}: 'VARCHAR'" for name in header)
-    # Nothing is guessed from the data. One thread reads: where lines begin inside quotes is then never a matter of
-    # chance.
-    options = (
-        f"columns = {{{columns}}}, header = true, auto_detect = false, delim = {DUCKDB.text(separator)}, quote = '\"', escape = '\"', "  # noqa: E501
-        "nullstr = '', new_line = '\\n', ignore_errors = true, null_padding = true, strict_mode = false, parallel = false"  # noqa: E501
-    )
+    ((_, header),) = headers
+    left_out = count_left_out(connection, files)
+    if left_out:
+        _OPERATOR.warning(
+            "%s: %d lines of its CSV files cannot be read as rows and are left out; tacit doctor names one",
+            table.name,
+            left_out,
+        )
     stored = {name.lower(): (name, "VARCHAR") for name in header}
-    return DuckDBTable(index, f"read_csv({names}, {options})", _columns(table, stored), "(row_number() OVER ())")
-
-
-def _header(file: str, separator: str, table: str) -> tuple[str, ...]:
-    """The names in the first line of a file."""
-    try:
-        with Path(file).open("rb") as stream:
-            line = stream.readline(_LONGEST_HEADER).decode("utf-8-sig")
-        names = tuple(next(csv.reader([line.rstrip("\r\n")], delimiter=separator), ()))
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise InputError(table, "cannot read the header line of a source as UTF-8 text") from None
-    if not names or "" in names or len({name.lower() for name in names}) != len(names):
-        raise InputError(table, "the first line of a CSV source must name its columns, each once")
-    return names
+    # Rows of equal lines are equal, so it does not matter which of them gets which number.
+    row = f"(row_number() OVER (ORDER BY {DUCKDB.quoted(LINE)}))"
+    return DuckDBTable(index, csv_scan(files, header), _columns(table, stored), row)
 
 
 def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Table, index: int) -> DuckDBTable:

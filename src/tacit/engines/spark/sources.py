@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.lines import LINE
 from tacit.engines.duckdb.sources import SourceLike, find_files, open_source
 from tacit.engines.frames import as_arrow
 from tacit.engines.spark.dialect import SPARK, mantissa
@@ -169,7 +171,7 @@ def _csv(source: SourceLike, table: Table) -> pa.Table:
         raise InputError(table.name, "this CSV is too large to be sent to Spark; write it as Parquet first")
     with duckdb.connect() as connection:
         stored, _ = open_source(connection, source, table, 0)
-        return connection.sql(f"SELECT * FROM {stored.scan}").to_arrow_table()
+        return connection.sql(f"SELECT * EXCLUDE ({DUCKDB.quoted(LINE)}) FROM {stored.scan}").to_arrow_table()
 
 
 def _local_frame(spark: Any, rows: pa.Table) -> tuple[Any, str, int]:
