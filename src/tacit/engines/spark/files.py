@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.core.errors import InputError
-from tacit.engines.duckdb.sources import find_files
+from tacit.engines.files import find_files
 
 __all__ = ["check_same_files", "read_from"]
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.lines import LINE
-from tacit.engines.duckdb.sources import SourceLike, find_files, open_source
+from tacit.engines.duckdb.sources import SourceLike, open_source
+from tacit.engines.files import find_files
 from tacit.engines.frames import as_arrow
 from tacit.engines.spark.dialect import SPARK, mantissa
 from tacit.engines.spark.files import check_same_files, read_from

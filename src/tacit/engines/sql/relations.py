@@ -30,7 +30,7 @@ from tacit.query.catalog import ROW
 from tacit.query.expressions import Expression, Literal, Reference, references
 from tacit.query.refusal import Refusal
 
-__all__ = ["Slots", "has_row_units", "relation_sql", "scanned", "slots_of"]
+__all__ = ["Slots", "has_row_units", "has_union", "relation_sql", "scanned", "slots_of"]
 
 Slots = frozenset[int]
 Tables = Mapping[str, StoredTable]
@@ -46,6 +46,11 @@ def has_row_units(node: Relation) -> bool:
     if isinstance(node, Scan):
         return node.unit_source == ROW
     return any(has_row_units(part) for part in sources(node))
+
+
+def has_union(node: Relation) -> bool:
+    """Whether rows of several relations are put together somewhere below."""
+    return isinstance(node, UnionAll) or any(map(has_union, sources(node)))
 
 
 def scanned(node: Relation) -> set[str]:
@@ -142,11 +147,13 @@ def _path(node: Scan, inner: list[str], tables: Tables) -> tuple[str, str]:
 
 
 def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
-    nothing = _listed({slot: d.constant(None, node.fields[slot].type) for slot in needed})
-    rows = [
-        _listed({slot: d.constant(row[slot].value, node.fields[slot].type) for slot in needed}) for row in node.rows
-    ]
-    return " UNION ALL ".join(f"SELECT {row}" for row in rows) or f"SELECT {nothing} WHERE FALSE"
+    """One relation, however many rows: as a union of single rows, planners take longer than the rows are worth."""
+    kinds = {slot: node.fields[slot].type for slot in sorted(needed)}
+    if not node.rows:
+        return f"SELECT {_listed({slot: d.constant(None, kind) for slot, kind in kinds.items()})} WHERE FALSE"
+    names = ", ".join(map(column, kinds)) or "nothing"
+    rows = (", ".join(d.constant(row[slot].value, kind) for slot, kind in kinds.items()) or "1" for row in node.rows)
+    return f"SELECT {names} FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS v({names})"
 
 
 def _sides(left: int) -> Callable[[int], str]:
