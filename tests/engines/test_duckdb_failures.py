@@ -146,7 +146,7 @@ def test_progress_of_two_questions_at_once() -> None:
         found.append(made.measure(Work(EASY, b"k", progress=lambda percent: None)).raw[0].tolist())
 
     with engine(Limits(threads=1)) as made, made._sources.latest.cursor(None, watched=True) as held:
-        assert held.cursor is made._watched
+        assert held.cursor is made._sources.latest.watched
         thread = threading.Thread(target=ask)
         thread.start()
         thread.join()

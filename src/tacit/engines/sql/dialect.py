@@ -117,6 +117,11 @@ class Dialect(ABC):
         """The same, of columns that are computed once however often they are read; for planners that write them out."""
         return self.derived(query)
 
+    def settled(self, query: str) -> str:
+        """The same query, with constant columns that no planner writes into the expressions above; for planners that
+        compute these before any row, and past the CASE that guards them."""
+        return query
+
     @abstractmethod
     def bound(self, value: str, body: Callable[[str], str]) -> str:
         """``body`` of a value that is computed and written once."""

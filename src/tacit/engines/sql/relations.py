@@ -76,7 +76,8 @@ def relation_sql(d: Dialect, node: Relation, needed: Slots, tables: Tables) -> s
             # What a projection computes must not be written out in whatever reads it, level by level.
             plain = all(isinstance(e, (Reference, Literal)) for e in wanted.values())
             below = d.derived(below) if plain else d.fenced(below)
-            return f"SELECT {_listed({s: scalar_sql(d, e) for s, e in wanted.items()})} FROM {below}"
+            listed = f"SELECT {_listed({s: scalar_sql(d, e) for s, e in wanted.items()})} FROM {below}"
+            return d.settled(listed) if any(isinstance(e, Literal) for e in wanted.values()) else listed
         case Join():
             return _join(d, node, needed, tables)
         case Mark():
@@ -153,7 +154,7 @@ def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
         return f"SELECT {_listed({slot: d.constant(None, kind) for slot, kind in kinds.items()})} WHERE FALSE"
     names = ", ".join(map(column, kinds)) or "nothing"
     rows = (", ".join(d.constant(row[slot].value, kind) for slot, kind in kinds.items()) or "1" for row in node.rows)
-    return f"SELECT {names} FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS v({names})"
+    return d.settled(f"SELECT {names} FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS v({names})")
 
 
 def _sides(left: int) -> Callable[[int], str]:
