@@ -122,6 +122,10 @@ class Dialect(ABC):
         compute these before any row, and past the CASE that guards them."""
         return query
 
+    def kept_apart(self, query: str) -> str:
+        """The same query, into which no planner moves an EXISTS; for planners that lose their way in a union."""
+        return query
+
     @abstractmethod
     def bound(self, value: str, body: Callable[[str], str]) -> str:
         """``body`` of a value that is computed and written once."""

@@ -194,4 +194,6 @@ def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables) -> str:
     if width in needed:
         inner = relation_sql(d, node.other, other, tables)
         columns[width] = f"EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {condition_sql(d, node.condition, name)})"
-    return f"SELECT {_listed(columns)} FROM ({relation_sql(d, node.source, own, tables)}) AS l"
+    source = relation_sql(d, node.source, own, tables)
+    source = d.kept_apart(source) if has_union(node.source) else source
+    return f"SELECT {_listed(columns)} FROM ({source}) AS l"
