@@ -14,10 +14,12 @@ from tacit.core.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_arrow", "sound", "sound_table"]
+__all__ = ["LAST_NANOSECOND", "as_arrow", "sound", "sound_table"]
 
 #: Seconds of the beginning of the year 1 and of the end of the year 9999, since 1970.
 _FIRST, _END = -62_135_596_800, 253_402_300_800
+#: Moments in nanoseconds beyond this, in both directions, stand for infinity or for nothing.
+LAST_NANOSECOND = 2**63 - 2
 _SIZES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -134,6 +136,8 @@ def _sound_moments(column: pa.ChunkedArray) -> pa.ChunkedArray:
     number = column.cast(pa.int64())
     if size < 10**9:
         number = _between(number, _FIRST * size, _END * size)
+    else:
+        number = _between(number, -LAST_NANOSECOND, LAST_NANOSECOND + 1)
     scaled = pc.multiply(number, 10**6 // size) if size <= 10**6 else _floored(number, 10**3)
     return scaled.cast(pa.timestamp("us", "UTC" if column.type.tz is not None else None))
 

@@ -20,7 +20,7 @@ from tacit.engines.duckdb.dialect import DUCKDB, mantissa
 from tacit.engines.duckdb.lines import LINE, count_left_out, csv_scan, read_header, separator_of
 from tacit.engines.duckdb.parquet import describe, open_parquet
 from tacit.engines.files import find_files
-from tacit.engines.frames import as_arrow, sound_table
+from tacit.engines.frames import LAST_NANOSECOND, as_arrow, sound_table
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
@@ -38,7 +38,7 @@ ROW_COLUMN = "tacit row"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE")
-_TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
+_TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 #: Of values whose number is a SMALLINT.
 MOST_PLACES = 2**15 - 1
@@ -263,6 +263,12 @@ def _read_time(value: str, stored: str) -> str:
         return within_years(DUCKDB, value, kind)
     if stored == "TIMESTAMP WITH TIME ZONE":
         return from_microseconds(DUCKDB, f"CASE WHEN isfinite({value}) THEN epoch_us({value}) END")
+    if stored in ("TIMESTAMP_NS", "TIMESTAMPTZ_NS"):
+        # A cast would round to the nearest microsecond; moments of all readers are cut downwards.
+        number = f"epoch_ns({value})"
+        cut = f"{number} // 1000 - CAST({number} % 1000 < 0 AS BIGINT)"
+        inside = f"{number} BETWEEN -{LAST_NANOSECOND} AND {LAST_NANOSECOND}"
+        return from_microseconds(DUCKDB, f"CASE WHEN {inside} THEN {cut} END")
     return within_years(DUCKDB, f"TRY_CAST({value} AS TIMESTAMP)", kind)
 
 

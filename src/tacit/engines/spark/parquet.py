@@ -14,6 +14,7 @@ from typing import Any
 
 from tacit.core.errors import InputError
 from tacit.engines.files import ADDRESS, find_files
+from tacit.engines.frames import LAST_NANOSECOND
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.files import read_from
 
@@ -117,5 +118,6 @@ def _selected(name: str, units: dict[str, str]) -> str:
     moved = f"CASE WHEN {quoted} BETWEEN {_FIRST * size} AND {_END * size - 1} THEN {quoted} * {10**6 // size} END"
     if size > 10**6:
         # All of them lie within the years; downwards, as everywhere.
-        moved = f"{quoted} DIV 1000 - CASE WHEN {quoted} % 1000 < 0 THEN 1 ELSE 0 END"
+        cut = f"{quoted} DIV 1000 - CASE WHEN {quoted} % 1000 < 0 THEN 1 ELSE 0 END"
+        moved = f"CASE WHEN {quoted} BETWEEN -{LAST_NANOSECOND} AND {LAST_NANOSECOND} THEN {cut} END"
     return f"{moved} AS {SPARK.quoted(f'{name} {MICROSECONDS}')}"
