@@ -33,7 +33,9 @@ def spent(curator: Curator) -> Fraction:
 
 
 def opened(source: Any, **more: Any) -> Curator:
-    return open_curator(source, **{"unit": "id", "epsilon": "100000", "table": "t", "columns": {"id": "integer"}, **more})
+    return open_curator(
+        source, **{"unit": "id", "epsilon": "100000", "table": "t", "columns": {"id": "integer"}, **more}
+    )
 
 
 PROJECT = """

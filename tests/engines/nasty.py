@@ -51,15 +51,16 @@ def _whole(kind: pa.DataType) -> Nasty:
     size = kind.bit_width
     low, high = (0, 2**size - 1) if "uint" in str(kind) else (-(2 ** (size - 1)), 2 ** (size - 1) - 1)
     values = tuple(pa.array([value], type=kind) for value in (low, high, 0, high - 1, None))
-    return Nasty(str(kind), kind, [1, 2, 3], values, (INTEGER, MONEY, DOUBLE, TEXT) if "64" in str(kind) else (INTEGER, TEXT))
+    return Nasty(
+        str(kind), kind, [1, 2, 3], values, (INTEGER, MONEY, DOUBLE, TEXT) if "64" in str(kind) else (INTEGER, TEXT)
+    )
 
 
 def _floats(kind: pa.DataType, form: str, *bits: int) -> Nasty:
     numbers = [pa.array([value], type=kind) for value in (float("nan"), float("inf"), float("-inf"), -0.0, None)]
     size = kind.bit_width // 8
     # Signalling and negative NaN, the smallest number, the largest.
-    for each in bits:
-        numbers.append(pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(struct.pack(form, each))]))
+    numbers += [pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(struct.pack(form, each))]) for each in bits]
     assert all(len(array) == 1 and size for array in numbers)
     return Nasty(str(kind), kind, [0.5, 1.5, 2.0], tuple(numbers), (DOUBLE, INTEGER, MONEY))
 
@@ -77,7 +78,18 @@ def _decimals(precision: int, scale: int, wide: bool = False) -> Nasty:
 def _moments(unit: str, zone: str | None) -> Nasty:
     kind = pa.timestamp(unit, zone)
     size = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    numbers = [_LARGE, -_LARGE - 1, -_LARGE, _LARGE - 1, _LARGE // 1000, _LARGE // 1000 + 1, -(_LARGE // 1000) - 2, -1, -1001, None]
+    numbers = [
+        _LARGE,
+        -_LARGE - 1,
+        -_LARGE,
+        _LARGE - 1,
+        _LARGE // 1000,
+        _LARGE // 1000 + 1,
+        -(_LARGE // 1000) - 2,
+        -1,
+        -1001,
+        None,
+    ]
     for second in (-62135596800, -62135596801, 253402300799, 253402300800):
         numbers += [second * size] if abs(second * size) <= _LARGE else []
     values = tuple(pa.array([number], type=pa.int64()).cast(kind) for number in numbers)
@@ -107,7 +119,9 @@ def _texts(kind: pa.DataType) -> Nasty:
 
 def _dictionary() -> Nasty:
     kind = pa.dictionary(pa.int32(), pa.string())
-    values = [pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), array) for array in _bytes(pa.string(), *_TEXTS[:20])]
+    values = [
+        pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), array) for array in _bytes(pa.string(), *_TEXTS[:20])
+    ]
     return Nasty("dictionary", kind, ["a", "b", "12"], tuple(values), (TEXT, INTEGER))
 
 
@@ -118,7 +132,7 @@ NASTY = [
     _floats(pa.float64(), "<Q", 0x7FF0000000000001, 0xFFF8000000000000, 1, 0x7FEFFFFFFFFFFFFF, 0x43E0000000000000),
     _decimals(5, 2), _decimals(18, 2), _decimals(38, 0), _decimals(38, 10), _decimals(38, 38),
     Nasty("date32", pa.date32(), [dt.date(2024, 1, day) for day in (1, 2, 3)],
-          tuple(pa.array([n], pa.int32()).cast(pa.date32()) for n in (2**31 - 1, -(2**31), -719163, -719162, 2932896, 2932897, -141427)) + (pa.array([None], pa.date32()),),
+          tuple(pa.array([n], pa.int32()).cast(pa.date32()) for n in (2**31 - 1, -(2**31), -719163, -719162, 2932896, 2932897, -141427, None)),
           (DATE, TIMESTAMP, TEXT)),
     Nasty("date64", pa.date64(), [dt.date(2024, 1, day) for day in (1, 2, 3)],
           tuple(pa.array([n], pa.int64()).cast(pa.date64()) for n in (_LARGE, -_LARGE - 1, 86_400_000 * 2932897, -86_400_000 * 719163, 1)), (DATE, TIMESTAMP)),

@@ -56,6 +56,9 @@ def test_duckdb_and_postgresql(kind: str, people: int) -> None:
 def test_spark(people: int, generated: bool) -> None:
     frames = clinic.arrow(clinic.random_rows(7, people, 8 * people))
     questions = plannable([*FRAGILE, *(FOLDED if people and not generated else FOLDED[::9])])
-    with MAKERS["duckdb"](clinic.CATALOG, frames) as one, spark_engine(clinic.CATALOG, frames, generated=generated) as two:
+    with (
+        MAKERS["duckdb"](clinic.CATALOG, frames) as one,
+        spark_engine(clinic.CATALOG, frames, generated=generated) as two,
+    ):
         for sql in questions:
             assert asked(two, sql) == asked(one, sql), sql

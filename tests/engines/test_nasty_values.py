@@ -128,7 +128,11 @@ def postgres_rows(rows: pa.Table) -> pa.Table | None:
     kept = sound_table(rows, {"id", "x"}, "t")
     if texts and any("\0" in cell for cell in kept["x"].to_pylist() if cell is not None):
         return None
-    return kept if kept.schema.field("x").type in (pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.date32()) else None
+    return (
+        kept
+        if kept.schema.field("x").type in (pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.date32())
+        else None
+    )
 
 
 SERVED = [case for case in CASES if case[0].name in ("bool", "int64", "double", "string")]
@@ -157,13 +161,13 @@ def test_spark_reads_as_duckdb_does(nasty: Nasty, form: str, tmp_path: Path) -> 
     source = DataSource("frame", None, rows) if form == "frame" else DataSource("parquet", str(tmp_path / "t.parquet"))
     with DuckDBEngine(catalog(declared), {"t": source}, Limits(threads=1)) as one:
         want = asked(one, declared)
-    try:
-        with spark_engine(catalog(declared), {"t": source}) as two:
-            assert asked(two, declared) == want
-    except InputError as problem:
-        # What a column is, is said when it is opened, and never by a row.
-        assert "cannot read a column of type" in str(problem) or "Spark cannot read" in str(problem)
-        assert form == "parquet" and nasty.name in ("uint64", "timestamp[ns]", "timestamp[ns, tz=UTC]"), str(problem)
+    if form == "parquet" and nasty.name.startswith("timestamp[ns"):
+        # Spark knows no nanoseconds, and says so when the source is opened, whatever the rows hold.
+        with pytest.raises(InputError, match="Spark cannot read"), spark_engine(catalog(declared), {"t": source}):
+            pass
+        return
+    with spark_engine(catalog(declared), {"t": source}) as two:
+        assert asked(two, declared) == want
 
 
 def undeclared() -> Iterator[tuple[str, pa.Array]]:

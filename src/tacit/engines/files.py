@@ -27,7 +27,9 @@ def list_files(path: str) -> tuple[str, ...]:
     """The files that a path, pattern or folder names now, in order, absolute; none where there are none."""
     place = Path(path)
     if place.is_dir():
-        return tuple(str(file) for file in sorted(place.resolve().rglob("*")) if file.is_file() and _is_seen(file, place))
+        return tuple(
+            str(file) for file in sorted(place.resolve().rglob("*")) if file.is_file() and _is_seen(file, place)
+        )
     # A file whose own name, or folder, has such signs in it is that file and no pattern.
     pattern = _MAGIC.search(path) and not place.is_file()
     found = sorted(glob.glob(path, recursive=True)) if pattern else [path]

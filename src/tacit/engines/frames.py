@@ -116,7 +116,9 @@ def _sound_text(part: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         # A cast to bytes takes the texts as they are.
         bare = pa.large_binary() if pa.types.is_large_string(part.type) else pa.binary()
-        cells = (pa.array(part.cast(pa.binary_view())) if pa.types.is_string_view(part.type) else part.cast(bare)).to_pylist()
+        cells = (
+            pa.array(part.cast(pa.binary_view())) if pa.types.is_string_view(part.type) else part.cast(bare)
+        ).to_pylist()
         return pa.array([_decoded(cell) for cell in cells], type=part.type)
     return part
 

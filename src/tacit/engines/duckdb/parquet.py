@@ -1,7 +1,7 @@
 """Parquet files: read by DuckDB, and where a value is one that DuckDB cannot read, that column by Arrow.
 
-DuckDB fails on a text that is not UTF-8 and on a moment in milliseconds beyond its range, and no expression can stand in
-the way of that. So columns of texts, moments and decimals are read through once, when a source is opened or has
+DuckDB fails on a text that is not UTF-8 and on a moment in milliseconds beyond its range, and no expression can prevent
+that. So columns of texts, moments and decimals are read through once, when a source is opened or has
 changed. A column that fails is read by Arrow, its unreadable values are NULL (:mod:`tacit.engines.frames`), and it is
 held in memory beside the rest of the file. Columns in the names of folders are texts, whatever they look like; and all
 files must agree on the types of a column, so that no file decides how another one is read.
@@ -74,9 +74,7 @@ def open_parquet(
     columns = describe(connection, scan)
     wanted = [name for name in names if name in columns]
     _check_types(connection, files, wanted, table)
-    bad = [
-        name for name in wanted if name not in folders and not _is_readable(connection, scan, *columns[name])
-    ]
+    bad = [name for name in wanted if name not in folders and not _is_readable(connection, scan, *columns[name])]
     if not bad:
         return ParquetScan(scan, _ROW, columns)
     held, kinds = _held(connection, files, [columns[name][0] for name in bad], table, index)
@@ -103,9 +101,7 @@ def _folders(files: Sequence[str], table: str) -> frozenset[str]:
     return next(iter(found))
 
 
-def _check_types(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[str], names: Sequence[str], table: str
-) -> None:
+def _check_types(connection: duckdb.DuckDBPyConnection, files: Sequence[str], names: Sequence[str], table: str) -> None:
     """Refuse files that store a column in types that DuckDB would have to bring together by changing values."""
     if len(files) == 1:
         return
@@ -119,9 +115,7 @@ def _check_types(
     for name, kinds in stored.items():
         if len(kinds) == 1:
             continue
-        found = {
-            describe(connection, _scan([file], folders=False))[name][1].upper() for file in kinds.values()
-        }
+        found = {describe(connection, _scan([file], folders=False))[name][1].upper() for file in kinds.values()}
         if len(found) > 1 and not any(found <= set(family) for family in _FAMILIES):
             raise InputError(
                 f"{table}.{name}",

@@ -87,9 +87,7 @@ class _Writer(Writer):
         bounds = (self.groups.count, self.final.max_groups)
         # DuckDB waits for ever where a LIMIT stands over a cross join of unions; large sources are read without one.
         large = self._is_large() or has_union(self.final.source)
-        return RowPlan(
-            rows, self.chooser, *bounds, columns, shares, large=large, most_rows=self._most_rows()
-        )
+        return RowPlan(rows, self.chooser, *bounds, columns, shares, large=large, most_rows=self._most_rows())
 
     def _reading_places(self, read: frozenset[int]) -> Self:
         """The same with the numbers of keys instead of keys, where the table has them and nobody reads the keys."""

@@ -118,8 +118,10 @@ class Dialect(ABC):
         return self.derived(query)
 
     def settled(self, query: str) -> str:
-        """The same query, with constant columns that no planner writes into the expressions above; for planners that
-        compute these before any row, and past the CASE that guards them."""
+        """The same query, with constant columns that no planner writes into the expressions above.
+
+        For planners that compute these before any row, and past the CASE that guards them.
+        """
         return query
 
     def kept_apart(self, query: str) -> str:
