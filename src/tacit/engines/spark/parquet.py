@@ -9,7 +9,7 @@ the files store is asked of the files themselves where they lie on this machine,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tacit.core.errors import InputError
@@ -18,7 +18,7 @@ from tacit.engines.frames import LAST_NANOSECOND
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.files import read_from
 
-__all__ = ["MICROSECONDS", "read_parquet"]
+__all__ = ["MICROSECONDS", "check_names", "read_parquet"]
 
 #: At the end of the name of a column that holds microseconds since 1970.
 MICROSECONDS = "tacit microseconds"
@@ -46,6 +46,7 @@ def read_parquet(
     told, size = read_from(path)
     base = _base(path)
     found = _reader(spark, base).option("mergeSchema", "true").parquet(*told).schema
+    check_names(found.names, *(["_metadata"] if numbered else []))
     units = {} if ADDRESS.match(path) else _moments(find_files(path), names, table)
     folders = _folders(told if not ADDRESS.match(path) else _reader(spark, base).parquet(*told).inputFiles())
     fields = [_field(field, folders, units) for field in found.fields]
@@ -54,6 +55,16 @@ def read_parquet(
     frame = _reader(spark, base).schema(StructType(fields)).parquet(*told)
     listed = [_selected(field.name, units) for field in fields]
     return frame.selectExpr(*listed, *(["_metadata"] if numbered else [])), size
+
+
+def check_names(columns: Iterable[str], *taken: str) -> None:
+    """Refuse columns whose names stand for something else: they would decide who a row is, or be read for others."""
+    names = [name.lower() for name in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("source", f"has two columns called {name!r}, in letters of either case; rename one")
+        if name in taken or name.endswith(f" {MICROSECONDS}"):
+            raise InputError("source", f"has a column called {name!r}, a name that is needed otherwise; rename it")
 
 
 def _reader(spark: Any, base: str | None) -> Any:

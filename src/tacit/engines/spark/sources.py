@@ -8,7 +8,7 @@ one rule says what a line is; it is meant for small tables, and larger ones belo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from tacit.engines.frames import as_arrow, sound_table
 from tacit.engines.spark.dialect import SPARK, mantissa
 from tacit.engines.spark.files import check_same_files
 from tacit.engines.spark.identities import check_identities
-from tacit.engines.spark.parquet import MICROSECONDS, read_parquet
+from tacit.engines.spark.parquet import MICROSECONDS, check_names, read_parquet
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
@@ -104,7 +104,7 @@ def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> 
     """A Spark frame, the number of a row if it has one, and its size in bytes if that is known."""
     match source.kind:
         case "frame" if hasattr(source.frame, "createOrReplaceTempView"):
-            _check_names(source.frame.columns)
+            check_names(source.frame.columns)
             return source.frame, None, 0
         case "frame":
             rows = as_arrow(source.frame, table.name, "an Arrow, pandas, Polars or Spark frame")
@@ -117,7 +117,7 @@ def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> 
             return _parquet(spark, source.path or "", table)
         case "table":
             found = spark.table(catalog_name(source.path or table.name))
-            _check_names(found.columns)
+            check_names(found.columns)
             return found, None, 0
         case _:
             raise InputError(table.name, f"Spark cannot read a source of kind {source.kind!r}")
@@ -133,8 +133,6 @@ def catalog_name(name: str) -> str:
 def _parquet(spark: Any, path: str, table: Table) -> tuple[Any, str | None, int]:
     names = {column.name.lower() for column in table.columns}
     frame, size = read_parquet(spark, path, names, table.name, numbered=table.unit == ROW)
-    # Of the columns the last is what Spark adds where rows are numbered; a column of that name would stand for it.
-    _check_names(frame.columns[:-1] if table.unit == ROW else frame.columns, *(["_metadata"] if table.unit == ROW else []))
     if table.unit != ROW:
         return frame, None, size
     places = frame.inputFiles()
@@ -146,16 +144,6 @@ def _parquet(spark: Any, path: str, table: Table) -> tuple[Any, str | None, int]
     file = f"coalesce(element_at(`map`({pairs}), {place}), CAST(_metadata.file_path AS BIGINT))"
     number = f"{file} * {_FILE_ROWS} + _metadata.row_index"
     return frame.selectExpr("*", f"{number} AS {SPARK.quoted(_ROW)}"), SPARK.quoted(_ROW), size
-
-
-def _check_names(columns: Iterable[str], *taken: str) -> None:
-    """Refuse columns whose names stand for something else: they would decide who a row is, or be read for others."""
-    names = [name.lower() for name in columns]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError("source", f"has two columns called {name!r}, in letters of either case; rename one")
-        if name in taken or name.endswith(f" {_MICROSECONDS}"):
-            raise InputError("source", f"has a column called {name!r}, a name that is needed otherwise; rename it")
 
 
 def _plain(place: str) -> str:
@@ -179,7 +167,7 @@ def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str, in
     """A frame of this process, sound in every value, sent to Spark with its rows numbered."""
     import pyarrow as pa
 
-    _check_names(rows.column_names, _ROW)
+    check_names(rows.column_names, _ROW)
     names, arrays = [], []
     sound = sound_table(rows, {column.name.lower() for column in table.columns}, table.name)
     for name, column in zip(sound.column_names, sound.columns, strict=True):
