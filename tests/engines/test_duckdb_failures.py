@@ -132,9 +132,9 @@ def test_progress_is_told() -> None:
 def test_duckdb_counts_progress_for_one_cursor_and_prints_nothing() -> None:
     settings = "SELECT current_setting('enable_progress_bar'), current_setting('enable_progress_bar_print')"
     with engine(Limits(threads=1), rows=1) as made:
-        with made._cursor(None, watched=True) as session:
+        with made._sources.latest.cursor(None, watched=True) as session:
             assert session.cursor.execute(settings).fetchall() == [(True, False)]
-        with made._cursor(None, watched=False) as session:
+        with made._sources.latest.cursor(None, watched=False) as session:
             assert session.cursor.execute(settings).fetchall()[0][0] is False
 
 
@@ -145,8 +145,8 @@ def test_progress_of_two_questions_at_once() -> None:
     def ask() -> None:
         found.append(made.measure(Work(EASY, b"k", progress=lambda percent: None)).raw[0].tolist())
 
-    with engine(Limits(threads=1)) as made, made._cursor(None, watched=True) as held:
-        assert held.cursor is made._watched
+    with engine(Limits(threads=1)) as made, made._sources.latest.cursor(None, watched=True) as held:
+        assert held.cursor is made._sources.latest.watched
         thread = threading.Thread(target=ask)
         thread.start()
         thread.join()

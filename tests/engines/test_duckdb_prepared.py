@@ -101,7 +101,7 @@ def test_other_numbers_by_the_same_plan(tmp_path: Path, executed: list[str]) -> 
 def test_a_number_that_decides_about_the_plan(tmp_path: Path) -> None:
     """How many digits a DECIMAL has is part of its type."""
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._new_cursor)
+        cursors = Cursors(engine._sources.latest.new_cursor)
         sql = "SELECT round(12.345::DECIMAL(9, 3), CAST({} AS BIGINT)::INTEGER)"
         for digits, want in ((1, "12.3"), (1, "12.3"), (0, "12"), (2, "12.35"), (1, "12.3")):
             with cursors.one() as cursor:
@@ -142,7 +142,7 @@ def test_few_plans_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exe
 
 def test_long_statements_and_many_numbers_are_not_kept(tmp_path: Path, executed: list[str]) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._new_cursor)
+        cursors = Cursors(engine._sources.latest.new_cursor)
         for text, kept in (("'x'", 1), (f"'{'x' * prepared._LONGEST}'", 0), (", ".join(["CAST(1 AS BIGINT)"] * 17), 0)):
             executed.clear()
             for _ in range(3):
@@ -155,7 +155,7 @@ def test_long_statements_and_many_numbers_are_not_kept(tmp_path: Path, executed:
 
 def test_after_a_failure_the_cursor_is_not_used_again(tmp_path: Path) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._new_cursor)
+        cursors = Cursors(engine._sources.latest.new_cursor)
         with cursors.one() as first:
             pass
         with suppress(ValueError), cursors.one() as second:
@@ -171,11 +171,11 @@ def test_a_stop_that_comes_late_is_not_for_the_next_question(tmp_path: Path) -> 
         for number in (2, 4, 6):
             numbered(engine, number)
         cursors = engine._residents._copies["t"].cursors
-        with engine._session(None, None, cursors) as session:
+        with engine._session(engine._sources.latest, None, None, cursors) as session:
             used = session.cursor
         late = threading.Timer(0.1, session.interrupt)
         late.start()
-        with engine._session(None, None, cursors) as following:
+        with engine._session(engine._sources.latest, None, None, cursors) as following:
             assert following.cursor is used
             slow = "SELECT count(*) FROM range(100_000_000) WHERE hash(range) % 7 = 3"
             assert len(following.cursor.execute(slow).fetchall()) == 1

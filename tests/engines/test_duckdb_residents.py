@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -77,12 +78,12 @@ def test_a_file_that_changes_is_read_anew(suffix: str, catalog: Catalog, tmp_pat
     path = write(tmp_path / f"t.{suffix}", 10)
     with engine_on(path, catalog) as engine:
         assert [units(engine, catalog) for _ in range(4)] == [[5, 5]] * 4
-        first = copies(engine)
-        assert len(first) == 1
+        first = engine._connection
+        assert len(copies(engine)) == 1
         write(path, 20)
         assert [units(engine, catalog) for _ in range(3)] == [[10, 10]] * 3
         assert len(copies(engine)) == 1
-        assert copies(engine) != first
+        assert engine._connection is not first
         # Another file with the same time of last change.
         before, last = path.stat(), shown(asked(engine, catalog))
         other = write(tmp_path / f"other.{suffix}", 20, ("b", "a"))
@@ -176,12 +177,14 @@ def test_a_copy_lives_as_long_as_a_question_reads_it(tmp_path: Path) -> None:
     with engine_on(path) as engine:
         units(engine)
         units(engine)
-        with engine._residents.reading({"t"}) as reading:
+        with engine._sources.reading() as opened, opened.residents.reading({"t"}) as reading:
             write(path, 20)
             assert [units(engine) for _ in range(2)] == [[10, 10]] * 2
-            assert len(copies(engine)) == 2
-            assert engine._connection.execute(f"SELECT count(*) FROM {reading.tables['t'].scan}").fetchall() == [(10,)]
+            assert opened is not engine._sources.latest
+            assert opened.connection.execute(f"SELECT count(*) FROM {reading.tables['t'].scan}").fetchall() == [(10,)]
         assert len(copies(engine)) == 1
+        with pytest.raises(duckdb.ConnectionException):
+            opened.connection.execute("SELECT 1")
 
 
 def test_a_file_that_is_gone_or_damaged_fails_as_ever(tmp_path: Path) -> None:

@@ -156,6 +156,9 @@ def _source(loaded: Project, name: str) -> Finding:
     except OSError as problem:
         remedy = f"edit tables.{name}.source, or allow reading"
         return Finding(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
+    if source.kind == "csv" and (broken := _broken_line(list(map(str, files)))) is not None:
+        remedy = "close its quotes, write values without new lines and in UTF-8, or write the table as Parquet"
+        return Finding(f"source {name}", False, f"{source.path}: {broken}", remedy)
     size = sum(file.stat().st_size for file in files)
     many = f" in {len(files)} files" if len(files) > 1 else ""
     table = loaded.catalog.table(name)
@@ -177,6 +180,17 @@ def _recognised(kind: str, largest: int) -> str:
             f"; larger than {limit} MiB, so only exact copies are recognised: do not open one that is written otherwise"
         )
     return "; copies with the same rows are recognised"
+
+
+def _broken_line(files: list[str]) -> str | None:
+    """A line that is left out of a table; None where every line is a row."""
+    from tacit.engines.duckdb.lines import first_left_out
+
+    for file in files:
+        line = first_left_out(file)
+        if line is not None:
+            return f"line {line} of {Path(file).name} cannot be read as a row and is left out, maybe others as well"
+    return None
 
 
 def _database(loaded: Project) -> Iterator[Finding]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
+from tacit.engines.files import list_files
+from tacit.engines.frames import as_arrow
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, TIMESTAMP, SqlType, decimal
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["Source", "column_types", "is_spark_frame", "table_name"]
 
 _FILES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".duckdb": "duckdb"}
-_MAGIC = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -57,20 +58,18 @@ class Source:
 
     @classmethod
     def of_frame(cls, frame: Any) -> Source:
-        """The source that a frame of pandas, Polars, Arrow or Spark is; Arrow tables cannot change afterwards."""
-        import pyarrow as pa
+        """The source that a frame of pandas, Polars, Arrow or Spark is: its rows as they are now, or Spark's own.
 
-        if isinstance(frame, pa.Table):
-            return cls("frame", None, frame)
-        if hasattr(frame, "to_arrow"):
-            return cls("frame", None, frame.to_arrow())
-        if type(frame).__module__.partition(".")[0] == "pandas":
-            return cls("frame", None, pa.Table.from_pandas(frame, preserve_index=False))
+        A frame can be changed in place, and an Arrow table can stand on memory that others write to. So its rows are
+        copied; what happens to it afterwards is not seen.
+
+        Raises:
+            InputError: it is no frame, or a column of it has no type.
+        """
         if is_spark_frame(frame):
             return cls("frame", None, frame)
-        raise InputError(
-            "source", f"must be a path or a pandas, Polars, Arrow or Spark frame, not {type(frame).__name__}"
-        )
+        kinds = "a pandas, Polars, Arrow or Spark frame"
+        return cls("frame", None, _copied(as_arrow(frame, "source", kinds)))
 
     @property
     def is_elsewhere(self) -> bool:
@@ -79,20 +78,26 @@ class Source:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files there are now, in order."""
+        """The files there are now, in order: those that an engine would read."""
         if self.path is None or self.kind == "table" or "://" in self.path:
             return ()
-        place = Path(self.path.partition("#")[0])
-        # A file whose own name, or folder, has such signs in it is that file and no pattern.
-        if not _MAGIC.search(self.path) or place.is_file():
-            return tuple(sorted(place.rglob("*.parquet"))) if place.is_dir() else (place,)
-        root = Path(place.anchor) if place.is_absolute() else Path()
-        return tuple(sorted(root.glob(str(place.relative_to(root)))))
+        place = self.path.partition("#")[0] if self.kind == "duckdb" else self.path
+        return tuple(map(Path, list_files(place)))
 
     @property
     def inside(self) -> str:
         """The table of a DuckDB file, in lower case as DuckDB reads it; empty for everything else."""
         return self.path.partition("#")[2].lower() if self.kind == "duckdb" and self.path is not None else ""
+
+
+def _copied(rows: pa.Table) -> pa.Table:
+    """The same rows in memory that nobody else writes to."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
 def is_spark_frame(frame: Any) -> bool:

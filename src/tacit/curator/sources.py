@@ -131,12 +131,13 @@ class BoundSources:
 
 
 def scanned(node: Relation) -> Iterator[str]:
-    """The tables that a relation reads, in order, each once."""
+    """The tables that a relation reads, those that lead to the unit included, in order, each once."""
     return iter(dict.fromkeys(_scans(node)))
 
 
 def _scans(node: Relation) -> Iterator[str]:
     if isinstance(node, Scan):
         yield node.table
+        yield from (hop.table for hop in node.path)
     for part in sources(node):
         yield from _scans(part)

@@ -1,7 +1,12 @@
-"""Frames in memory as Arrow tables, for every engine that takes them."""
+"""Frames in memory as Arrow tables, sound in every value, for every engine that takes them.
+
+Databases take the buffers of an Arrow table for what they claim to be. So each value is looked at once, when a source
+is opened: a text that is not UTF-8 and a moment outside the years 1 to 9999 are NULL, as from every other source.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
@@ -9,7 +14,13 @@ from tacit.core.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_arrow"]
+__all__ = ["LAST_NANOSECOND", "as_arrow", "sound", "sound_table"]
+
+#: Seconds of the beginning of the year 1 and of the end of the year 9999, since 1970.
+_FIRST, _END = -62_135_596_800, 253_402_300_800
+#: Moments in nanoseconds beyond this, in both directions, stand for infinity or for nothing.
+LAST_NANOSECOND = 2**63 - 2
+_SIZES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def as_arrow(frame: Any, table: str, kinds: str = "an Arrow, pandas or Polars frame") -> pa.Table:
@@ -25,5 +36,134 @@ def as_arrow(frame: Any, table: str, kinds: str = "an Arrow, pandas or Polars fr
     if hasattr(frame, "to_arrow"):
         return frame.to_arrow()
     if type(frame).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            # Its own words quote a value.
+            raise InputError(
+                table, "a column of the pandas frame holds values of several types; convert it to one with astype"
+            ) from None
     raise InputError(table, f"a source in memory is {kinds}, not {type(frame).__name__}")
+
+
+def sound_table(rows: pa.Table, names: Collection[str], table: str) -> pa.Table:
+    """The columns of ``names``, in small letters, with every value sound.
+
+    Raises:
+        InputError: a column is no column of its own type at all; ``table`` is named.
+    """
+    import pyarrow as pa
+
+    wanted = [i for i, name in enumerate(rows.column_names) if name.lower() in names]
+    columns = []
+    for i in wanted:
+        try:
+            made = sound(rows.column(i))
+            made.validate(full=True)
+        except pa.ArrowException:
+            raise InputError(f"{table}.{rows.column_names[i]}", "is damaged: its Arrow buffers do not fit") from None
+        columns.append(made)
+    if not wanted:
+        return rows.select([])
+    return pa.Table.from_arrays(columns, names=[rows.column_names[i] for i in wanted])
+
+
+def sound(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with NULL for texts that are not UTF-8 and for moments outside the years 1 to 9999.
+
+    Dictionaries are written out, days of milliseconds become days, and moments microseconds, of UTC where they have a
+    zone.
+    """
+    import pyarrow as pa
+
+    is_a, kind = pa.types, column.type
+    if is_a.is_dictionary(kind):
+        return sound(_written_out(column))
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        return _sound_texts(column)
+    if is_a.is_timestamp(kind):
+        return _sound_moments(column)
+    return _sound_days(column) if is_a.is_date64(kind) else column
+
+
+def _written_out(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    chunks = [pa.DictionaryArray.from_arrays(part.indices, _first_of(part.dictionary)) for part in column.chunks]
+    for part in chunks:
+        part.validate(full=True)
+    return pa.chunked_array([part.dictionary_decode() for part in chunks], type=column.type.value_type)
+
+
+def _first_of(values: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    made = sound(pa.chunked_array([values]))
+    return made.combine_chunks() if made.num_chunks != 1 else made.chunk(0)
+
+
+def _sound_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return pa.chunked_array([_sound_text(part) for part in column.chunks], type=column.type)
+
+
+def _sound_text(part: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        part.validate(full=True)
+    except pa.ArrowInvalid:
+        # A cast to bytes takes the texts as they are.
+        bare = pa.large_binary() if pa.types.is_large_string(part.type) else pa.binary()
+        cells = (
+            pa.array(part.cast(pa.binary_view())) if pa.types.is_string_view(part.type) else part.cast(bare)
+        ).to_pylist()
+        return pa.array([_decoded(cell) for cell in cells], type=part.type)
+    return part
+
+
+def _decoded(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _sound_moments(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    size = _SIZES[column.type.unit]
+    number = column.cast(pa.int64())
+    if size < 10**9:
+        number = _between(number, _FIRST * size, _END * size)
+    else:
+        number = _between(number, -LAST_NANOSECOND, LAST_NANOSECOND + 1)
+    scaled = pc.multiply(number, 10**6 // size) if size <= 10**6 else _floored(number, 10**3)
+    return scaled.cast(pa.timestamp("us", "UTC" if column.type.tz is not None else None))
+
+
+def _sound_days(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    number = _between(column.cast(pa.int64()), _FIRST * 10**3, _END * 10**3)
+    return _floored(number, 86_400_000).cast(pa.int32()).cast(pa.date32())
+
+
+def _between(number: pa.ChunkedArray, low: int, end: int) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    inside = pc.and_(pc.greater_equal(number, low), pc.less(number, end))
+    return pc.if_else(inside, number, pa.scalar(None, pa.int64()))
+
+
+def _floored(number: pa.ChunkedArray, size: int) -> pa.ChunkedArray:
+    """Whole-number division downwards."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    cut = pc.divide(number, size)
+    below = pc.less(number, pc.multiply(cut, size))
+    return pc.subtract(cut, pc.cast(below, pa.int64()))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.closing import Closing
-from tacit.engines.duckdb.connection import Limits, memory_limit, open_locked
+from tacit.engines.duckdb.connection import Limits
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.examples import read_examples
 from tacit.engines.duckdb.fetching import MOST_ROWS, ROW_BYTES, folded_rows
+from tacit.engines.duckdb.opened import OpenedSources, SourceStates
 from tacit.engines.duckdb.prepared import Cursors
 from tacit.engines.duckdb.residents import Residents
 from tacit.engines.duckdb.session import Session
-from tacit.engines.duckdb.sources import SourceLike
+from tacit.engines.duckdb.sources import DuckDBTable, SourceLike
 from tacit.engines.duckdb.statements import DuckDBStatement, statements
 from tacit.engines.duckdb.watching import Watch
 from tacit.engines.opaque import opaquely
@@ -65,18 +65,25 @@ class DuckDBEngine(Closing):
 
     def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
-        self._connection, self._watched, self._tables = open_locked(catalog, data, self._limits)
-        memory = memory_limit(self._connection)
-        self._lock = threading.Lock()
-        self._residents = Residents(self._new_cursor, self._tables, memory)
-        self._free = threading.Lock()
+        self._sources = SourceStates(catalog, data, self._limits)
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         # Rows that are bounded outside the database keep to its limit as well.
-        self._most_rows = min(MOST_ROWS, memory // ROW_BYTES)
+        self._most_rows = min(MOST_ROWS, self._sources.latest.memory // ROW_BYTES)
         self._threads = self._limits.threads or os.cpu_count() or 1
         self._watch = Watch()
         self._running = Running()
-        self._closed = False
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        return self._sources.latest.connection
+
+    @property
+    def _tables(self) -> dict[str, DuckDBTable]:
+        return self._sources.latest.tables
+
+    @property
+    def _residents(self) -> Residents:
+        return self._sources.latest.residents
 
     def check(self, final: FinalAggregation) -> None:
         """Refuse what cannot be computed exactly; reads no data."""
@@ -133,46 +140,33 @@ class DuckDBEngine(Closing):
     def close(self) -> None:
         """Interrupt what runs and close the database; may be called twice."""
         self.interrupt()
-        with self._lock:
-            closed, self._closed = self._closed, True
-        if not closed:
-            # Whoever holds the watched cursor has been interrupted.
-            with self._free:
-                self._watched.close()
-            self._residents.close()
-            self._connection.close()
+        self._sources.close()
 
     def _measure(self, work: Work) -> Measurements:
         seconds = self._limits.seconds if work.timeout is None else work.timeout
         with (
-            self._residents.reading(scanned(work.final.source)) as reading,
-            self._session(seconds, work.progress, reading.cursors) as session,
+            self._sources.reading() as opened,
+            opened.residents.reading(scanned(work.final.source)) as reading,
+            self._session(opened, seconds, work.progress, reading.cursors) as session,
         ):
             planned = statements(work.final, reading.tables, work.key_secret)
-            self._register(session.cursor, work.final.source)
+            _register(session.cursor, work.final.source, opened.tables)
             answered = [(statement, self._answer(session, statement)) for statement in planned]
         return read_measurements(work.final, answered)
 
     def _rows(self, relation: Relation, most: int) -> tuple[tuple[Value | None, ...], ...]:
-        with self._session(self._limits.seconds, None) as session:
-            self._register(session.cursor, relation)
-            found = session.cursor.execute(rows_sql(DUCKDB, relation, most, self._tables)).fetchall()
+        with self._sources.reading() as opened, self._session(opened, self._limits.seconds, None) as session:
+            _register(session.cursor, relation, opened.tables)
+            found = session.cursor.execute(rows_sql(DUCKDB, relation, most, opened.tables)).fetchall()
         return public_rows(found, relation, most)
 
     def _examples(
         self, relation: Relation, numbers: Sequence[int], label: int | None, secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-        with self._session(self._limits.seconds, None) as session:
-            self._register(session.cursor, relation)
-            sql = examples_sql(DUCKDB, relation, numbers, label, secret, self._tables)
+        with self._sources.reading() as opened, self._session(opened, self._limits.seconds, None) as session:
+            _register(session.cursor, relation, opened.tables)
+            sql = examples_sql(DUCKDB, relation, numbers, label, secret, opened.tables)
             return read_examples(session.cursor, sql, len(numbers), labelled=label is not None)
-
-    def _register(self, cursor: duckdb.DuckDBPyConnection, relation: Relation) -> None:
-        """Show the frames that a relation reads to a cursor."""
-        for name in scanned(relation):
-            frame = self._tables[name].frame
-            if frame is not None:
-                cursor.register(*frame)
 
     def _answer(self, session: Session, statement: DuckDBStatement) -> list[Any]:
         """The rows of a statement, by its faster form if that can."""
@@ -184,37 +178,26 @@ class DuckDBEngine(Closing):
 
     @contextmanager
     def _session(
-        self, seconds: float | None, progress: Callable[[float], None] | None, cursors: Cursors | None = None
+        self,
+        opened: OpenedSources,
+        seconds: float | None,
+        progress: Callable[[float], None] | None,
+        cursors: Cursors | None = None,
     ) -> Iterator[Session]:
-        with self._cursor(cursors, watched=progress is not None) as session:
+        with opened.cursor(cursors, watched=progress is not None) as session:
             try:
                 with self._running.entered(session), self._watch.over(session, seconds, progress):
                     yield session
             finally:
                 session.end()
 
-    @contextmanager
-    def _cursor(self, cursors: Cursors | None, *, watched: bool) -> Iterator[Session]:
-        """A cursor for one question; the one that can tell progress, if that is asked for and nobody else has it."""
-        if watched and self._free.acquire(blocking=False):
-            try:
-                yield Session(self._watched)
-            finally:
-                self._free.release()
-        elif cursors is not None:
-            with cursors.one() as planned:
-                yield Session(planned.cursor, planned.ask)
-        else:
-            cursor = self._new_cursor()
-            try:
-                yield Session(cursor)
-            finally:
-                cursor.close()
 
-    def _new_cursor(self) -> duckdb.DuckDBPyConnection:
-        # One after the other: a connection remembers the cursors that it made.
-        with self._lock:
-            return self._connection.cursor()
+def _register(cursor: duckdb.DuckDBPyConnection, relation: Relation, tables: Mapping[str, DuckDBTable]) -> None:
+    """Show the frames that a relation reads to a cursor."""
+    for name in scanned(relation):
+        frame = tables[name].frame
+        if frame is not None:
+            cursor.register(*frame)
 
 
 def _shown(statement: DuckDBStatement) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.sources import DuckDBTable, SourceLike, find_files, row_number_taken
+from tacit.engines.duckdb.sources import DuckDBTable, SourceLike, row_number_taken
+from tacit.engines.files import find_files
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
 from tacit.query.catalog import Catalog, Table
 from tacit.query.units import ROW, identifying

@@ -8,8 +8,7 @@ files there are is settled when the engine is opened.
 
 from __future__ import annotations
 
-import csv
-import glob
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
-from tacit.engines.frames import as_arrow
+from tacit.engines.duckdb.lines import LINE, count_left_out, csv_scan, read_header, separator_of
+from tacit.engines.duckdb.parquet import describe, open_parquet
+from tacit.engines.files import find_files
+from tacit.engines.frames import LAST_NANOSECOND, as_arrow, sound_table
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
@@ -29,19 +31,18 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["MOST_PLACES", "DataSource", "DuckDBTable", "SourceLike", "find_files", "open_source", "row_number_taken"]
+__all__ = ["MOST_PLACES", "DataSource", "DuckDBTable", "SourceLike", "open_source", "row_number_taken"]
 
 #: The last, unseen column of a frame: the number of the row.
 ROW_COLUMN = "tacit row"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE")
-_TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
+_TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 #: Of values whose number is a SMALLINT.
 MOST_PLACES = 2**15 - 1
-_LONGEST_HEADER = 2**20
-_MAGIC = re.compile(r"[*?\[]")
+_OPERATOR = logging.getLogger("tacit.operator")
 
 
 class SourceLike(Protocol):
@@ -86,17 +87,6 @@ class DuckDBTable(StoredTable):
     places: Mapping[str, str] = field(default_factory=dict)
 
 
-def find_files(path: str) -> tuple[str, ...]:
-    """The files that a path or pattern names now, in order, absolute."""
-    # A file whose own name, or folder, has such signs in it is that file and no pattern.
-    pattern = _MAGIC.search(path) and not Path(path).is_file()
-    found = sorted(glob.glob(path, recursive=True)) if pattern else [path]
-    files = tuple(str(Path(name).resolve()) for name in found)
-    if not files or not all(Path(name).is_file() for name in files):
-        raise InputError("source", f"there is no file {path}")
-    return files
-
-
 def open_source(
     connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table, index: int
 ) -> tuple[DuckDBTable, tuple[str, ...]]:
@@ -109,53 +99,41 @@ def open_source(
         case "parquet" | "csv":
             files = find_files(source.path or "")
             size = sum(Path(file).stat().st_size for file in files)
-            names = f"[{', '.join(map(DUCKDB.text, files))}]"
             if source.kind == "parquet":
-                made = _open_parquet(connection, names, table, index)
+                made = _open_parquet(connection, files, table, index)
             else:
-                made = _open_csv(files, names, table, index)
+                made = _open_csv(connection, files, table, index)
             return replace(made, size=size, files=files, listed=_listed(table)), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
 
 
-def _open_parquet(connection: duckdb.DuckDBPyConnection, names: str, table: Table, index: int) -> DuckDBTable:
-    scan = f"read_parquet({names}, union_by_name = true, file_row_number = true)"
-    # Files hold far fewer than 2^40 rows, and there are far fewer than 2^20 of them.
-    row = "(CAST(file_index AS BIGINT) * 1099511627776 + file_row_number)"
+def _open_parquet(
+    connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, index: int
+) -> DuckDBTable:
+    names = [column.name.lower() for column in table.columns]
+    scan = open_parquet(connection, files, names, table.name, index)
     # No doubles as they are: the smallest and largest value that a file states leave NaN out, and DuckDB believes that
     # every row lies between them.
-    return DuckDBTable(index, scan, _columns(table, _described(connection, scan)), row)
+    return DuckDBTable(index, scan.sql, _columns(table, scan.columns), scan.row)
 
 
-def _open_csv(files: tuple[str, ...], names: str, table: Table, index: int) -> DuckDBTable:
-    separator = "\t" if files[0].lower().endswith(".tsv") else ","
-    headers = {_header(file, separator, table.name) for file in files}
+def _open_csv(connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, index: int) -> DuckDBTable:
+    headers = {(separator_of(file), read_header(file, table.name)) for file in files}
     if len(headers) != 1:
         raise InputError(table.name, "the files of one source must have the same header line")
-    (header,) = headers
-    columns = ", ".join(f"{DUCKDB.text(name)}: 'VARCHAR'" for name in header)
-    # Nothing is guessed from the data. One thread reads: where lines begin inside quotes is then never a matter of
-    # chance.
-    options = (
-        f"columns = {{{columns}}}, header = true, auto_detect = false, delim = {DUCKDB.text(separator)}, quote = '\"', escape = '\"', "  # noqa: E501
-        "nullstr = '', new_line = '\\n', ignore_errors = true, null_padding = true, strict_mode = false, parallel = false"  # noqa: E501
-    )
+    ((_, header),) = headers
+    left_out = count_left_out(connection, files)
+    if left_out:
+        _OPERATOR.warning(
+            "%s: %d lines of its CSV files cannot be read as rows and are left out; tacit doctor names one",
+            table.name,
+            left_out,
+        )
     stored = {name.lower(): (name, "VARCHAR") for name in header}
-    return DuckDBTable(index, f"read_csv({names}, {options})", _columns(table, stored), "(row_number() OVER ())")
-
-
-def _header(file: str, separator: str, table: str) -> tuple[str, ...]:
-    """The names in the first line of a file."""
-    try:
-        with Path(file).open("rb") as stream:
-            line = stream.readline(_LONGEST_HEADER).decode("utf-8-sig")
-        names = tuple(next(csv.reader([line.rstrip("\r\n")], delimiter=separator), ()))
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise InputError(table, "cannot read the header line of a source as UTF-8 text") from None
-    if not names or "" in names or len({name.lower() for name in names}) != len(names):
-        raise InputError(table, "the first line of a CSV source must name its columns, each once")
-    return names
+    # Rows of equal lines are equal, so it does not matter which of them gets which number.
+    row = f"(row_number() OVER (ORDER BY {DUCKDB.quoted(LINE)}))"
+    return DuckDBTable(index, csv_scan(files, header), _columns(table, stored), row)
 
 
 def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Table, index: int) -> DuckDBTable:
@@ -165,7 +143,7 @@ def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Tabl
     _check_inside(place, name or table.name, table)
     connection.execute(f"ATTACH {DUCKDB.text(place)} AS {database} (READ_ONLY)")
     scan = f"{database}.{DUCKDB.quoted(name or table.name)}"
-    stored, size = _described(connection, scan), Path(place).stat().st_size
+    stored, size = describe(connection, scan), Path(place).stat().st_size
     columns, row = _columns(table, stored, exact=True), _row_of(connection, database, name or table.name)
     return DuckDBTable(index, scan, columns, row, size=size, doubles=_doubles(table, stored))
 
@@ -204,19 +182,20 @@ def _row_of(connection: duckdb.DuckDBPyConnection, database: str, name: str) -> 
 
 
 def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> DuckDBTable:
-    rows = as_arrow(frame, table.name)
     import pyarrow as pa
 
-    names = [column.lower() for column in rows.column_names]
+    found = as_arrow(frame, table.name)
+    names = [column.lower() for column in found.column_names]
     if ROW_COLUMN in names:
         raise row_number_taken(table.name, ROW_COLUMN)
     twice = next((column.name for column in table.columns if names.count(column.name.lower()) > 1), None)
     if twice is not None:
         raise InputError(f"{table.name}.{twice}", "stands for two columns of the source that differ in case alone")
+    rows = sound_table(found, {column.name.lower() for column in table.columns}, table.name)
     numbered = rows.append_column(ROW_COLUMN, pa.array(range(rows.num_rows), type=pa.int64()))
     name = f"tacit_frame_{index}"
     connection.register(name, numbered)
-    stored = _described(connection, name)
+    stored = describe(connection, name)
     columns, doubles = _columns(table, stored), _doubles(table, stored)
     return DuckDBTable(index, name, columns, DUCKDB.quoted(ROW_COLUMN), rows.nbytes, doubles, frame=(name, numbered))
 
@@ -228,11 +207,6 @@ def _listed(table: Table) -> dict[str, tuple[Value | None, ...]]:
         for column in table.columns
         if column.categories and column.type == TEXT
     }
-
-
-def _described(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tuple[str, str]]:
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
-    return {str(name).lower(): (str(name), str(kind)) for name, kind, *_ in rows}
 
 
 def _columns(table: Table, stored: Mapping[str, tuple[str, str]], *, exact: bool = False) -> dict[str, str]:
@@ -289,6 +263,12 @@ def _read_time(value: str, stored: str) -> str:
         return within_years(DUCKDB, value, kind)
     if stored == "TIMESTAMP WITH TIME ZONE":
         return from_microseconds(DUCKDB, f"CASE WHEN isfinite({value}) THEN epoch_us({value}) END")
+    if stored in ("TIMESTAMP_NS", "TIMESTAMPTZ_NS"):
+        # A cast would round to the nearest microsecond; moments of all readers are cut downwards.
+        number = f"epoch_ns({value})"
+        cut = f"{number} // 1000 - CAST({number} % 1000 < 0 AS BIGINT)"
+        inside = f"{number} BETWEEN -{LAST_NANOSECOND} AND {LAST_NANOSECOND}"
+        return from_microseconds(DUCKDB, f"CASE WHEN {inside} THEN {cut} END")
     return within_years(DUCKDB, f"TRY_CAST({value} AS TIMESTAMP)", kind)
 
 

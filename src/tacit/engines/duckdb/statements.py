@@ -21,7 +21,7 @@ from tacit.engines.duckdb.shares import read_shares
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.partials import Partials
-from tacit.engines.sql.relations import scanned, slots_of
+from tacit.engines.sql.relations import has_union, scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer, writer
 from tacit.engines.sql.tables import StoredTable
 from tacit.query.algebra import Filter, Project, Relation, Scan
@@ -85,9 +85,9 @@ class _Writer(Writer):
         loose = self.reading_loosely(measures)._reading_places(read)
         rows = loose.all_rows({name: made.sql for name, made in columns.items()}, read)
         bounds = (self.groups.count, self.final.max_groups)
-        return RowPlan(
-            rows, self.chooser, *bounds, columns, shares, large=self._is_large(), most_rows=self._most_rows()
-        )
+        # DuckDB waits for ever where a LIMIT stands over a cross join of unions; large sources are read without one.
+        large = self._is_large() or has_union(self.final.source)
+        return RowPlan(rows, self.chooser, *bounds, columns, shares, large=large, most_rows=self._most_rows())
 
     def _reading_places(self, read: frozenset[int]) -> Self:
         """The same with the numbers of keys instead of keys, where the table has them and nobody reads the keys."""

@@ -24,6 +24,7 @@ from tacit.query.types import Kind, SqlType, Value, sort_key
 __all__ = ["POSTGRES", "Postgres", "decimal_to_double"]
 
 _BIGINT = 2**63
+_FENCE = " OFFSET 0"
 _SHORT = 2**21
 _EXACT_HALVES = 2**51
 #: The smallest size that is rounded to infinity, and the largest that is rounded to 0 (its first digits).
@@ -68,7 +69,11 @@ class Postgres(Dialect):
 
     def fenced(self, query: str) -> str:
         """OFFSET keeps the planner from writing out what is computed, and from moving conditions below."""
-        return f"({query} OFFSET 0) AS q"
+        return f"({self.settled(query)}) AS q"
+
+    def settled(self, query: str) -> str:
+        """OFFSET keeps the planner from taking the query apart."""
+        return query if query.endswith(_FENCE) else f"{query}{_FENCE}"
 
     def bound(self, value: str, body: Callable[[str], str]) -> str:
         """A subquery of one row."""

@@ -19,9 +19,12 @@ COLLATION = 'COLLATE "C"'
 
 
 def literal(value: str) -> str:
-    """A text constant; ``standard_conforming_strings`` is on."""
+    """A text constant; ``standard_conforming_strings`` is on.
+
+    It says its type: functions of any type, as LAG is, refuse a constant of unknown type.
+    """
     doubled = value.replace("'", "''")
-    return f"('{doubled}' {COLLATION})"
+    return f"(CAST('{doubled}' AS TEXT) {COLLATION})"
 
 
 @cache

@@ -24,6 +24,7 @@ from tacit.core.closing import Closing
 from tacit.core.errors import InputError, TacitError
 from tacit.engines.duckdb.connection import Limits
 from tacit.engines.duckdb.sources import SourceLike
+from tacit.engines.files import source_state
 from tacit.engines.opaque import opaquely
 from tacit.engines.protocol import Marks, Measurements, Work
 from tacit.engines.spark.dialect import SPARK
@@ -82,6 +83,7 @@ class SparkEngine(Closing):
         self._running: set[Jobs] = set()
         self._left: set[Jobs] = set()
         self._closed = self._doubtful = False
+        self._outdated: tuple[str, ...] = ()
         self._held = open_session(session, self._limits, settings)
         try:
             self._open()
@@ -91,12 +93,17 @@ class SparkEngine(Closing):
 
     def _open(self) -> None:
         # Other engines may share the session.
-        prefix = f"tacit_{uuid.uuid4().hex}"
+        prefix, states = f"tacit_{uuid.uuid4().hex}", self._states()
         with hushed():
             self._tables, self._views = open_tables(
                 self._held.spark, self._catalog, self._data, prefix, elsewhere=self._held.is_elsewhere
             )
+        self._opened_states = states
         self._used = time.monotonic()
+
+    def _states(self) -> tuple[object, ...]:
+        """What the files of all sources are now."""
+        return tuple(source_state(source.kind, source.path) for source in self._data.values())
 
     def check(self, final: FinalAggregation) -> None:
         """Refuse what cannot be computed exactly; reads no data."""
@@ -218,6 +225,20 @@ class SparkEngine(Closing):
             if self._doubtful or paused:
                 self._mend()
             self._doubtful = False
+            if self._states() != self._opened_states:
+                self._look_again()
+
+    def _look_again(self) -> None:
+        """Open all sources anew: Spark keeps to the files, and the sizes, that it found when it was told of them."""
+        before = self._views
+        try:
+            self._open()
+        except InputError as problem:
+            raise RuntimeError(f"a source has changed and cannot be read any more: {problem}") from None
+        # A question that was written before may still be on its way to them.
+        for view in self._outdated:
+            _forget(self._held, view)
+        self._outdated = before
 
     def _mend(self) -> None:
         with self._lock:
@@ -244,7 +265,7 @@ class SparkEngine(Closing):
             return False
 
     def _drop_views(self) -> None:
-        for view in self._views:
+        for view in (*self._views, *self._outdated):
             _forget(self._held, view)
 
 

@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from tacit.core.errors import InputError
-from tacit.engines.duckdb.sources import find_files
+from tacit.engines.files import ADDRESS, find_files
 
 __all__ = ["check_same_files", "read_from"]
-
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/")
 
 
 def read_from(path: str) -> tuple[tuple[str, ...], int]:
     """What Spark is told to read, and its size where it lies on this machine."""
-    if _ADDRESS.match(path):
+    if ADDRESS.match(path):
         return (path,), 0
     files = _here(path)
-    told = [Path(path).resolve()] if Path(path).is_dir() else files
-    return tuple(map(_address, told)), sum(file.stat().st_size for file in files)
+    return tuple(map(_address, files)), sum(file.stat().st_size for file in files)
 
 
 def check_same_files(spark: Any, path: str, where: str) -> None:
@@ -32,7 +29,7 @@ def check_same_files(spark: Any, path: str, where: str) -> None:
     Raises:
         InputError: at ``where``.
     """
-    if _ADDRESS.match(path):
+    if ADDRESS.match(path):
         return
     here = sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns // 10**9) for file in _here(path))
     try:
@@ -52,11 +49,8 @@ def check_same_files(spark: Any, path: str, where: str) -> None:
 
 def _here(path: str) -> list[Path]:
     """The files of this machine that a path, a pattern or a folder means."""
-    place = Path(path)
-    if not place.is_dir():
-        return [Path(file) for file in find_files(path)]
-    files = [file for file in place.resolve().rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
-    if not files or any(file.suffix != ".parquet" for file in files):
+    files = [Path(file) for file in find_files(path)]
+    if Path(path).is_dir() and any(file.suffix != ".parquet" for file in files):
         raise InputError("source", f"the folder {path} must hold .parquet files and no others")
     return files
 

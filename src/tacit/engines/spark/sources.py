@@ -8,16 +8,20 @@ one rule says what a line is; it is meant for small tables, and larger ones belo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
-from tacit.engines.duckdb.sources import SourceLike, find_files, open_source
-from tacit.engines.frames import as_arrow
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.lines import LINE
+from tacit.engines.duckdb.sources import SourceLike, open_source
+from tacit.engines.files import find_files
+from tacit.engines.frames import as_arrow, sound_table
 from tacit.engines.spark.dialect import SPARK, mantissa
-from tacit.engines.spark.files import check_same_files, read_from
+from tacit.engines.spark.files import check_same_files
 from tacit.engines.spark.identities import check_identities
+from tacit.engines.spark.parquet import MICROSECONDS, check_names, read_parquet
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.times import from_microseconds, within_years
 from tacit.engines.sql.tables import StoredTable
@@ -30,10 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["catalog_name", "open_table", "open_tables", "types_of"]
 
 #: Names of columns that no source has.
-_ROW, _MICROSECONDS = "tacit row", "tacit microseconds"
+_ROW = "tacit row"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _FLOATS = ("float", "double")
-_TIMES = ("timestamp", "timestamp_ntz", _MICROSECONDS)
+_TIMES = ("timestamp", "timestamp_ntz", MICROSECONDS)
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)\Z")
 _TEXTS = re.compile(r"(string|varchar|char)\b.*\Z")
 #: With more files, rows have no numbers: the list of files would be too long to carry along.
@@ -100,19 +104,20 @@ def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> 
     """A Spark frame, the number of a row if it has one, and its size in bytes if that is known."""
     match source.kind:
         case "frame" if hasattr(source.frame, "createOrReplaceTempView"):
-            _check_names(source.frame.columns)
+            check_names(source.frame.columns)
             return source.frame, None, 0
         case "frame":
-            return _local_frame(spark, as_arrow(source.frame, table.name, "an Arrow, pandas, Polars or Spark frame"))
+            rows = as_arrow(source.frame, table.name, "an Arrow, pandas, Polars or Spark frame")
+            return _local_frame(spark, rows, table)
         case "csv":
-            return _local_frame(spark, _csv(source, table))
+            return _local_frame(spark, _csv(source, table), table)
         case "parquet":
             if elsewhere:
                 check_same_files(spark, source.path or "", f"tables.{table.name}.source")
-            return _parquet(spark, source.path or "", needs_rows=table.unit == ROW)
+            return _parquet(spark, source.path or "", table)
         case "table":
             found = spark.table(catalog_name(source.path or table.name))
-            _check_names(found.columns)
+            check_names(found.columns)
             return found, None, 0
         case _:
             raise InputError(table.name, f"Spark cannot read a source of kind {source.kind!r}")
@@ -125,15 +130,11 @@ def catalog_name(name: str) -> str:
     return ".".join(SPARK.quoted(part) for part in name.split("."))
 
 
-def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | None, int]:
-    files, size = read_from(path)
-    # Dates are as they are written; calendars of old Spark versions are told apart by the files themselves.
-    reader = spark.read.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
-    frame = reader.option("mergeSchema", "true").parquet(*files)
-    _check_names(frame.columns)
-    if not needs_rows:
+def _parquet(spark: Any, path: str, table: Table) -> tuple[Any, str | None, int]:
+    names = {column.name.lower() for column in table.columns}
+    frame, size = read_parquet(spark, path, names, table.name, numbered=table.unit == ROW)
+    if table.unit != ROW:
         return frame, None, size
-    _check_names(frame.columns, "_metadata")
     places = frame.inputFiles()
     if len(places) > _MOST_FILES:
         return frame, None, size
@@ -143,16 +144,6 @@ def _parquet(spark: Any, path: str, *, needs_rows: bool) -> tuple[Any, str | Non
     file = f"coalesce(element_at(`map`({pairs}), {place}), CAST(_metadata.file_path AS BIGINT))"
     number = f"{file} * {_FILE_ROWS} + _metadata.row_index"
     return frame.selectExpr("*", f"{number} AS {SPARK.quoted(_ROW)}"), SPARK.quoted(_ROW), size
-
-
-def _check_names(columns: Iterable[str], *taken: str) -> None:
-    """Refuse columns whose names stand for something else: they would decide who a row is, or be read for others."""
-    names = [name.lower() for name in columns]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError("source", f"has two columns called {name!r}, in letters of either case; rename one")
-        if name in taken or name.endswith(f" {_MICROSECONDS}"):
-            raise InputError("source", f"has a column called {name!r}, a name that is needed otherwise; rename it")
 
 
 def _plain(place: str) -> str:
@@ -169,60 +160,47 @@ def _csv(source: SourceLike, table: Table) -> pa.Table:
         raise InputError(table.name, "this CSV is too large to be sent to Spark; write it as Parquet first")
     with duckdb.connect() as connection:
         stored, _ = open_source(connection, source, table, 0)
-        return connection.sql(f"SELECT * FROM {stored.scan}").to_arrow_table()
+        return connection.sql(f"SELECT * EXCLUDE ({DUCKDB.quoted(LINE)}) FROM {stored.scan}").to_arrow_table()
 
 
-def _local_frame(spark: Any, rows: pa.Table) -> tuple[Any, str, int]:
-    """A frame of this process, sent to Spark with its rows numbered."""
+def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str, int]:
+    """A frame of this process, sound in every value, sent to Spark with its rows numbered."""
     import pyarrow as pa
 
-    _check_names(rows.column_names, _ROW)
-    renamed = []
-    arrays = []
-    for name, column in zip(rows.column_names, rows.columns, strict=True):
-        array, mark = _portable(column, name)
+    check_names(rows.column_names, _ROW)
+    names, arrays = [], []
+    sound = sound_table(rows, {column.name.lower() for column in table.columns}, table.name)
+    for name, column in zip(sound.column_names, sound.columns, strict=True):
+        array, mark = _portable(column)
         arrays.append(array)
-        renamed.append(name + mark)
+        names.append(name + mark)
     arrays.append(pa.array(range(rows.num_rows), type=pa.int64()))
-    made = pa.Table.from_arrays(arrays, names=[*renamed, _ROW])
+    made = pa.Table.from_arrays(arrays, names=[*names, _ROW])
     return spark.createDataFrame(made), SPARK.quoted(_ROW), rows.nbytes
 
 
-def _portable(column: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
-    """A column in a type that Spark takes from Arrow as it is; moments are sent as numbers, and marked as such."""
+def _portable(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+    """A sound column in a type that Spark takes from Arrow as it is; moments are sent as numbers, and marked so."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     is_a, kind = pa.types, column.type
-    if is_a.is_dictionary(kind):
-        return _portable(column.cast(kind.value_type), name)
     if is_a.is_large_string(kind) or is_a.is_string_view(kind):
         return column.cast(pa.string()), ""
     if is_a.is_uint64(kind):
         return column.cast(pa.decimal128(20, 0)), ""
     if is_a.is_unsigned_integer(kind) or is_a.is_null(kind):
         return column.cast(pa.int64()), ""
-    if is_a.is_timestamp(kind):
-        # In Python's own years, so that none of the units overflows; what lies beyond becomes NULL, as everywhere.
-        number = column.cast(pa.int64())
-        size = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
-        low, high = -62135596800 * size, 253402300800 * size
-        if kind.unit != "ns":
-            inside = pc.and_(pc.greater_equal(number, low), pc.less(number, high))
-            number = pc.if_else(inside, number, pa.scalar(None, pa.int64()))
-        scaled = pc.multiply(number, 10**6 // size) if size <= 10**6 else pc.divide(number, 10**3)
-        return scaled, f" {_MICROSECONDS}"
-    return column, ""
+    return (column.cast(pa.int64()), f" {MICROSECONDS}") if is_a.is_timestamp(kind) else (column, "")
 
 
 def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     found = {}
     for declared in table.columns:
         where, key = f"{table.name}.{declared.name}", declared.name.lower()
-        moment = stored.get(f"{key} {_MICROSECONDS}")
+        moment = stored.get(f"{key} {MICROSECONDS}")
         if key not in stored and moment is None:
             raise InputError(where, "is not a column of the source")
-        name, kind = stored[key] if moment is None else (moment[0], _MICROSECONDS)
+        name, kind = stored[key] if moment is None else (moment[0], MICROSECONDS)
         try:
             expression = _read(SPARK.quoted(name), kind.lower(), declared.type)
         except ValueError as problem:
@@ -284,15 +262,20 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
 
 
 def _text(value: str, stored: str) -> str:
-    """Text compared byte by byte, whatever collation its column has; CHAR(n) without the spaces that fill it."""
+    """Text compared byte by byte, whatever collation its column has; CHAR(n) without the spaces that fill it.
+
+    NULL where it is not UTF-8: two such texts can differ here and be one when they come back as a key.
+    """
     if stored.startswith("char"):
-        return f"rtrim(' ', CAST({value} AS STRING))"
-    return value if stored == "string" else f"(CAST({value} AS STRING) COLLATE UTF8_BINARY)"
+        text = f"rtrim(' ', CAST({value} AS STRING))"
+    else:
+        text = value if stored == "string" else f"(CAST({value} AS STRING) COLLATE UTF8_BINARY)"
+    return f"try_validate_utf8({text})"
 
 
 def _read_time(value: str, stored: str) -> str:
     """Timestamps with a zone are read as UTC."""
-    if stored == _MICROSECONDS:
+    if stored == MICROSECONDS:
         return from_microseconds(SPARK, value)
     return within_years(SPARK, value if stored == "timestamp_ntz" else f"CAST({value} AS TIMESTAMP_NTZ)", TIMESTAMP)
 

@@ -120,6 +120,17 @@ class Dialect(ABC):
         """The same, of columns that are computed once however often they are read; for planners that write them out."""
         return self.derived(query)
 
+    def settled(self, query: str) -> str:
+        """The same query, with constant columns that no planner writes into the expressions above.
+
+        For planners that compute these before any row, and past the CASE that guards them.
+        """
+        return query
+
+    def kept_apart(self, query: str) -> str:
+        """The same query, into which no planner moves an EXISTS; for planners that lose their way in a union."""
+        return query
+
     @abstractmethod
     def bound(self, value: str, body: Callable[[str], str]) -> str:
         """``body`` of a value that is computed and written once."""

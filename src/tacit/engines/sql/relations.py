@@ -33,7 +33,7 @@ from tacit.query.expressions import Expression, Literal, Reference, references
 from tacit.query.fanout import Matching, matching
 from tacit.query.refusal import Refusal
 
-__all__ = ["Slots", "has_row_units", "relation_sql", "scanned", "slots_of"]
+__all__ = ["Slots", "has_row_units", "has_union", "relation_sql", "scanned", "slots_of"]
 
 Slots = frozenset[int]
 Tables = Mapping[str, StoredTable]
@@ -49,6 +49,11 @@ def has_row_units(node: Relation) -> bool:
     if isinstance(node, Scan):
         return node.unit_source == ROW
     return any(has_row_units(part) for part in sources(node))
+
+
+def has_union(node: Relation) -> bool:
+    """Whether rows of several relations are put together somewhere below."""
+    return isinstance(node, UnionAll) or any(map(has_union, sources(node)))
 
 
 def scanned(node: Relation) -> set[str]:
@@ -77,7 +82,8 @@ def relation_sql(d: Dialect, node: Relation, needed: Slots, tables: Tables, secr
             # What a projection computes must not be written out in whatever reads it, level by level.
             plain = all(isinstance(e, (Reference, Literal)) for e in wanted.values())
             below = d.derived(below) if plain else d.fenced(below)
-            return f"SELECT {_listed({s: scalar_sql(d, e) for s, e in wanted.items()})} FROM {below}"
+            listed = f"SELECT {_listed({s: scalar_sql(d, e) for s, e in wanted.items()})} FROM {below}"
+            return d.settled(listed) if any(isinstance(e, Literal) for e in wanted.values()) else listed
         case Join():
             return _join(d, node, needed, tables, secret)
         case Mark():
@@ -148,11 +154,13 @@ def _path(node: Scan, inner: list[str], tables: Tables) -> tuple[str, str]:
 
 
 def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
-    nothing = _listed({slot: d.constant(None, node.fields[slot].type) for slot in needed})
-    rows = [
-        _listed({slot: d.constant(row[slot].value, node.fields[slot].type) for slot in needed}) for row in node.rows
-    ]
-    return " UNION ALL ".join(f"SELECT {row}" for row in rows) or f"SELECT {nothing} WHERE FALSE"
+    """One relation, however many rows: as a union of single rows, planners take longer than the rows are worth."""
+    kinds = {slot: node.fields[slot].type for slot in sorted(needed)}
+    if not node.rows:
+        return f"SELECT {_listed({slot: d.constant(None, kind) for slot, kind in kinds.items()})} WHERE FALSE"
+    names = ", ".join(map(column, kinds)) or "nothing"
+    rows = (", ".join(d.constant(row[slot].value, kind) for slot, kind in kinds.items()) or "1" for row in node.rows)
+    return d.settled(f"SELECT {names} FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS v({names})")
 
 
 def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: bytes) -> str:
@@ -210,6 +218,7 @@ def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables, secret: bytes) 
     read = frozenset(slot for slot in needed if slot < width) | slots_of([node.condition])
     own, other = _split(read, width, len(node.other.fields))
     source = relation_sql(d, node.source, own, tables, secret)
+    source = d.kept_apart(source) if has_union(node.source) else source
     columns = {slot: name(slot) for slot in needed if slot < width}
     if width not in needed:
         return f"SELECT {_listed(columns)} FROM ({source}) AS l"

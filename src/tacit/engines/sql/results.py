@@ -37,11 +37,12 @@ def read_measurements(final: FinalAggregation, answered: Sequence[tuple[Statemen
         for row in rows:
             group, cells = places[tuple(row[:width])], row[width:]
             if statement.is_spread:
-                arrays[statement.measures[0]][group, int(cells[0])] = int(cells[1])
+                arrays[statement.measures[0]][group, int(cells[0])] += int(cells[1])
                 continue
-            units[group] = int(cells[0])
+            # Added, not set: keys that a database tells apart and Python does not are one group.
+            units[group] += int(cells[0])
             for index, cell in zip(statement.measures, cells[1:], strict=True):
-                arrays[index][group] = int(cell)
+                arrays[index][group] += int(cell)
     raw = [_shaped(measure, arrays[index]) for index, measure in enumerate(final.measures)]
     return Measurements(keys, units, tuple(raw))
 
@@ -63,11 +64,12 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
         keys = groups.public_keys()
         return keys, {(code,): code for code in range(len(keys))}
     decoded = [tuple(value_of(cell, kind) for cell, kind in zip(row, groups.types, strict=True)) for row in found]
-    order = sorted(
-        range(len(found)),
-        key=lambda i: tuple(sort_key(value, kind) for value, kind in zip(decoded[i], groups.types, strict=True)),
+    keys = sorted(
+        set(decoded),
+        key=lambda row: tuple(sort_key(value, kind) for value, kind in zip(row, groups.types, strict=True)),
     )
-    return tuple(decoded[i] for i in order), {found[i]: place for place, i in enumerate(order)}
+    places = {key: place for place, key in enumerate(keys)}
+    return tuple(keys), {row: places[key] for row, key in zip(found, decoded, strict=True)}
 
 
 def value_of(cell: Any, kind: SqlType) -> Value | None:

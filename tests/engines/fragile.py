@@ -1,0 +1,104 @@
+"""Questions whose texts have made some planner fail, wait, or compute what no row asks for.
+
+All are over the tables of :mod:`engines.clinic`. A planner folds constants, moves conditions past each other and takes
+unions apart before any row is read; what it computes then must be as total as what a row computes.
+"""
+
+from __future__ import annotations
+
+__all__ = ["FOLDED", "FRAGILE"]
+
+
+def _values(count: int, name: str) -> str:
+    return f"(VALUES {', '.join(f'({i})' for i in range(count))}) AS {name}(a_{name})"
+
+
+_BOTH = "(SELECT patient_id, ward, level, note FROM visits UNION ALL SELECT patient_id, ward, level, note FROM visits)"
+
+#: Shapes of relations.
+FRAGILE = [
+    # Windows over constants of every type.
+    *(
+        f"SELECT COUNT(*) FROM (SELECT patient_id, {call} OVER (PARTITION BY patient_id ORDER BY level, visit_id) AS p FROM visits) WHERE p IS NOT NULL"
+        for constant in ("'x'", "1", "1.5", "TRUE", "DATE '2024-01-01'", "TIMESTAMP '2024-01-01 00:00:00'", "NULL", "CAST(NULL AS TEXT)", "''")
+        for call in (f"LAG({constant}, 1)", f"LEAD({constant}, 2)")
+    ),
+    "SELECT COUNT(*) FROM (SELECT patient_id, MIN('x') OVER (PARTITION BY patient_id) AS p FROM visits) WHERE p = 'x'",
+    "SELECT COUNT(*) FROM (SELECT patient_id, MAX('x') AS p, MIN('y') AS q, COUNT(DISTINCT 'z') AS r FROM visits GROUP BY patient_id) WHERE p < q AND r = 1",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, 'x' AS p, NULL AS q FROM visits) WHERE p = 'x'",
+    # Public lists, long, alone and beside each other.
+    f"SELECT COUNT(*) FROM visits JOIN {_values(200, 'x')} ON level = a_x",
+    f"SELECT COUNT(*) FROM visits WHERE level IN (SELECT a_x FROM {_values(300, 'x')})",
+    f"SELECT COUNT(*) FROM visits WHERE level IN (SELECT a_x + a_y FROM {_values(3, 'x')}, {_values(3, 'y')})",
+    "SELECT COUNT(*) FROM visits JOIN (VALUES ('a', 1, NULL), (NULL, 2, 'b'), ('it''s', NULL, 'é\\')) AS v(s, n, t) ON note = s OR level = n",
+    "SELECT COUNT(*) FROM visits JOIN (VALUES (DATE '2024-01-01', 1.5, TRUE), (NULL, NULL, NULL)) AS v(d, x, b) ON admitted >= d AND urgent = b",
+    "SELECT COUNT(*) FROM visits, (VALUES (1), (2)) AS v(n)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM (VALUES (1), (2)) AS w(n) WHERE n = v.level)",
+    f"SELECT SUM(CLAMP(a_x, 0, 3)) FROM visits LEFT JOIN {_values(60, 'x')} ON level = a_x",
+    # Marks above unions.
+    f"SELECT COUNT(*) FROM {_BOTH} a WHERE a.ward IN (SELECT ward FROM wards)",
+    f"SELECT COUNT(*) FROM {_BOTH} a WHERE a.ward NOT IN (SELECT ward FROM wards WHERE floor > 1)",
+    f"SELECT COUNT(*) FROM {_BOTH} a WHERE EXISTS (SELECT 1 FROM wards w WHERE w.ward = a.ward) OR a.level > 3",
+    f"SELECT ward, COUNT(*) FROM {_BOTH} a WHERE a.level IN (SELECT floor FROM wards) AND a.ward IN (SELECT ward FROM wards) GROUP BY ward",
+    f"SELECT COUNT(*) FROM {_BOTH} a WHERE a.level IN (SELECT a_x FROM {_values(60, 'x')})",
+    f"SELECT COUNT(*) FROM {_BOTH} a WHERE EXISTS (SELECT 1 FROM patients p WHERE p.id = a.patient_id AND p.age > 30)",
+    "SELECT COUNT(*) FROM (SELECT patient_id, level FROM visits WHERE ward IN (SELECT ward FROM wards) UNION ALL SELECT id, age FROM patients) a WHERE a.level IN (SELECT floor FROM wards)",
+    f"SELECT SUM(CLAMP(CASE WHEN a.ward IN (SELECT ward FROM wards) THEN a.level ELSE 0 END, 0, 9)) FROM {_BOTH} a",
+    f"SELECT COUNT(*) FILTER (WHERE a.ward IN (SELECT ward FROM wards)) FROM {_BOTH} a",
+    f"SELECT COUNT(*) FROM {_BOTH} a JOIN {_BOTH} b ON a.patient_id = b.patient_id WHERE a.ward IN (SELECT ward FROM wards) AND b.level IN (SELECT floor FROM wards)",
+    "SELECT COUNT(*) FROM (SELECT ward, floor FROM wards UNION ALL SELECT ward, floor FROM wards) w JOIN visits v ON v.ward = w.ward WHERE v.level IN (SELECT floor FROM wards)",
+]  # fmt: skip
+
+#: A constant of one row, and what is computed from it.
+_FROM_ONE = {
+    "'x'": ["CAST(c AS INTEGER)", "CAST(c AS DATE)", "CAST(c AS TIMESTAMP)", "CAST(c AS BOOLEAN)", "CAST(c AS DECIMAL(18,2))", "CAST(c AS DOUBLE)"],
+    "'99999999999999999999'": ["CAST(c AS INTEGER)", "CAST(c AS DECIMAL(18,2))", "CAST(c AS DOUBLE)"],
+    "'1e400'": ["CAST(c AS DOUBLE)", "CAST(c AS INTEGER)", "CAST(c AS DECIMAL(18,2))"],
+    "'2023-02-29'": ["CAST(c AS DATE)", "CAST(c AS TIMESTAMP)"],
+    "'0000-01-01'": ["CAST(c AS DATE)", "CAST(c AS TIMESTAMP)"],
+    "'2024-01-01 25:00:00'": ["CAST(c AS TIMESTAMP)"],
+    "''": ["CAST(c AS INTEGER)", "SPLIT_PART(c, ',', 2)", "SUBSTRING(c, 1000, 1000)", "LEFT(c, 0)", "STRPOS(c, c)", "LPAD(c, 5, 'ab')"],
+    "'ßİŉ'": ["UPPER(c)", "LOWER(c)", "LENGTH(c)"],
+    "9223372036854775807": ["c + 1", "c * 2", "-c - 2", "ABS(-c - 1)", "c // 0", "c % 0", "c / 0", "CAST(c AS DECIMAL(18,9))", "POWER(c, 99)", "EXP(c)", "SQRT(-c)", "(-c - 1) // -1", "(-c - 1) % -1"],
+    "1e308": ["c * 10", "EXP(c)", "CAST(c AS INTEGER)", "CAST(c AS DECIMAL(18,2))", "ROUND(c, 2)", "FLOOR(c)", "CEIL(-c)", "LN(c - c)", "LN(-c)", "SQRT(-c)", "POWER(c, 2)", "POWER(-c, 0.5)", "c / (c - c)", "LOG10(c - c)", "LOG2(-c)"],
+    "DATE '9999-12-31'": ["c + INTERVAL 1 DAY", "c + INTERVAL 100000 MONTH", "LAST_DAY(c)", "CAST(c AS TIMESTAMP) + INTERVAL 1 DAY", "DATE_TRUNC('year', c)", "DATE_DIFF('day', DATE '0001-01-01', c)"],
+    "DATE '0001-01-01'": ["c - INTERVAL 1 DAY", "DATE_TRUNC('week', c)", "c - INTERVAL 1 MONTH"],
+    "TIMESTAMP '9999-12-31 23:59:59'": ["c + INTERVAL 1 HOUR", "CAST(c AS DATE)", "DATE_TRUNC('week', c)"],
+}  # fmt: skip
+#: A planner that knows a column's value writes it into the conditions beside it.
+_OF_NOTE = ["CAST(c AS INTEGER)", "CAST(c AS DATE)", "CAST(c AS DOUBLE)", "10 / CAST(c AS INTEGER)", "CAST(c AS DECIMAL(18,2))", "CAST(c AS TIMESTAMP)", "CAST(c AS BOOLEAN)"]  # fmt: skip
+
+#: Constants where a planner computes them before any row is read, or where no row comes to them.
+FOLDED = [
+    *(
+        question.format(one=one, e=e)
+        for one, expressions in _FROM_ONE.items()
+        for e in expressions
+        for question in (
+            "SELECT COUNT(*) FROM visits CROSS JOIN (VALUES ({one})) AS v(c) WHERE ({e}) IS NULL OR level > 3",
+            "SELECT COUNT(*) FROM visits WHERE level IN (SELECT CASE WHEN ({e}) IS NULL THEN 3 ELSE 4 END FROM (VALUES ({one})) AS v(c))",
+            "SELECT COUNT(*) FROM (SELECT patient_id, ({e}) AS x FROM visits LEFT JOIN (VALUES ({one})) AS v(c) ON level > 90) WHERE x IS NULL",
+            "SELECT COUNT(*) FROM (SELECT patient_id, {one} AS c FROM visits UNION ALL SELECT patient_id, {one} FROM visits WHERE urgent) WHERE ({e}) IS NULL",
+            "SELECT COUNT(*) FROM (SELECT patient_id, MAX({one}) AS c FROM visits GROUP BY patient_id) WHERE ({e}) IS NULL",
+            "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, {one} AS c FROM visits) WHERE ({e}) IS NULL",
+        )
+    ),
+    *(
+        f"SELECT COUNT(*) FROM visits WHERE note = '{note}' AND (({e.replace('c AS', 'note AS')}) IS NULL OR level > 3)"
+        for note in ("x", "7.5", "", "nan", "0")
+        for e in _OF_NOTE
+    ),
+    *(
+        f"SELECT COUNT(*) FROM visits WHERE {e} IS NOT NULL OR level = 0"
+        for e in (
+            "CASE WHEN note LIKE '1%' THEN CAST(note AS INTEGER) END",
+            "CASE WHEN level <> 0 THEN 10 / level ELSE 0 END",
+            "COALESCE(CAST(note AS INTEGER), 1 / level)",
+            "CASE WHEN level > 100 THEN CAST(note AS DATE) END",
+            "CASE CAST(note AS DATE) WHEN DATE '2024-01-01' THEN 1 END",
+            "(CASE WHEN level BETWEEN 1 AND 3 THEN 1 / (level - 2) END)",
+        )
+    ),
+    "SELECT COUNT(*) FROM visits WHERE level = 0 AND 1 / level IS NULL",
+    "SELECT COUNT(*) FROM visits v JOIN patients p ON v.patient_id = p.id WHERE p.age = 0 AND 10 % p.age IS NULL",
+]

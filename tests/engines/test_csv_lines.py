@@ -1,0 +1,182 @@
+"""A line of CSV is a row: what stands in one line changes no other row, wherever it stands."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tacit.core.errors import InputError
+from tacit.engines import Work
+from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.duckdb.lines import LONGEST, count_left_out, csv_scan, first_left_out, read_header
+from tacit.query.catalog import ROW, Catalog, Column, Population, Table
+from tacit.query.resolve import resolve
+from tacit.query.types import INTEGER, TEXT
+
+COLUMNS = (Column("id", INTEGER), Column("kind", TEXT, categories=("a", "b")), Column("note", TEXT))
+
+
+def catalog(unit: str = "id") -> Catalog:
+    return Catalog((Table("t", COLUMNS, population="p", unit=unit, max_groups=2),), (Population("p"),))
+
+
+PEOPLE = Catalog((Table("t", COLUMNS, population="p", unit="id", max_groups=2),), (Population("p"),))
+SQL = "SELECT kind, COUNT(DISTINCT id) FROM t GROUP BY kind"
+HOSTILE = {
+    "unclosed quote": b'77,a,"no end',
+    "quote that closes later": b'77,a,"no "end',
+    "quote in another column": b'"77,a,x',
+    "quotes of two kinds": b"77,a,'x",
+    "quote after text": b'77,a,5" disc',
+    "only a quote": b'"',
+    "three quotes": b'77,a,"""',
+    "backslash before a quote": b'77,a,"x\\"',
+    "bad UTF-8": b"77,a,\xff",
+    "half a letter": b"77,a,\xe2\x82",
+    "a surrogate": b"77,a,\xed\xa0\x80",
+    "NUL": b"77,a,x\0y",
+    "a lone carriage return": b"77,a,x\ry",
+    "many carriage returns": b"\r\r77,a,x\r\r",
+    "end of file of old systems": b"77,a,\x1a",
+    "the separator of lines": b"77,a,\x01\x02\x03\x04x",
+    "too many fields": b"77,a" + b",x" * 5000,
+    "too few": b"77",
+    "a comment": b"#77,a,x",
+    "long": b"77,a," + b"x" * 3_000_000,
+    "long, quoted": b'77,a,"' + b"x" * 3_000_000 + b'"',
+    "long, unclosed": b'77,a,"' + b"x" * 3_000_000,
+    "longer than a buffer": b"77,a," + b"x" * 40_000_000,
+    "byte order mark": b"\xef\xbb\xbf77,a,x",
+    "unicode line separator": "77,a,x\u2028y\u0085z".encode(),
+}
+
+
+def lines(extra: bytes | None, place: int) -> bytes:
+    made = [b"%d,%s,note %d" % (i, b"ab"[i % 2 : i % 2 + 1], i) for i in range(600)]
+    if extra is not None:
+        made.insert(place, extra)
+    return b"id,kind,note\n" + b"\n".join(made) + b"\n"
+
+
+def counted(path: Path, sql: str = SQL, unit: str = "id", times: int = 1) -> list[list[int]]:
+    made = catalog(unit)
+    with DuckDBEngine(made, {"t": DataSource("csv", str(path))}, Limits(threads=2)) as engine:
+        found = [engine.measure(Work(resolve(sql, made).final, b"k")) for _ in range(times)]
+    results = [[array.tolist() for array in each.raw] for each in found]
+    assert all(result == results[0] for result in results), "a copy reads as its file does"
+    return results[0]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_line_harms_itself_alone(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for place in (0, 300, 600):
+        path.write_bytes(lines(HOSTILE[name], place))
+        # 77 is one of the others: whatever the line says, it is theirs.
+        assert counted(path, times=3) == [[300, 300]] or counted(path) == [[301, 300]]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_line_moves_a_count_of_rows_by_one(name: str, tmp_path: Path) -> None:
+    path, sql = tmp_path / "t.csv", "SELECT COUNT(*), COUNT(note) FROM t"
+    path.write_bytes(lines(HOSTILE[name], 300))
+    ((rows,), (notes,)) = counted(path, sql, "row", times=3)
+    assert 600 <= rows <= 602
+    assert 600 <= notes <= 602
+
+
+def test_an_unclosed_quote_in_the_middle_of_two_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(lines(b'77,a,"', 600))
+    (tmp_path / "b.csv").write_bytes(lines(b'"', 0).replace(b"\n", b"\r\n"))
+    assert counted(tmp_path / "[ab].csv") == [[300, 300]]
+    assert counted(tmp_path / "[ab].csv", "SELECT COUNT(*) FROM t", ROW) == [[1200]]
+
+
+def reference(content: bytes) -> list[list[str | None]]:
+    """Lines and fields, written by hand."""
+    rows = []
+    for line in re.split(rb"[\r\n]", content.removeprefix(b"\xef\xbb\xbf"))[1:]:
+        try:
+            rest = line.decode() if line and len(line) <= LONGEST else None
+        except UnicodeDecodeError:
+            rest = None
+        fields = None if rest is None else split(rest)
+        if fields is not None:
+            rows.append([(fields[i] or None) if i < len(fields) else None for i in range(3)])
+    return sorted(rows, key=repr)
+
+
+def split(text: str) -> list[str] | None:
+    fields = []
+    while True:
+        if text.startswith('"'):
+            end = re.match(r'"((?:[^"]|"")*)"(?=,|\Z)', text)
+            if end is None:
+                return None
+            fields.append(end.group(1).replace('""', '"'))
+            text = text[end.end() :]
+        else:
+            field, comma, rest = text.partition(",")
+            fields.append(field)
+            text = comma + rest
+        if not text:
+            return fields
+        text = text[1:]
+
+
+def test_lines_are_split_as_the_rules_say(tmp_path: Path) -> None:
+    dice = random.Random(20261116)
+    pieces = [
+        b'"', b'""', b",", b"a", b"b c", b"\xff", b"\xc3\xa9", b"\r", b" ", b"\0", b"'", b"\\", b"#", b"\t", b"\x01\x02",
+    ]  # fmt: skip
+    for trial in range(60):
+        ends = dice.choice([b"\n", b"\r\n"])
+        made = [b"".join(dice.choices(pieces, k=dice.randrange(9))) for _ in range(200)]
+        content = dice.choice([b"", b"\xef\xbb\xbf"]) + b"x,y,z" + ends + ends.join(made) + dice.choice([b"", ends])
+        path = tmp_path / f"{trial}.csv"
+        path.write_bytes(content)
+        with duckdb.connect() as connection:
+            found = connection.sql(f"SELECT x, y, z FROM {csv_scan([str(path)], ('x', 'y', 'z'))}").fetchall()
+            left_out = count_left_out(connection, [str(path)])
+        expected = reference(content)
+        assert sorted(map(list, found), key=repr) == expected
+        written = sum(bool(line) for line in re.split(rb"[\r\n]", content)) - 1
+        assert left_out == written - len(expected)
+        assert (first_left_out(str(path)) is None) == (left_out == 0)
+
+
+def test_row_numbers_are_the_same_in_every_scan(tmp_path: Path) -> None:
+    for k in range(20):
+        (tmp_path / f"{k}.csv").write_bytes(
+            b"id,kind,note\n" + b"".join(b"%d,a,%d\n" % (i, i % 50) for i in range(500))
+        )
+    sql = "SELECT COUNT(*) FROM t JOIN t AS s ON t.row_unit = s.row_unit WHERE t.note <> s.note"
+    with duckdb.connect() as connection:
+        scan = csv_scan([str(tmp_path / f"{k}.csv") for k in range(20)], ("id", "kind", "note"))
+        numbered = f'SELECT row_number() OVER (ORDER BY "tacit line") AS row_unit, note FROM {scan}'
+        assert connection.sql(f"WITH t AS ({numbered}) {sql}").fetchall() == [(0,)]
+    united = "SELECT COUNT(*) FROM (SELECT * FROM t UNION ALL SELECT * FROM t) AS u"
+    assert counted(tmp_path / "*.csv", united, ROW, times=3) == [[10_000]]
+
+
+def test_the_owner_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(lines(b'77,a,"no end', 300))
+    with caplog.at_level(logging.WARNING, "tacit.operator"):
+        counted(path)
+    assert "1 lines" in caplog.text
+    assert "no end" not in caplog.text
+    assert first_left_out(str(path)) == 302
+
+
+def test_a_header_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for header in (b'id,"no\nend"', b'id,"no end', b"id,tacit line", b"id,\xff", b""):
+        path.write_bytes(header + b"\n1,2\n")
+        with pytest.raises(InputError):
+            read_header(str(path), "t")

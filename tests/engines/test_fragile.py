@@ -1,0 +1,64 @@
+"""Texts that are hard on planners are answered by every engine, alike, and whether anybody's rows are there or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines import clinic
+from engines.fragile import FOLDED, FRAGILE
+from engines.makers import MAKERS
+from engines.test_every_engine import shown
+from support.spark import spark_engine
+from tacit.engines import Engine, Work
+from tacit.query.refusal import Refusal
+from tacit.query.resolve import resolve
+
+SECRET = b"an owner's secret"
+#: Seconds; a planner that waits for ever is stopped here.
+PATIENCE = 60.0
+
+
+def asked(engine: Engine, sql: str) -> str:
+    """What an engine finds, or that it refuses; a failure is a failure."""
+    final = resolve(sql, clinic.CATALOG).final
+    try:
+        engine.check(final)
+    except Refusal as refused:
+        return str(refused)
+    return shown(engine.measure(Work(final, SECRET, timeout=PATIENCE)))
+
+
+def plannable(questions: list[str]) -> list[str]:
+    """Those that the planner takes; the others never come to an engine."""
+    found = []
+    for sql in questions:
+        try:
+            resolve(sql, clinic.CATALOG)
+        except Refusal:
+            continue
+        found.append(sql)
+    assert len(found) > 0.9 * len(questions)
+    return found
+
+
+@pytest.mark.parametrize("people", [0, 12])
+@pytest.mark.parametrize("kind", ["fragile", "folded"])
+def test_duckdb_and_postgresql(kind: str, people: int) -> None:
+    frames = clinic.arrow(clinic.random_rows(7, people, 8 * people))
+    with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS["postgres"](clinic.CATALOG, frames) as two:
+        for sql in plannable(FRAGILE if kind == "fragile" else FOLDED):
+            assert asked(two, sql) == asked(one, sql), sql
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("people", [0, 12])
+@pytest.mark.parametrize("generated", [False, True])
+def test_spark(people: int, generated: bool) -> None:
+    frames = clinic.arrow(clinic.random_rows(7, people, 8 * people))
+    questions = plannable([*FRAGILE, *(FOLDED if people and not generated else FOLDED[::9])])
+    with (
+        MAKERS["duckdb"](clinic.CATALOG, frames) as one,
+        spark_engine(clinic.CATALOG, frames, generated=generated) as two,
+    ):
+        for sql in questions:
+            assert asked(two, sql) == asked(one, sql), sql
