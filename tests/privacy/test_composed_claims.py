@@ -131,7 +131,11 @@ KNOWN: dict[str, tuple[Event, Laws]] = {
 def test_a_lower_end_is_attained_by_the_event_itself(name: str, method: str, k: int, delta: float) -> None:
     """The events are those of one mechanism, so the true ε is known: ``optimal`` knows a larger one, of its pair."""
     event, laws = KNOWN[name]
-    found = compose([(event, k)], delta=delta, method=method)
+    try:
+        found = compose([(event, k)], delta=delta, method=method)
+    except AccountingError:
+        assert method not in ("basic", "pld", "best")
+        return
     truth = epsilon_of([laws] * k, delta)
     assert float(found.epsilon) >= truth * (1 - 1e-9)
     assert found.lower is None or float(found.lower) <= truth * (1 + 1e-9)
@@ -213,7 +217,7 @@ def test_one_release_costs_no_more_than_it_states(release: Any, method: str) -> 
         try:
             found = compose([release], delta=delta, method=method)
         except AccountingError:
-            assert method in ("optimal", "rdp", "zcdp", "pld")
+            assert method not in ("basic", "best")
             continue
         assert found.epsilon <= promise.epsilon
         assert found.delta == delta

@@ -38,6 +38,8 @@ _MOST_POINTS: Final = 1 << 21
 _SMALL_SIZE: Final = 4096
 #: Logarithm of transforms too small to matter, against masses of 1e-10 that are known to a few digits.
 _NEGLIGIBLE: Final = -80.0
+#: An ε above this part of the largest loss is no better than the largest loss itself.
+_BELOW_LARGEST: Final = 0.98
 #: Products of lengths up to this are convolved directly.
 _LARGEST_DIRECT: Final = 1_000_000
 
@@ -123,7 +125,12 @@ class Sum:
                 low, left, f_left = left, right, f_right
                 right = low + ratio * (high - low)
                 f_right = epsilon(right)
-        return math.exp((low + high) / 2)
+        found = math.exp((low + high) / 2)
+        if epsilon(math.log(found)) < _BELOW_LARGEST * self.end:
+            return found
+        # No order says more than that no loss exceeds the largest, and the one found is the largest tried: it would see
+        # nothing but the very top. Any tilt is valid; this one lifts a mass of δ at the other end to the size of all.
+        return min(found, (20 - log_delta) / max(self.end - self.start, self.step))
 
     def window(self, tilt: float) -> tuple[float, float, float, float]:
         """``(low, high, below, above)``: the tilted sum has mass at most ``below``, ``above`` outside low … high."""
