@@ -4,7 +4,7 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-28
+30
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tacit.audit.museum import (
     randomness,
     restores,
     sparse_vectors,
+    times,
     training,
     work,
 )
@@ -40,4 +41,5 @@ PIECES: tuple[Piece, ...] = (
     *claims.PIECES,
     *learning.PIECES,
     *work.PIECES,
+    *times.PIECES,
 )
