@@ -4,7 +4,7 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-27
+30
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tacit.audit.museum import (
     learning,
     persons,
     randomness,
+    readers,
     restores,
     sparse_vectors,
     training,
@@ -38,4 +39,5 @@ PIECES: tuple[Piece, ...] = (
     *persons.PIECES,
     *claims.PIECES,
     *learning.PIECES,
+    *readers.PIECES,
 )
