@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
-from tacit.engines.files import list_files
+from tacit.engines.files import is_pattern, list_files
 from tacit.engines.frames import as_arrow
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, TIMESTAMP, SqlType, decimal
 
@@ -78,11 +78,11 @@ class Source:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files there are now, in order: those that an engine would read."""
+        """The files there are now, in order: those that an engine would read; a single one even if it is gone."""
         if self.path is None or self.kind == "table" or "://" in self.path:
             return ()
         place = self.path.partition("#")[0] if self.kind == "duckdb" else self.path
-        return tuple(map(Path, list_files(place)))
+        return tuple(map(Path, list_files(place))) or (() if is_pattern(place) else (Path(place),))
 
     @property
     def inside(self) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tacit.core.errors import InputError
 
-__all__ = ["ADDRESS", "FileState", "file_state", "find_files", "list_files", "source_state"]
+__all__ = ["ADDRESS", "FileState", "file_state", "find_files", "is_pattern", "list_files", "source_state"]
 
 #: Where a path is an address of another system.
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/")
@@ -30,10 +30,13 @@ def list_files(path: str) -> tuple[str, ...]:
         return tuple(
             str(file) for file in sorted(place.resolve().rglob("*")) if file.is_file() and _is_seen(file, place)
         )
-    # A file whose own name, or folder, has such signs in it is that file and no pattern.
-    pattern = _MAGIC.search(path) and not place.is_file()
-    found = sorted(glob.glob(path, recursive=True)) if pattern else [path]
+    found = sorted(glob.glob(path, recursive=True)) if is_pattern(path) else [path]
     return tuple(str(Path(name).resolve()) for name in found if Path(name).is_file())
+
+
+def is_pattern(path: str) -> bool:
+    """Whether it may name several files; a file whose own name, or folder, has such signs in it is that file."""
+    return bool(_MAGIC.search(path)) and not Path(path).is_file()
 
 
 def _is_seen(file: Path, folder: Path) -> bool:

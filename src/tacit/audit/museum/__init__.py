@@ -4,7 +4,7 @@ Every piece is a reconstruction, written from the public report of what went wro
 
 >>> from tacit.audit.museum import PIECES
 >>> len(PIECES)
-30
+33
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tacit.audit.museum import (
     learning,
     persons,
     randomness,
+    readers,
     restores,
     sparse_vectors,
     times,
@@ -42,4 +43,5 @@ PIECES: tuple[Piece, ...] = (
     *learning.PIECES,
     *work.PIECES,
     *times.PIECES,
+    *readers.PIECES,
 )

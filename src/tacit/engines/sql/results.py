@@ -64,12 +64,12 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
         keys = groups.public_keys()
         return keys, {(code,): code for code in range(len(keys))}
     decoded = [tuple(value_of(cell, kind) for cell, kind in zip(row, groups.types, strict=True)) for row in found]
-    ordered = sorted(
+    order = sorted(
         set(decoded),
         key=lambda row: tuple(sort_key(value, kind) for value, kind in zip(row, groups.types, strict=True)),
     )
-    places = {key: place for place, key in enumerate(ordered)}
-    return tuple(ordered), {row: places[key] for row, key in zip(found, decoded, strict=True)}
+    places = {key: place for place, key in enumerate(order)}
+    return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
 
 
 def value_of(cell: Any, kind: SqlType) -> Value | None:
