@@ -72,6 +72,7 @@ def test_what_multiplies_nothing_is_not_cut() -> None:
         "SELECT COUNT(*) FROM visits JOIN (SELECT patient_id, MAX(cost) m FROM visits GROUP BY 1) USING (patient_id)",
         "SELECT COUNT(k) FROM visits JOIN (VALUES ('surgery', 'a'), ('oncology', 'b')) t(w, k) ON ward = w",
         "SELECT COUNT(*) FROM log CROSS JOIN wards",
+        "SELECT COUNT(*) FROM visits v, wards w WHERE v.ward = w.ward AND w.beds > v.nights",
     ):
         assert cuts(resolve(sql, CATALOG).final.source) == (), sql
 

@@ -184,14 +184,13 @@ def _fresh(visible: Scope, expression: Expression) -> Expression:
 
 
 def _implied(both: Scope, select: exp.Select, left: Relation | Released, right: Relation | Released) -> Expression:
-    """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides, unless one is a public table.
+    """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides.
 
-    Released rows are joined by them as well, because trying every pair takes long.
+    Trying every pair takes long, and counts as work of whoever has the rows.
     """
     where = select.args.get("where")
-    sides = (left, right)
-    plain = not any(isinstance(side, Released) for side in sides)
-    if where is None or (plain and any(isinstance(side, Relation) and side.is_public for side in sides)):
+    plain = not any(isinstance(side, Released) for side in (left, right))
+    if where is None:
         return TRUE
     width = _width(left if plain or isinstance(left, Released) else right)
     found: list[Expression] = []
