@@ -182,8 +182,8 @@ def test_changing_sides_really_costs_more_than_any_fixed_one() -> None:
     ids=lambda event: type(event).__name__,
 )
 def test_neighbours_make_no_difference_without_sampling(event: Event, method: str) -> None:
-    if method == "optimal" and isinstance(event, GaussianEvent):
-        return
+    if method in ("optimal", "simple") and isinstance(event, GaussianEvent):
+        return  # stated for releases that have a small ε of their own
     one, other = (
         compose([(event, 30)], delta="1e-5", method=method, neighbours=which) for which in ("fixed", "changing")
     )
