@@ -231,3 +231,10 @@ def test_sampled_gaussian_in_every_method(rate: str) -> None:
     answers = {m: compose([(sampled, 20)], delta="1e-5", method=m).epsilon for m in ("basic", "zcdp", "rdp", "pld")}
     assert answers["pld"] <= answers["rdp"] <= answers["zcdp"]
     assert answers["pld"] <= answers["basic"]
+
+
+def test_best_puts_a_large_pure_release_beside_the_others_where_that_is_cheaper() -> None:
+    large, chosen, noise = PureEvent(2), ExponentialEvent(1), GaussianEvent(7, 1)
+    apart = compose([chosen, noise], delta="1e-12").epsilon
+    assert compose([large, chosen, noise], delta="1e-12").epsilon <= 2 + apart
+    assert compose([large, noise], delta="1e-12").epsilon <= 2 + compose([noise], delta="1e-12").epsilon

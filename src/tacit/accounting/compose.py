@@ -20,11 +20,11 @@ answers). They price planned batches. A running account whose next question is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 from tacit.accounting.advanced import compose_advanced, compose_simple
-from tacit.accounting.basic import compose_basic, stated_sum
+from tacit.accounting.basic import compose_basic, stated_pair, stated_sum
 from tacit.accounting.optimal import compose_optimal
 from tacit.accounting.releases import Plan, Release, read_plan
 from tacit.accounting.renyi import compose_renyi
@@ -143,6 +143,19 @@ def _best(plan: Plan, delta: Fraction, *, bracket: bool, changing: bool) -> Comp
         answers.append(Composed(stated[0], delta, relation=plan.relation, method="basic"))
     if not answers:
         raise refusals[0]
-    best = min(answers, key=lambda answer: answer.epsilon)
     lower = max((answer.lower for answer in answers if answer.lower is not None), default=None)
+    best = min(answers, key=lambda answer: answer.epsilon)
+    if best.note:
+        # Where the best method says that it may be far off, a large pure release may be cheaper beside the others.
+        best = min([best, *_apart(plan, delta, changing=changing)], key=lambda answer: answer.epsilon)
     return Composed(best.epsilon, delta, relation=plan.relation, method=best.method, lower=lower, note=best.note)
+
+
+def _apart(plan: Plan, delta: Fraction, *, changing: bool) -> Iterator[Composed]:
+    """The largest pure release by basic composition with all others, if there are others: ε₁ + ε₂ at the δ of those."""
+    pure = [(item.count * pair[0], item) for item in plan.items if (pair := stated_pair(item.release)) and not pair[1]]
+    if pure and len(plan.items) > 1:
+        epsilon, largest = max(pure, key=lambda priced: priced[0])
+        rest = tuple(item for item in plan.items if item is not largest)
+        others = _best(Plan(rest, plan.relation, rest), delta, bracket=False, changing=changing)
+        yield Composed(epsilon + others.epsilon, delta, relation=plan.relation, method=others.method, note=others.note)
