@@ -130,7 +130,7 @@ class DepartureSchedule:
             slow: how many of them were late; everything leaves later then, so that a slot that is too short for a
                 project does not make answer after answer late.
         """
-        unit_ticks = max(math.ceil(work_of(plan) * self._row_ticks), LEAST)
+        unit_ticks = max(math.ceil(plan.unit_work * self._row_ticks), LEAST)
         shift = math.ceil(unit_ticks * self._margin)
         step = self._slot
         while step - 2 * shift < self._slot / 2:
@@ -241,15 +241,6 @@ class LateAnswers:
         if found is None and self._counts.add(_of_population(population), self._most):
             found = self._streams[population] = _stream(self._settings)
         return found
-
-
-def work_of(plan: Plan) -> int:
-    """How many row operations one unit can cause."""
-    return max(int(getattr(plan, "unit_work", _UNKNOWN_WORK)), 1)
-
-
-#: For plans that say nothing about it.
-_UNKNOWN_WORK: Final = 10_000
 
 
 def _stream(settings: Settings) -> SparseVector:
