@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -168,9 +170,37 @@ def test_a_frame_is_what_it_was_when_it_was_opened(name: str) -> None:
         assert abs(count(curator, "SELECT COUNT(*) AS n FROM t WHERE id <> 7") - 99) <= 1
 
 
-def test_a_column_of_several_types_is_refused_without_a_value() -> None:
-    mixed = pd.DataFrame({"id": [1, "secret", 3]})
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, "secret", 3],
+        [1, 2, 2.5],
+        [True, 1, 2],
+        [Decimal("1.5"), Decimal("1E-20")],
+        [dt.date(2024, 1, 1), dt.datetime(2024, 1, 1)],
+    ],
+    ids=["text among numbers", "double among whole", "bool among whole", "decimals", "day and moment"],
+)
+def test_no_type_is_guessed_from_the_values_of_a_frame(values: list[Any]) -> None:
+    """One of them would decide how the others are read."""
     with pytest.raises(InputError) as caught:
-        Source.of_frame(mixed)
+        Source.of_frame(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
+    assert "x" in str(caught.value)
     assert "secret" not in str(caught.value)
-    assert "several types" in str(caught.value)
+    assert "several types" in str(caught.value) or "without a type" in str(caught.value)
+
+
+def test_a_column_of_missing_values_is_one_of_texts() -> None:
+    """Whether anybody has a text decides nothing."""
+    for values in ([None, None], [None, "x"]):
+        made = Source.of_frame(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
+        assert str(made.frame.schema.field("x").type) == "string"
+
+
+def test_damaged_buffers_are_refused() -> None:
+    offsets = pa.py_buffer(np.array([0, 5, 3], np.int32))
+    damaged = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"abcdefgh")])
+    outside = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int8()), pa.array(["a", "b"]), safe=False)
+    for column in (damaged, outside):
+        with pytest.raises((InputError, pa.ArrowInvalid)):
+            opened(pa.table({"id": [1, 2], "x": column}), columns={"id": "integer", "x": "text"})

@@ -68,7 +68,7 @@ class Source:
         """
         if is_spark_frame(frame):
             return cls("frame", None, frame)
-        kinds = "a pandas, Polars, Arrow or Spark frame"
+        kinds = "a path or a pandas, Polars, Arrow or Spark frame"
         return cls("frame", None, _copied(as_arrow(frame, "source", kinds)))
 
     @property

@@ -6,6 +6,7 @@ is opened: a text that is not UTF-8 and a moment outside the years 1 to 9999 are
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +37,32 @@ def as_arrow(frame: Any, table: str, kinds: str = "an Arrow, pandas or Polars fr
     if hasattr(frame, "to_arrow"):
         return frame.to_arrow()
     if type(frame).__module__.partition(".")[0] == "pandas":
-        try:
-            return pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            # Its own words quote a value.
+        return _from_pandas(frame, table)
+    raise InputError(table, f"must be {kinds}, not {type(frame).__name__}")
+
+
+def _from_pandas(frame: Any, table: str) -> pa.Table:
+    """A pandas frame; columns of Python's objects have no type of their own, and none is guessed from several."""
+    import pyarrow as pa
+
+    for name, column in frame.items():
+        kinds = {type(value) for value in column.dropna()} if column.dtype == object else set()
+        if len(kinds) > 1:
+            raise InputError(f"{table}.{name}", "holds values of several types; convert it to one with astype")
+        if decimal.Decimal in kinds:
+            # How many digits the column had would be decided by the longest of its numbers.
             raise InputError(
-                table, "a column of the pandas frame holds values of several types; convert it to one with astype"
-            ) from None
-    raise InputError(table, f"a source in memory is {kinds}, not {type(frame).__name__}")
+                f"{table}.{name}",
+                "holds decimals without a type; convert it with astype(pd.ArrowDtype(pa.decimal128(18, 2)))",
+            )
+    try:
+        rows = pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        # Its own words quote a value.
+        raise InputError(table, "a column of the pandas frame cannot be converted to Arrow") from None
+    # Nothing but missing values: texts, of which there happen to be none.
+    kinds = [pa.string() if pa.types.is_null(field.type) else field.type for field in rows.schema]
+    return rows.cast(pa.schema([pa.field(name, kind) for name, kind in zip(rows.column_names, kinds, strict=True)]))
 
 
 def sound_table(rows: pa.Table, names: Collection[str], table: str) -> pa.Table:
@@ -114,11 +133,11 @@ def _sound_text(part: pa.Array) -> pa.Array:
     try:
         part.validate(full=True)
     except pa.ArrowInvalid:
-        # A cast to bytes takes the texts as they are.
-        bare = pa.large_binary() if pa.types.is_large_string(part.type) else pa.binary()
-        cells = (
-            pa.array(part.cast(pa.binary_view())) if pa.types.is_string_view(part.type) else part.cast(bare)
-        ).to_pylist()
+        view, large = pa.types.is_string_view(part.type), pa.types.is_large_string(part.type)
+        raw_bytes = part.view(pa.binary_view() if view else pa.large_binary() if large else pa.binary())
+        # What is no text must at least lie within its buffers.
+        raw_bytes.validate(full=True)
+        cells = raw_bytes.to_pylist()
         return pa.array([_decoded(cell) for cell in cells], type=part.type)
     return part
 

@@ -1,0 +1,62 @@
+"""Values that only a PostgreSQL can hold, in one person's row: they change no other row and no status."""
+
+from __future__ import annotations
+
+import itertools
+
+import psycopg
+import pytest
+
+from engines.makers import database
+from engines.nasty import MONEY, PERSON, catalog
+from engines.test_nasty_values import asked, check_neighbours
+from tacit.engines.postgres import PostgresEngine, PostgresLimits
+from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, SqlType
+
+_numbers = itertools.count(1)
+NUMERIC = [
+    "'NaN'",
+    "1e1000",
+    "-1e1000",
+    "1e-1000",
+    "9.99999999999999999999999999999999999999",
+    "99999999999999999999",
+    "NULL",
+]
+CASES: dict[str, tuple[list[SqlType], list[str], list[str]]] = {
+    "numeric": ([MONEY, INTEGER, DOUBLE], ["1", "2", "3"], NUMERIC),
+    "float4": ([DOUBLE, INTEGER], ["0.5", "1.5", "2"], ["'NaN'", "'Infinity'", "'-Infinity'", "'-0'", "1e-45", "3.4e38"]),
+    "float8": ([DOUBLE, MONEY], ["0.5", "1.5", "2"], ["'NaN'", "'Infinity'", "'-0'", "5e-324", "1.7e308"]),
+    "date": ([DATE, TIMESTAMP], ["'2024-01-01'", "'2024-01-02'", "'2024-01-03'"], ["'infinity'", "'-infinity'", "'4713-01-01 BC'", "'0001-12-31 BC'", "'5874897-01-01'", "'10000-01-01'"]),
+    "timestamp": ([TIMESTAMP, DATE], ["'2024-01-01'", "'2024-01-02'", "'2024-01-03'"], ["'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31'", "'10000-01-01'", "'2024-01-01 24:00:00'"]),
+    "timestamptz": ([TIMESTAMP, DATE], ["'2024-01-01Z'", "'2024-01-02Z'", "'2024-01-03Z'"], ["'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31Z'", "'9999-12-31 23:59:59-12'", "'0001-01-01 00:00:00+12'"]),
+    "text": ([TEXT, INTEGER, DOUBLE, DATE, MONEY], ["'a'", "'b'", "'12'"], ["''", "repeat('x', 1000000)", "E'\\\\x01'", "chr(1114111)", "'e' || chr(769)", "chr(65279)", "repeat('9', 5000)", "'1e999999999'"]),
+    "varchar(20)": ([TEXT], ["'a'", "'b'", "'12'"], ["'a '", "' '", "NULL"]),
+    "char(8)": ([TEXT], ["'a'", "'b'", "'12'"], ["''", "'a'", "' a'"]),
+    "uuid": ([TEXT], [f"'{i}0000000-0000-0000-0000-000000000000'" for i in (1, 2, 3)], ["'ffffffff-ffff-ffff-ffff-ffffffffffff'", "NULL"]),
+    "int8": ([INTEGER, MONEY, DOUBLE, TEXT], ["1", "2", "3"], ["9223372036854775807", "-9223372036854775808", "NULL"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("stored", "declared"), [(stored, kind) for stored, case in CASES.items() for kind in case[0]])
+def test_one_row_of_one_person(stored: str, declared: SqlType) -> None:
+    _, ordinary, values = CASES[stored]
+    with psycopg.connect(database(), autocommit=True) as connection:
+
+        def table(extra: list[str]) -> str:
+            name = f"public.nasty_{next(_numbers)}"
+            connection.execute(f"CREATE TABLE {name} (id bigint, x {stored})".encode())
+            rows = [f"({i}, {ordinary[i % 3]})" for i in range(12)]
+            rows += [f"({PERSON + i}, {value})" for i, value in enumerate(extra)]
+            for row in rows:
+                connection.execute(f"INSERT INTO {name} VALUES {row}".encode())
+            return name
+
+        def found(extra: list[str]):  # type: ignore[no-untyped-def]
+            with PostgresEngine(catalog(declared), {"t": table(extra)}, database(), PostgresLimits()) as engine:
+                return asked(engine, declared)
+
+        alone = found([])
+        check_neighbours(alone, found(values), declared, len(values))
+        for value in values[:3]:
+            check_neighbours(alone, found([value]), declared, 1)
