@@ -99,10 +99,10 @@ def test_a_public_table_that_multiplies_too_much_is_refused_everywhere(place: Pa
         assert curator.sql("SELECT COUNT(*) FROM visits", epsilon=1).charge is not None
 
 
-def test_a_public_table_that_cannot_be_read_spoils_no_other_question(place: Path) -> None:
+def test_a_public_table_that_cannot_be_read_spoils_no_other_plan(place: Path) -> None:
     with opened(place) as curator:
         (place / "wards.csv").unlink()
-        assert len(curator.sql("SELECT COUNT(*) FROM visits", epsilon=1)) == 1
+        assert curator.explain("SELECT COUNT(*) FROM visits", epsilon=1).plan.unit_work > 0
         with pytest.raises(QueryError):
             curator.explain(JOINED, epsilon=1)
 
