@@ -24,7 +24,7 @@ from tacit.accounting.filters import PureFilter
 from tacit.core.guarantees import PureDP
 from tacit.ledger import Ledger, Order
 from tacit.ledger.entries import reserve_body, step_of
-from tacit.ledger.protocol import Placed
+from tacit.ledger.protocol import Appended
 from tacit.ledger.sqlite import _Ticket
 
 SECONDS = 4.0
@@ -132,7 +132,7 @@ def grow(ledger: Ledger, first: int, last: int) -> None:
         with store._writing:  # type: ignore[attr-defined]
             while store._queue:  # type: ignore[attr-defined]
                 store._lead()  # type: ignore[attr-defined]
-        wrong = next((each for each in tickets if not isinstance(each.result, Placed)), None)
+        wrong = next((each for each in tickets if not isinstance(each.result, Appended)), None)
         if wrong is not None:
             raise RuntimeError(f"a charge was not placed: {wrong.problem or wrong.result}")
     ledger._remember(ledger.head)

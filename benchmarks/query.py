@@ -79,10 +79,10 @@ def orders(unit: str) -> Any:
 
 def asked(made: Any, catalog: Any) -> Callable[[], object]:
     """The question to an engine: exact, bounded integers, before noise."""
-    from tacit.engines import Work
+    from tacit.engines import MeasurementTask
     from tacit.query.resolve import resolve
 
-    work = Work(resolve(SQL, catalog).final, b"benchmark")
+    work = MeasurementTask(resolve(SQL, catalog).final, b"benchmark")
     return lambda: made.measure(work)
 
 

@@ -186,7 +186,7 @@ day  = { bounds = [0, 365] }
 def make_token(project: Path) -> str:
     """An analyst, and what they show."""
     from tacit.curator.opening import open_curator
-    from tacit.server.people import People
+    from tacit.server.identity import People
 
     with open_curator(project) as curator, People.open(curator.ledger, str(project.parent / "tacit.ledger")) as people:
         people.add("alice", operator="benchmark")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from tacit.accounting.compose import compose
 from tacit.accounting.filters import PureFilter, PureOrZCDPFilter, ZCDPFilter
-from tacit.accounting.lab import Adversary, Move, chart_experiment, chart_profile, randomized_response, save_chart
-from tacit.accounting.lab.examples import release_random_row, subsample_then_count
-from tacit.accounting.lab.plots import chart_curves
 from tacit.core.events import LaplaceEvent
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import float_up
+from tacit.lab import Adversary, Move, chart_experiment, chart_profile, randomized_response, save_chart
+from tacit.lab.examples import release_random_row, subsample_then_count
+from tacit.lab.plots import chart_curves
 
 HERE = Path(__file__).parent
 DELTA = "1e-6"

@@ -7,15 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from tacit import laws
-from tacit.accounting.lab import (
-    CompositionExperiment,
-    Move,
-    Repeat,
-    chart_azuma,
-    definition,
-    randomized_response,
-    save_chart,
-)
+from tacit.lab import CompositionExperiment, Move, Repeat, chart_azuma, definition, randomized_response, save_chart
 from tacit.mechanisms.laplace import Laplace
 
 HERE = Path(__file__).parent

@@ -2,20 +2,26 @@
 
 A map for the reader, from the bottom up. Imports go only downwards.
 
-``tacit.core``        the vocabulary: errors, neighbouring relations, guarantees, events, exact numbers, divergences
-``tacit.noise``       exact samplers; ``entropy`` is the only door to randomness
+``tacit.core``        errors, databases and neighbours, guarantees, events, exact numbers, divergences
+``tacit.noise``       exact samplers; ``entropy`` is the only source of randomness
 ``tacit.mechanisms``  Laplace, Gaussian, randomized response, selection, sparse vector, histograms, means, planning
-``tacit.laws``        the laws of noise to look at: densities, tails, and how far the drawn law is from the textbook's
-``tacit.accounting``  composition, privacy-loss distributions, calibration, filters; ``lab`` to see the theorems hold
+``tacit.laws``        noise laws as objects: densities, tails, quantiles, distance to the textbook's law
+``tacit.accounting``  composition, privacy-loss distributions, calibration, filters
+``tacit.lab``         small worlds in which theorems are checked exactly; the composition experiment
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
 ``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries, and a museum of real bugs
-``tacit.attacks``     why names off and only totals are not enough: plain rows and callables in, success out
+``tacit.attacks``     attacks on anonymised, aggregated or sampled data: rows and callables in, success rate out
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB, PostgreSQL, Spark
-``tacit.ledger``      durable accounts: what is authorised there was paid for, and stays paid for
+``tacit.ledger``      durable accounts: the only part that can authorise a charge
+``tacit.project``     the project file, its sources and their fingerprints
+``tacit.receipts``    signing keys, signed receipts and their verification
 ``tacit.curator``     the object users hold; ``answer`` is the whole main path on one screen
-``tacit.server``      many people, one curator: HTTP, a console in the browser, worker processes
-``tacit.server``      the same for many: people, an HTTP API, a console, workers
+``tacit.wire``        JSON of responses
+``tacit.client``      the methods of a curator over HTTP
+``tacit.releases``    planned releases: sets of statistics under one total
+``tacit.assurance``   audits of projects and servers, and attack scenarios against a curator
+``tacit.server``      HTTP API, console, identity, worker processes
 ``tacit.cli``         the command line
 
 The names below are the public ones; they load when first used, so ``import tacit`` costs next to nothing.
@@ -68,11 +74,11 @@ _HOMES = {
     "Accountant": "tacit.accounting.accountant:Accountant",
     # the curator
     "open": "tacit.curator.opening:open_curator",
-    "connect": "tacit.curator.client:connect",
+    "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
-    "Answer": "tacit.curator.result:Answer",
-    "Receipt": "tacit.curator.receipt:Receipt",
-    "verify_receipt": "tacit.curator.receipt_checks:verify_receipt",
+    "Answer": "tacit.curator.views.answer_object:Answer",
+    "Receipt": "tacit.receipts.receipt:Receipt",
+    "verify_receipt": "tacit.receipts.verify_receipt:verify_receipt",
     # rooms with a shorter name
     "databases": "tacit.core.databases",
     "sensitivity": "tacit.core.sensitivity",
@@ -81,7 +87,7 @@ _HOMES = {
     "planning": "tacit.mechanisms.planning",
     "laws": "tacit.laws",
     "filters": "tacit.accounting.filters",
-    "lab": "tacit.accounting.lab",
+    "lab": "tacit.lab",
     "attacks": "tacit.attacks",
     "audit": "tacit.audit",
     "learn": "tacit.learn",
@@ -99,15 +105,16 @@ _HOMES = {
 if TYPE_CHECKING:
     from tacit import attacks as attacks
     from tacit import audit as audit
+    from tacit import lab as lab
     from tacit import laws as laws
     from tacit import learn as learn
     from tacit.accounting import filters as filters
-    from tacit.accounting import lab as lab
     from tacit.accounting.accountant import Accountant as Accountant
     from tacit.accounting.calibrate import calibrate as calibrate
     from tacit.accounting.calibrate import calibrate_gaussian as calibrate_gaussian
     from tacit.accounting.calibrate import calibrate_laplace as calibrate_laplace
     from tacit.accounting.compose import compose as compose
+    from tacit.client.remote_curator import connect as connect
     from tacit.core import databases as databases
     from tacit.core import divergences as divergences
     from tacit.core import events as events
@@ -131,12 +138,9 @@ if TYPE_CHECKING:
     from tacit.core.relations import ADD_REMOVE as ADD_REMOVE
     from tacit.core.relations import REPLACE_ONE as REPLACE_ONE
     from tacit.core.relations import Relation as Relation
-    from tacit.curator.client import connect as connect
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open_curator as open  # noqa: A004, F401
-    from tacit.curator.receipt import Receipt as Receipt
-    from tacit.curator.receipt_checks import verify_receipt as verify_receipt
-    from tacit.curator.result import Answer as Answer
+    from tacit.curator.views.answer_object import Answer as Answer
     from tacit.mechanisms import planning as planning
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
     from tacit.mechanisms.exponential import Exponential as Exponential
@@ -151,6 +155,8 @@ if TYPE_CHECKING:
     from tacit.mechanisms.sparse_vector import SparseVector as SparseVector
     from tacit.mechanisms.staircase import Staircase as Staircase
     from tacit.mechanisms.top_k import TopK as TopK
+    from tacit.receipts.receipt import Receipt as Receipt
+    from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
 
 __all__ = [*_HOMES, "__version__"]
 

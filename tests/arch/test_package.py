@@ -32,7 +32,12 @@ AT_THE_TOP = {
     "cli": {"typer"},
     "query": {"sqlglot"},
     "engines": {"duckdb", "pyarrow"},
+    "assurance": {"pyarrow", "pydantic"},
+    "client": {"pyarrow", "pydantic"},
     "curator": {"pyarrow", "pydantic"},
+    "project": {"pyarrow", "pydantic"},
+    "releases": {"pyarrow", "pydantic"},
+    "wire": {"pyarrow", "pydantic"},
     "server": {"pydantic"},
 }
 MODULES = sorted(SOURCE.rglob("*.py"))

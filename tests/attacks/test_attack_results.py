@@ -10,10 +10,19 @@ from pathlib import Path
 import pytest
 
 from support.bits import SeededBits
-from tacit.attacks import Differencing, Pooling, Rate, ReconstructionGrid, Result, compare, exposure, link_by_steps
-from tacit.attacks.chance import below, choose, choose_evenly, largest, toss
-from tacit.attacks.naive import bounded_noise
-from tacit.attacks.rates import percent
+from tacit.attacks import (
+    Differencing,
+    Pooling,
+    ReconstructionGrid,
+    Result,
+    SuccessRate,
+    compare,
+    exposure,
+    link_by_steps,
+)
+from tacit.attacks.broken_defences import bounded_noise
+from tacit.attacks.random_choice import below, choose, choose_evenly, largest, toss
+from tacit.attacks.success_rate import percent
 from tacit.core.errors import InputError
 
 VICTIMS = tuple((person, person % 2 == 0) for person in range(10))
@@ -30,7 +39,9 @@ def results() -> list[Result]:
         link_by_steps(("x", "y"), ROWS, ROWS, range(4)),
         exposure(ROWS, [1, 2], samples=3),
         ReconstructionGrid(10, ((2.0, 0.0, 1.0), (2.0, 1.0, 0.5), (4.0, 0.0, 1.0), (4.0, 1.0, 0.75))),
-        Pooling(Fraction(1, 2), ((1, Rate(5, 10), Rate(5, 10)), (4, Rate(9, 10), Rate(6, 10)))),
+        Pooling(
+            Fraction(1, 2), ((1, SuccessRate(5, 10), SuccessRate(5, 10)), (4, SuccessRate(9, 10), SuccessRate(6, 10)))
+        ),
     ]
 
 
@@ -62,17 +73,17 @@ def test_epsilon_must_be_positive() -> None:
 
 def test_intervals_of_rates() -> None:
     """Wilson's interval for 8 of 10, by the formula with z = 1.959964: 0.4902 to 0.9433."""
-    low, high = Rate(8, 10).interval()
+    low, high = SuccessRate(8, 10).interval()
     assert (low, high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
-    assert Rate(0, 5).interval()[0] == 0
-    assert Rate(5, 5).interval()[1] == 1
+    assert SuccessRate(0, 5).interval()[0] == 0
+    assert SuccessRate(5, 5).interval()[1] == 1
     for hits, tries in ((-1, 2), (3, 2), (0, 0)):
         with pytest.raises(InputError):
-            Rate(hits, tries)
+            SuccessRate(hits, tries)
     assert [percent(share) for share in (0.0, 0.0004, 0.004, 0.5, 0.995, 0.9999, 1.0)] == [
         "0%", "<0.1%", "0.4%", "50%", "99.5%", ">99.9%", "100%",
     ]  # fmt: skip
-    assert (Rate(22, 40).text, Rate(1000, 1000).text) == ("55% ± 15", "100% ± 1")
+    assert (SuccessRate(22, 40).text, SuccessRate(1000, 1000).text) == ("55% ± 15", "100% ± 1")
 
 
 def test_choices_are_even(seeded: SeededBits) -> None:

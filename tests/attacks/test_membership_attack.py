@@ -7,8 +7,8 @@ import pytest
 
 from support.bits import SeededBits
 from tacit.attacks import Marginal, Membership, ModelMembership, compare, indicators, nearest_neighbour, ridge
-from tacit.attacks.chance import toss
 from tacit.attacks.membership import guess_members
+from tacit.attacks.random_choice import toss
 from tacit.core.errors import InputError
 from tacit.mechanisms.laplace import Laplace
 

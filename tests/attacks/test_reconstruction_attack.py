@@ -10,7 +10,7 @@ import pytest
 from attacks.desk import SmallDesk
 from support.bits import SeededBits
 from tacit.attacks import Reconstruction, compare, modular_subsets, random_subsets, reconstruct, reconstruct_under_noise
-from tacit.attacks.chance import toss
+from tacit.attacks.random_choice import toss
 from tacit.attacks.reconstruction import Subset, expected_share
 from tacit.core.errors import InputError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tacit.curator.audited_ledger import ledger_checks
+from tacit.assurance.ledger_audit import ledger_checks
 
 
 @pytest.mark.parametrize("check", list(ledger_checks()), ids=lambda check: check.name)
@@ -17,12 +17,12 @@ def test_the_account_forgets_nothing(check: Any) -> None:
 
 
 BROKEN: dict[str, tuple[str, Callable[..., Any]]] = {
-    "a backup put back": ("tacit.ledger.book.check_anchor", lambda *_: None),
-    "a backup adopted": ("tacit.ledger.book.missing_entries", lambda *_: False),
-    "a deleted ledger begun anew": ("tacit.ledger.book.missing_entries", lambda *_: False),
+    "a backup put back": ("tacit.ledger.journal.check_anchor", lambda *_: None),
+    "a backup adopted": ("tacit.ledger.journal.missing_entries", lambda *_: False),
+    "a deleted ledger begun anew": ("tacit.ledger.journal.missing_entries", lambda *_: False),
     "an account in memory, copied by a fork": ("tacit.ledger.memory.os.getpid", lambda: 1),
     "a machine put back whole, seen by a client": (
-        "tacit.curator.audited_ledger.seen_text", lambda ledger, said: said,
+        "tacit.assurance.ledger_audit.seen_text", lambda ledger, said: said,
     ),
 }  # fmt: skip
 
@@ -33,5 +33,5 @@ def test_each_check_objects_where_it_should(name: str, monkeypatch: pytest.Monke
     target, broken = BROKEN[name]
     monkeypatch.setattr(target, broken)
     if name == "a backup put back":
-        monkeypatch.setattr("tacit.ledger.book.Book._remember", lambda *_: None)
+        monkeypatch.setattr("tacit.ledger.journal.Journal._remember", lambda *_: None)
     assert check.run().caught

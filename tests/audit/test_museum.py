@@ -10,7 +10,7 @@ import pytest
 from tacit.audit.exact import ExactLoss
 from tacit.audit.lower_bound import LowerBound
 from tacit.audit.museum import PIECES, Piece
-from tacit.audit.museum.piece import judged
+from tacit.audit.museum.exhibit import judged
 from tacit.core.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("seeded")

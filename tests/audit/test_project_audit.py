@@ -15,15 +15,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from support.postgres import address
-from tacit.audit.standing import Outcome, run_checks
+from tacit.assurance.project_audit import project_checks
+from tacit.assurance.synthetic_people import brought_here, neighbours_of, rehearsed
+from tacit.audit.self_audit import CheckOutcome, run_checks
 from tacit.cli.app import app
 from tacit.core.errors import InputError, QueryError
-from tacit.curator.audited import project_checks
-from tacit.curator.config import Project, load
 from tacit.curator.opening import open_project
-from tacit.curator.rehearsal import brought_here, neighbours_of, rehearsed
 from tacit.engines.duckdb import DuckDBEngine
-from tacit.engines.protocol import Measurements, Work
+from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.project.project_file import Project, load
 
 pytestmark = pytest.mark.usefixtures("seeded")
 
@@ -118,7 +118,7 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def audited(project: Project, *questions: str, samples: int = 200) -> list[Outcome]:
+def audited(project: Project, *questions: str, samples: int = 200) -> list[CheckOutcome]:
     return list(run_checks(project_checks(project, questions, samples=samples)[0]))
 
 
@@ -152,14 +152,14 @@ def test_public_tables_that_are_too_large_are_named(tmp_path: Path, monkeypatch:
     with psycopg.connect(place, autocommit=True) as connection:
         connection.execute(POSTGRES.encode())
     (tmp_path / "tacit.toml").write_text(ON_POSTGRES.format(engine=place))
-    monkeypatch.setattr("tacit.curator.rehearsal._MOST_PUBLIC", 1)
+    monkeypatch.setattr("tacit.assurance.synthetic_people._MOST_PUBLIC", 1)
     with pytest.raises(InputError, match=r"tables\.wards: has more than 1 rows"):
         project_checks(load(tmp_path / "tacit.toml"))
 
 
 def test_files_meant_for_spark_are_audited_on_duckdb(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a Spark: the public table is a file, and nothing else is read."""
-    monkeypatch.setattr("tacit.curator.rehearsal.open_engine", None)
+    monkeypatch.setattr("tacit.assurance.synthetic_people.open_engine", None)
     project.write_text('[project]\nengine = "spark"\n\n[limits]\nmemory = "4GB"\n' + PROJECT)
     sql = "SELECT w.beds, COUNT(*) FROM visits v JOIN wards w ON w.ward = v.ward GROUP BY w.beds"
     checks, _ = project_checks(load(project), [sql])
@@ -231,7 +231,7 @@ def test_an_engine_that_counts_people_too_often_is_caught(
 ) -> None:
     measure = DuckDBEngine.measure
 
-    def broken(engine: DuckDBEngine, work: Work) -> Measurements:
+    def broken(engine: DuckDBEngine, work: MeasurementTask) -> Measurements:
         found = measure(engine, work)
         return Measurements(found.keys, found.raw_units * 40, tuple(np.asarray(raw) * 40 for raw in found.raw))
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tacit.accounting import optimal
-from tacit.accounting.result import Composed
-from tacit.audit.standing_claims import claim_checks
-from tacit.mechanisms import partition_selection, scores
+from tacit.accounting.composed import Composed
+from tacit.audit.self_audit_claims import claim_checks
+from tacit.mechanisms import partition_selection
+from tacit.mechanisms import selection_scores as scores
 
 pytestmark = pytest.mark.usefixtures("seeded")
 CHECKS = {name: run for name, _, run in claim_checks(1_000, 0.9999)}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.audit.standing import run_checks
-from tacit.curator import audited_units
-from tacit.curator.audited_units import unit_checks
-from tacit.curator.binding import BoundUnits
+from tacit.assurance import unit_audit as audited_units
+from tacit.assurance.unit_audit import unit_checks
+from tacit.audit.self_audit import run_checks
+from tacit.project.unit_binding import BoundUnits
 from tacit.query import catalog
 
 pytestmark = pytest.mark.usefixtures("seeded")

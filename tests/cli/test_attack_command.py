@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from support.bits import SeededBits
-from tacit.cli import attack_chapters
+from tacit.assurance import attack_scenarios as attack_chapters
 from tacit.cli.app import app
 from tacit.noise import entropy
 

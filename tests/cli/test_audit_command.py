@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from tacit.audit import standing
+from tacit.assurance.project_audit import sql_checks
+from tacit.audit import self_audit as standing
 from tacit.audit.museum import PIECES
-from tacit.audit.museum.piece import Verdict
-from tacit.audit.standing import Check, run_checks, standing_checks
+from tacit.audit.museum.exhibit import Verdict
+from tacit.audit.self_audit import AuditCheck, run_checks, standing_checks
 from tacit.cli.app import app
-from tacit.curator.audited import sql_checks
 
 pytestmark = pytest.mark.usefixtures("seeded")
 LAPLACE = ("laplace", "--with", "epsilon=1", "--with", "l1_sensitivity=1", "--samples", "2000")
@@ -96,7 +96,7 @@ def test_the_self_audit_but_for_the_museum() -> None:
 
 
 def test_a_query_path_that_moves_too_far_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacit.query import noising
+    from tacit.query import release as noising
 
     inputs = noising.inputs
     monkeypatch.setattr(noising, "inputs", lambda *words: 2 * inputs(*words))
@@ -111,11 +111,11 @@ def test_the_self_audit_holds_every_piece_and_its_twin() -> None:
 
 
 def checks_that(caught: bool) -> Callable[..., Any]:
-    return lambda samples: [Check("a piece", "museum", lambda: Verdict(caught, "words", None), catch=True)]
+    return lambda samples: [AuditCheck("a piece", "museum", lambda: Verdict(caught, "words", None), catch=True)]
 
 
 def test_a_tool_that_goes_blind_fails_the_self_audit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.curator.audited.sql_checks", list)
+    monkeypatch.setattr("tacit.assurance.project_audit.sql_checks", list)
     monkeypatch.setattr(standing, "standing_checks", checks_that(caught=True))
     assert run("--self").exit_code == 0
     monkeypatch.setattr(standing, "standing_checks", checks_that(caught=False))

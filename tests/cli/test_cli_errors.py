@@ -14,8 +14,8 @@ from typer.testing import Result
 
 from tacit.cli.app import app
 from tacit.cli.errors import EXIT_CODES, exit_code, reported, unexpected
-from tacit.cli.printing import visible
-from tacit.cli.project import operator_log
+from tacit.cli.open_project import operator_log
+from tacit.cli.terminal import visible
 from tacit.core import errors
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
 from tacit.query.refusal import Refusal
@@ -25,7 +25,7 @@ Run = Callable[..., Result]
 
 def test_every_error_has_its_exit_code() -> None:
     # Loaded here so that their classes are known whatever ran before.
-    import tacit.curator.remote.errors
+    import tacit.client.client_errors
     import tacit.server.errors  # noqa: F401
 
     kinds = [*errors.TacitError.__subclasses__(), LedgerError, RollbackError, BusyError]

@@ -14,10 +14,10 @@ from typer.testing import Result
 
 from support.bits import SeededBits
 from tacit.cli.demo import attack
-from tacit.cli.demo.hospital import PATIENTS, make_hospital
-from tacit.cli.demo.stage import Stage
-from tacit.cli.demo.story import tell
+from tacit.cli.demo.display import Stage
+from tacit.cli.demo.scenes import tell
 from tacit.noise import entropy
+from tacit.project.example_hospital import PATIENTS, make_hospital
 
 Run = Callable[..., Result]
 

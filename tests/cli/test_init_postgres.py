@@ -13,10 +13,10 @@ from typer.testing import Result
 
 from cli.terminal import at_a_terminal
 from support.postgres import address
-from tacit.cli.drafting import open_places
 from tacit.cli.init_postgres import address_without_secrets
 from tacit.core.errors import InputError
-from tacit.curator.config import load
+from tacit.project.project_file import load
+from tacit.project.project_template import open_places
 
 Run = Callable[..., Result]
 #: Values that must never be written down; ANALYZE puts extremes and frequent ones into the database's statistics.

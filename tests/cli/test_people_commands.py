@@ -16,7 +16,7 @@ from cli.terminal import at_a_terminal
 from tacit.cli.tokens import moment_of
 from tacit.core.errors import InputError
 from tacit.ledger import Ledger
-from tacit.server.people import People, Role, Scope
+from tacit.server.identity import People, Role, TokenScope
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]
@@ -95,7 +95,7 @@ def test_a_token_from_making_to_withdrawing_it(clinic: Path, run: Run, run_json:
     with people(clinic) as found:
         access = found.authenticate(told["token"])
         assert access is not None
-        assert access.scopes == {Scope.ASK}
+        assert access.scopes == {TokenScope.ASK}
     (listed,) = run_json("analysts", "tokens")["tokens"]
     assert set(listed) == {"id", "name", "label", "scopes", "issued", "expires", "used", "withdrawn", "alive"}
     assert (listed["id"], listed["alive"], listed["used"]) == (told["id"], True, datetime.now(UTC).date().isoformat())

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import Result
 
 from cli.terminal import shell
-from tacit.cli.project import operator_log
-from tacit.curator.wire import exact_text
+from tacit.cli.open_project import operator_log
+from tacit.wire.responses import exact_text
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]

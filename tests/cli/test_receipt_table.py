@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tacit.curator.keys import key_id, open_keys
-from tacit.curator.receipt import Receipt, signed_text
+from tacit.receipts.keys import key_id, open_keys
+from tacit.receipts.receipt import Receipt, signed_text
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]

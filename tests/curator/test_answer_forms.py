@@ -17,8 +17,8 @@ from support.bits import SeededBits
 from support.desks import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
-from tacit.curator.result import Answer
-from tacit.curator.show import format_value
+from tacit.curator.views.answer_object import Answer
+from tacit.curator.views.answer_text import format_value
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
 

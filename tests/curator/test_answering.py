@@ -17,9 +17,9 @@ from support.desks import toy_curator
 from support.toy_engine import Killed, ToyEngine
 from tacit.core.errors import BudgetError, EngineError, FailedRunError, InputError, QueryError
 from tacit.curator.curator import Curator
-from tacit.curator.receipt import Receipt
-from tacit.curator.receipt_checks import outcome_problem, verify_receipt
 from tacit.ledger import FAILED_DIGEST, MOST_RUNS, Outcome
+from tacit.receipts.receipt import Receipt
+from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
 
 ROWS: list[dict[str, Any]] = [
     {"patient": i, "ward": "abc"[i % 3], "cost": Fraction(i % 101), "street": f"street {i % 2}"} for i in range(300)

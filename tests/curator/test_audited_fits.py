@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.audit.standing import Check, run_checks
-from tacit.curator.audited_fits import fit_checks
+from tacit.assurance.fit_audit import fit_checks
+from tacit.audit.self_audit import AuditCheck, run_checks
 from tacit.learn import estimator
 
 CHECKS = list(fit_checks())
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_no_row_decides_how_a_fit_ends(check: Check) -> None:
+def test_no_row_decides_how_a_fit_ends(check: AuditCheck) -> None:
     (outcome,) = run_checks([check])
     assert outcome.passed, outcome.verdict.words
     assert sum(report.moved for report in outcome.verdict.found)
@@ -31,7 +31,7 @@ def test_a_reader_that_one_value_can_trip_is_caught(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_solver_that_gives_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacit.learn.minimise import Problem
+    from tacit.learn.solver import Problem
 
     true = Problem.minimise
 

@@ -17,12 +17,12 @@ from tacit.accounting.compose import compose
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import ApproxDP, PureDP
-from tacit.curator import batch
-from tacit.curator.batch import BatchRelease, quote_batch, release_batch
-from tacit.curator.batch_report import guarantee_in_words
 from tacit.curator.curator import Curator
-from tacit.curator.receipt import Receipt, exact_events
-from tacit.curator.receipt_checks import guarantee_covers, outcome_problem, verify_receipt
+from tacit.receipts.receipt import Receipt, exact_events
+from tacit.receipts.verify_receipt import guarantee_covers, outcome_problem, verify_receipt
+from tacit.releases import planned_release as batch
+from tacit.releases.planned_release import BatchRelease, quote_batch, release_batch
+from tacit.releases.report_page import guarantee_in_words
 
 WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 COST = "SELECT ward, AVG(cost) AS m, SUM(cost) AS s FROM visits GROUP BY ward"

@@ -18,9 +18,9 @@ import pytest
 from support.clinic import COUNT, open_clinic, shown
 from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.curator.curator import Curator
-from tacit.curator.receipt_checks import verify_receipt
 from tacit.ledger import ConflictError, LedgerError
 from tacit.ledger.protocol import StorageError
+from tacit.receipts.verify_receipt import verify_receipt
 
 TESTS = Path(__file__).parents[1]
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.curator import fingerprints
-from tacit.curator.fingerprints import Digests, Fingerprint
-from tacit.curator.schemas import Source
+from tacit.project import fingerprints
+from tacit.project.fingerprints import Digests, Fingerprint
+from tacit.project.source import Source
 
 
 def look(path: Path | str) -> Fingerprint:

@@ -19,12 +19,12 @@ from tacit.accounting.compose import compose
 from tacit.core.errors import BudgetError, FailedRunError, InputError, QueryError
 from tacit.core.relations import REPLACE_ONE
 from tacit.curator.curator import Curator
-from tacit.curator.receipt_checks import verify_receipt
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.sources import DataSource
 from tacit.learn import PCA, LogisticRegression, MinMaxScaler, Ridge
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
+from tacit.receipts.verify_receipt import verify_receipt
 
 BUDGETS: dict[str, dict[str, Any]] = {
     "approx": {"accounting": "approx", "epsilon": "10", "delta": "1e-2"},

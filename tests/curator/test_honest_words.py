@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tacit
-from tacit.curator.wire import answer_wire
 from tacit.engines.duckdb import statements
+from tacit.wire.responses import answer_wire
 
 COLUMNS = {"a": (0, 100), "g": ["x", "y", "z"]}
 

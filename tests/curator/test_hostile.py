@@ -13,8 +13,8 @@ from support.clinic import COUNT, open_clinic
 from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
 from tacit.curator.curator import Curator
-from tacit.curator.receipt_checks import outcome_problem, verify_receipt
 from tacit.ledger import ConflictError, Outcome
+from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
 
 
 def is_whole(curator: Curator) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from tacit.curator.kept import Kept
+from tacit.curator.lru_cache import WeightedLRUCache
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:
-    kept: Kept[str, int] = Kept(32)
+    kept: WeightedLRUCache[str, int] = WeightedLRUCache(32)
     for number, name in enumerate("abcdefghijklmnop"):
         kept.put(name, number, 2)
     assert (len(kept), kept.weight) == (16, 32)
@@ -20,21 +20,21 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
 
 
 def test_one_heavy_thing_drives_nothing_out() -> None:
-    kept: Kept[str, str] = Kept(160)
+    kept: WeightedLRUCache[str, str] = WeightedLRUCache(160)
     kept.put("light", "x", 10)
     assert kept.put("heavy", "y", 11) == "y"
     assert (kept.get("heavy"), kept.get("light"), kept.weight) == (None, "x", 10)
 
 
 def test_whoever_came_first_holds() -> None:
-    kept: Kept[str, list[int]] = Kept(1000)
+    kept: WeightedLRUCache[str, list[int]] = WeightedLRUCache(1000)
     first = kept.put("a", [1], 5)
     assert kept.put("a", [2], 5) is first
     assert (kept.get("a"), kept.weight) == ([1], 5)
 
 
 def test_many_threads_never_exceed_the_weight_nor_mix_things_up() -> None:
-    kept: Kept[int, tuple[int]] = Kept(400)
+    kept: WeightedLRUCache[int, tuple[int]] = WeightedLRUCache(400)
     start = threading.Barrier(8)
 
     def work(seed: int) -> int:

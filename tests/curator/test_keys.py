@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.curator.keys import Keys, is_signed, key_id, make_keys, open_keys
+from tacit.receipts.keys import Keys, is_signed, key_id, make_keys, open_keys
 
 
 def test_the_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

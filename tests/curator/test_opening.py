@@ -15,8 +15,8 @@ import pytest
 
 from support.bits import SeededBits
 from tacit.core.errors import InputError, QueryError
-from tacit.curator.config import load
 from tacit.curator.opening import open_curator
+from tacit.project.project_file import load
 
 WARDS = ["cardiology", "oncology", "surgery"]
 PLAIN = {"unit": "patient_id", "epsilon": "4"}

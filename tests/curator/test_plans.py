@@ -15,12 +15,12 @@ from support.clinic import CATALOG, COUNT, ROWS, open_clinic
 from support.desks import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import BudgetError, InputError, QueryError
-from tacit.curator import plans
+from tacit.curator import planner as plans
 from tacit.curator.answer import quote, release_key
 from tacit.curator.curator import Curator
-from tacit.curator.plans import Planned, Plans
+from tacit.curator.planner import Planner, PricedPlan
 from tacit.query.catalog import Catalog
-from tacit.query.plan import _exactly, make_plan
+from tacit.query.planning.plan import _exactly, make_plan
 from tacit.query.request import Account, Request
 
 SUM = "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward"
@@ -227,7 +227,7 @@ def test_what_is_kept_cannot_be_changed() -> None:
 
 def test_memory_is_bounded_by_the_length_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_MOST", 20_000)
-    made = Plans(CATALOG, {"patients": Account("pure")}, ToyEngine({"visits": ROWS}))
+    made = Planner(CATALOG, {"patients": Account("pure")}, ToyEngine({"visits": ROWS}))
     for number in range(200):
         made.of(f"SELECT COUNT(*) AS n{number} FROM visits WHERE cost < {number}", Request(epsilon=1))
     listed = ", ".join(f"COUNT(*) AS n{number}" for number in range(200))
@@ -241,7 +241,7 @@ def test_memory_is_bounded_by_the_length_of_texts(monkeypatch: pytest.MonkeyPatc
 
 def test_many_threads_get_their_own_plans() -> None:
     engine = ToyEngine({"visits": ROWS})
-    made = Plans(CATALOG, {"patients": Account("pure")}, engine)
+    made = Planner(CATALOG, {"patients": Account("pure")}, engine)
     texts = [COUNT, SUM, "SELECT AVG(cost) AS m FROM visits", "SELECT COUNT(*) AS n FROM visits WHERE ward = 'a'"]
     prices = ["0.5", "0.25", "0.125"]
     asked = [(sql, epsilon) for sql in texts for epsilon in prices]
@@ -250,7 +250,7 @@ def test_many_threads_get_their_own_plans() -> None:
     }
     start = threading.Barrier(8)
 
-    def ask(seed: int) -> list[tuple[tuple[str, str], Planned]]:
+    def ask(seed: int) -> list[tuple[tuple[str, str], PricedPlan]]:
         start.wait()
         return [(pair, made.of(pair[0], Request(epsilon=pair[1]))) for pair in asked[seed:] + asked[:seed]]
 

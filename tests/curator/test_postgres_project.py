@@ -18,10 +18,10 @@ import pytest
 from support.postgres import address
 from tacit.cli.doctor import examine
 from tacit.core.errors import BudgetError, EngineError, InputError
-from tacit.curator.config import load
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator
-from tacit.curator.receipt_checks import verify_receipt
+from tacit.project.project_file import load
+from tacit.receipts.verify_receipt import verify_receipt
 
 PROJECT = """
 [project]

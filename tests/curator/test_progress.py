@@ -12,8 +12,8 @@ import pytest
 
 from support.desks import toy_curator
 from support.toy_engine import ToyEngine
-from tacit.curator.progress import Bar, terminal_progress
-from tacit.engines.protocol import Measurements, Work
+from tacit.curator.views.progress_bar import ProgressBar, terminal_progress
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
 
@@ -62,14 +62,14 @@ class Scanning(ToyEngine):
         super().__init__({"visits": ROWS})
         self.tell = tell
 
-    def measure(self, work: Work) -> Measurements:
+    def measure(self, work: MeasurementTask) -> Measurements:
         self.tell(work.progress)
         return super().measure(work)
 
 
 def test_a_second_passes_before_anything_is_drawn() -> None:
     screen, clock = Terminal(), Clock()
-    bar = Bar(screen, clock)
+    bar = ProgressBar(screen, clock)
     bar(10.0)
     clock.now += 0.9
     bar(20.0)
@@ -88,7 +88,7 @@ def test_a_second_passes_before_anything_is_drawn() -> None:
 
 def test_short_questions_leave_no_trace() -> None:
     screen = Terminal()
-    bar = Bar(screen, Clock())
+    bar = ProgressBar(screen, Clock())
     bar(99.0)
     bar.close()
     assert screen.getvalue() == ""
@@ -97,7 +97,7 @@ def test_short_questions_leave_no_trace() -> None:
 @pytest.mark.parametrize("percent", [0.0, -1.0, 250.0, float("nan")])
 def test_an_unknown_percentage_is_not_made_up(percent: float) -> None:
     screen, clock = Terminal(), Clock()
-    bar = Bar(screen, clock)
+    bar = ProgressBar(screen, clock)
     clock.now += 2
     bar(percent)
     bar.close()
@@ -108,7 +108,7 @@ def test_an_unknown_percentage_is_not_made_up(percent: float) -> None:
 def test_a_terminal_that_goes_away_stops_nothing() -> None:
     screen, clock = Terminal(), Clock()
     screen.gone = True
-    bar = Bar(screen, clock)
+    bar = ProgressBar(screen, clock)
     clock.now += 2
     bar(10.0)
     bar(20.0)
@@ -119,7 +119,7 @@ def test_a_curator_hands_a_bar_to_the_engine_and_wipes_it_away(monkeypatch: pyte
     screen = Terminal()
 
     def long_scan(progress: Callable[[float], None] | None) -> None:
-        assert isinstance(progress, Bar)
+        assert isinstance(progress, ProgressBar)
         progress._start -= 5
         # Engines tell from a thread of their own.
         other = threading.Thread(target=progress, args=(42.0,))
@@ -155,7 +155,7 @@ def test_questions_from_other_threads_have_no_bar(monkeypatch: pytest.MonkeyPatc
     thread.join()
     assert given == [None]
     with terminal_progress() as bar:
-        assert isinstance(bar, Bar)
+        assert isinstance(bar, ProgressBar)
 
 
 def test_a_failure_wipes_the_bar_away_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import tacit
 from tacit.core.errors import QueryError
 from tacit.curator.curator import Curator
 from tacit.engines.protocol import Engine
-from tacit.query.algebra import Relation
 from tacit.query.catalog import Catalog, PublicSize
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import Value
 
 PROJECT = """
@@ -69,10 +69,10 @@ def test_rows_and_repeats_are_counted_and_null_repeats_nothing(place: Path) -> N
 
 def test_a_table_is_counted_once_until_it_changes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(place) as curator:
-        read: list[Relation] = []
+        read: list[RelationNode] = []
         own = type(curator.desk.engine).rows
 
-        def rows(engine: Engine, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+        def rows(engine: Engine, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
             read.append(relation)
             return own(engine, relation, most=most)  # type: ignore[arg-type]
 

@@ -17,13 +17,13 @@ from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError, QueryError
 from tacit.core.guarantees import PureDP
 from tacit.curator.curator import Curator
-from tacit.curator.keys import Keys, make_keys
-from tacit.curator.receipt import Receipt, signed_text
-from tacit.curator.receipt_checks import outcome_problem, verify_receipt
-from tacit.curator.stored import canonical, digest_of
 from tacit.ledger import Ledger, RollbackError
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER, TEXT, decimal
+from tacit.receipts.keys import Keys, make_keys
+from tacit.receipts.receipt import Receipt, signed_text
+from tacit.receipts.release_format import canonical, digest_of
+from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
 
 CATALOG = Catalog(
     (

@@ -12,15 +12,15 @@ import pytest
 
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InternalError
-from tacit.curator.stored import canonical, digest_of, manifest, released_from_text, released_to_text
-from tacit.engines.protocol import Work
-from tacit.query.after.result import finish
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.noising import Released, release
-from tacit.query.plan import make_plan
-from tacit.query.quantile_tree import NoisyTree
+from tacit.query.planning.plan import make_plan
+from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.postprocess.result import finish
+from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, decimal
+from tacit.receipts.release_format import canonical, digest_of, manifest, released_from_text, released_to_text
 
 DAY = dt.date(2024, 2, 29)
 NOON = dt.datetime(2024, 2, 29, 12, 30, 15, 123456)
@@ -71,10 +71,10 @@ QUESTIONS = [
 ]
 
 
-def released(sql: str) -> Released:
+def released(sql: str) -> NoisyRelease:
     account = Account("zcdp", "1e-2")
     plan = make_plan(sql, CATALOG, Request(rho="2", account=account))
-    return release(plan, ToyEngine({"t": ROWS}).measure(Work(plan.final, b"secret")))
+    return release(plan, ToyEngine({"t": ROWS}).measure(MeasurementTask(plan.final, b"secret")))
 
 
 @pytest.mark.parametrize("sql", QUESTIONS)

@@ -11,10 +11,10 @@ import pytest
 
 import tacit
 from tacit.core.errors import EngineError, InputError
-from tacit.curator.config import load
 from tacit.curator.opened_ledger import open_ledger
-from tacit.curator.rebinding import fix_units
+from tacit.curator.unit_change import fix_units
 from tacit.ledger import Ledger
+from tacit.project.project_file import load
 
 VISITS = "".join(f"{i},{i % 3},{'ab'[i % 2]},{i}\n" for i in range(60))
 
@@ -200,7 +200,7 @@ def test_a_ledger_from_before_gets_its_unit_at_the_first_opening(
 ) -> None:
     """What an earlier version wrote has no entry about units; the first opening fixes it, and nothing else changes."""
     from tacit.curator import opening
-    from tacit.curator.binding import BoundUnits
+    from tacit.project.unit_binding import BoundUnits
 
     project = write(tmp_path)
     with monkeypatch.context() as earlier:

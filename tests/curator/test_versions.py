@@ -20,7 +20,7 @@ import pytest
 from tacit.core.errors import EngineError, InputError
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator
-from tacit.curator.schemas import Source
+from tacit.project.source import Source
 
 #: So much that an answer is within 1 of the count, except once in 10^20.
 EPSILON = "50"

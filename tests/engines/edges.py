@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tacit.query.domains import Domain
-from tacit.query.expressions import Reference
+from tacit.query.relational.expressions import Reference
 from tacit.query.types import (
     BOOLEAN,
     DATE,

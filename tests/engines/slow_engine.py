@@ -1,6 +1,6 @@
 """The slow engine: the algebra, the bounding and the measures in plain Python, for checking the fast ones.
 
-Written from the definitions (``semantics.md``, :mod:`tacit.query.algebra`, :mod:`tacit.query.measures`), row by row, with no thought of speed.
+Written from the definitions (``semantics.md``, :mod:`tacit.query.relational.algebra`, :mod:`tacit.query.planning.measures`), row by row, with no thought of speed.
 It reads rows of canonical values: what is not finite or does not fit has become None already.
 """
 
@@ -14,35 +14,35 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from tacit.engines.sql.choosing import Chooser
+from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.relations import has_row_units
-from tacit.query import algebra as a
-from tacit.query.expressions import Expression
-from tacit.query.final import FinalAggregation
-from tacit.query.functions import evaluate
-from tacit.query.functions.casts import cast_value, text_of_value
-from tacit.query.measures import Measure, MeasureKind, quantise
+from tacit.query.planning.measures import Measure, MeasureKind, quantise
+from tacit.query.question import FinalAggregation
+from tacit.query.relational import algebra as a
+from tacit.query.relational.expressions import Expression
+from tacit.query.relational.functions import evaluate
+from tacit.query.relational.functions.casts import cast_value, text_of_value
 from tacit.query.types import DOUBLE, INTEGER, Kind, SqlType, Value, as_value, ordinal, sort_key
 
 Row = tuple[Value | None, ...]
 Tables = Mapping[str, tuple[tuple[str, ...], list[Row]]]
 
 
-def rows_of(node: a.Relation, tables: Tables, secret: bytes = b"") -> list[Row]:
+def rows_of(node: a.RelationNode, tables: Tables, secret: bytes = b"") -> list[Row]:
     match node:
         case a.Scan():
             return _scan(node, tables)
         case a.Constants():
             return [tuple(cell.value for cell in row) for row in node.rows]
-        case a.Filter():
+        case a.FilterRows():
             return [row for row in rows_of(node.source, tables, secret) if evaluate(node.condition, row) is True]
         case a.FirstRows():
             return _first_rows(node, rows_of(node.source, tables, secret), secret)
-        case a.Project():
+        case a.ProjectColumns():
             return [tuple(evaluate(e, row) for e in node.expressions) for row in rows_of(node.source, tables, secret)]
         case a.Join():
             return _join(node, tables, secret)
-        case a.Mark():
+        case a.ExistsColumn():
             other = rows_of(node.other, tables, secret)
             return [
                 (*row, any(evaluate(node.condition, row + more) is True for more in other))
@@ -333,7 +333,7 @@ def _share(m: Measure, rows: list[Row]) -> int:
 
 
 class Rule:
-    """Which groups and values a unit keeps, as :mod:`tacit.engines.sql.choosing` describes it."""
+    """Which groups and values a unit keeps, as :mod:`tacit.engines.sql.group_choice` describes it."""
 
     def __init__(self, secret: bytes, kind: SqlType, numbered: bool) -> None:
         self.chooser, self.kind, self.numbered = Chooser(secret, kind, numbered), kind, numbered

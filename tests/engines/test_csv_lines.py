@@ -11,9 +11,9 @@ import duckdb
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.lines import LONGEST, count_left_out, csv_scan, first_left_out, read_header
+from tacit.engines.duckdb.csv_lines import LONGEST, count_left_out, csv_scan, first_left_out, read_header
 from tacit.query.catalog import ROW, Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER, TEXT
@@ -66,7 +66,7 @@ def lines(extra: bytes | None, place: int) -> bytes:
 def counted(path: Path, sql: str = SQL, unit: str = "id", times: int = 1) -> list[list[int]]:
     made = catalog(unit)
     with DuckDBEngine(made, {"t": DataSource("csv", str(path))}, Limits(threads=2)) as engine:
-        found = [engine.measure(Work(resolve(sql, made).final, b"k")) for _ in range(times)]
+        found = [engine.measure(MeasurementTask(resolve(sql, made).final, b"k")) for _ in range(times)]
     results = [[array.tolist() for array in each.raw] for each in found]
     assert all(result == results[0] for result in results), "a copy reads as its file does"
     return results[0]

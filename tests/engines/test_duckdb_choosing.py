@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from engines.slow_engine import Rule
-from tacit.engines.duckdb.bitsets import kept_clauses
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.sql.choosing import Chooser, canonical_text
+from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
+from tacit.engines.sql.group_choice import Chooser, canonical_text
 from tacit.query.types import INTEGER, TEXT
 
 UNITS = [0, 1, -1, 7, 2**30, 2**53 + 1, 2**63 - 1, -(2**63), 123456789012345]

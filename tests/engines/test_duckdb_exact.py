@@ -7,7 +7,7 @@ import random
 import pytest
 
 from engines import clinic, slow_engine
-from tacit.engines import Engine, Measurements, Work
+from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.statements import statements
 from tacit.engines.sql.relations import has_row_units
@@ -53,7 +53,7 @@ def check_equal(seed: int, people: int, rows: int) -> None:
         for sql in clinic.QUESTIONS:
             final = resolve(sql, clinic.CATALOG).final
             want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
-            assert plain(fast.measure(Work(final, SECRET))) == want, sql
+            assert plain(fast.measure(MeasurementTask(final, SECRET))) == want, sql
 
 
 def test_order_of_rows_and_threads_change_nothing() -> None:
@@ -62,7 +62,10 @@ def test_order_of_rows_and_threads_change_nothing() -> None:
     for threads, seed in ((1, 0), (2, 1), (4, 2)):
         shuffled = {name: random.Random(seed).sample(rows, len(rows)) for name, rows in data.items()}
         with engine(shuffled, threads) as fast:
-            found = [plain(fast.measure(Work(resolve(sql, clinic.CATALOG).final, SECRET))) for sql in clinic.QUESTIONS]
+            found = [
+                plain(fast.measure(MeasurementTask(resolve(sql, clinic.CATALOG).final, SECRET)))
+                for sql in clinic.QUESTIONS
+            ]
         first = first or found
         for sql, old, new in zip(clinic.QUESTIONS, first, found, strict=True):
             assert old == new, sql
@@ -73,26 +76,26 @@ def test_plans_for_much_and_for_little_data_agree(monkeypatch: pytest.MonkeyPatc
     data = clinic.random_rows(9, 8, 150)
     final = resolve("SELECT team, COUNT(*), SUM(points) FROM members GROUP BY team", clinic.CATALOG).final
     with engine(data) as fast:
-        little = plain(fast.measure(Work(final, SECRET)))
+        little = plain(fast.measure(MeasurementTask(final, SECRET)))
         monkeypatch.setattr("tacit.engines.duckdb.statements._LARGE", 0)
         (statement,) = statements(final, fast._tables, SECRET)
         assert "nearly" in statement.sql
-        assert plain(fast.measure(Work(final, SECRET))) == little
+        assert plain(fast.measure(MeasurementTask(final, SECRET))) == little
 
 
 def test_another_secret_keeps_other_groups() -> None:
     data = clinic.random_rows(3, 40, 200)
     final = resolve("SELECT team, COUNT(*) FROM members GROUP BY team", clinic.CATALOG).final
     with engine(data) as fast:
-        counts = {plain(fast.measure(Work(final, secret)))[1].__repr__() for secret in (b"a", b"b", b"c")}
+        counts = {plain(fast.measure(MeasurementTask(final, secret)))[1].__repr__() for secret in (b"a", b"b", b"c")}
         assert len(counts) == 3
-        assert plain(fast.measure(Work(final, b"a"))) == plain(fast.measure(Work(final, b"a")))
+        assert plain(fast.measure(MeasurementTask(final, b"a"))) == plain(fast.measure(MeasurementTask(final, b"a")))
 
 
 def test_every_question_is_measured_without_rows() -> None:
     with engine(clinic.random_rows(0, 0, 0)) as fast:
         for sql in clinic.QUESTIONS:
             final = resolve(sql, clinic.CATALOG).final
-            found = fast.measure(Work(final, SECRET))
+            found = fast.measure(MeasurementTask(final, SECRET))
             assert all(not array.any() for array in found.raw), sql
             assert len(found.keys) == (final.group_count if final.public_keys or not final.keys else 0), sql

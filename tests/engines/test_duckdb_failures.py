@@ -13,7 +13,7 @@ import pytest
 
 from engines.stopping import interrupting
 from tacit.core.errors import EngineError
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
@@ -51,7 +51,7 @@ def engine(limits: Limits, rows: int = 50_000) -> DuckDBEngine:
     return DuckDBEngine(CATALOG, {"t": DataSource("frame", None, t), "u": DataSource("frame", None, u)}, limits)
 
 
-def fails(made: DuckDBEngine, work: Work, caplog: pytest.LogCaptureFixture) -> None:
+def fails(made: DuckDBEngine, work: MeasurementTask, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
         made.measure(work)
     error = caught.value
@@ -62,26 +62,26 @@ def fails(made: DuckDBEngine, work: Work, caplog: pytest.LogCaptureFixture) -> N
     assert error.__context__ is None
     assert {record.name for record in caplog.records} == {"tacit.operator"}
     assert str(error) in caplog.text
-    assert made.measure(Work(EASY, b"k")).raw[0].tolist() == [50_000]
+    assert made.measure(MeasurementTask(EASY, b"k")).raw[0].tolist() == [50_000]
 
 
 def test_time_limit(caplog: pytest.LogCaptureFixture) -> None:
     with engine(Limits(threads=2)) as made:
-        fails(made, Work(HARD, b"k", timeout=0.2), caplog)
+        fails(made, MeasurementTask(HARD, b"k", timeout=0.2), caplog)
         assert "INTERRUPT" in caplog.text
 
 
 def test_memory_limit(caplog: pytest.LogCaptureFixture) -> None:
     with engine(Limits(memory="30MB", threads=2, seconds=60)) as made:
-        fails(made, Work(LARGE, b"k"), caplog)
+        fails(made, MeasurementTask(LARGE, b"k"), caplog)
         assert "Memory" in caplog.text
 
 
 def test_interrupt_from_another_thread(caplog: pytest.LogCaptureFixture) -> None:
     with engine(Limits(threads=2)) as made:
         with interrupting(made), caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-            made.measure(Work(HARD, b"k"))
-        assert made.measure(Work(EASY, b"k")).raw[0].tolist() == [50_000]
+            made.measure(MeasurementTask(HARD, b"k"))
+        assert made.measure(MeasurementTask(EASY, b"k")).raw[0].tolist() == [50_000]
 
 
 def test_file_that_goes_bad(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -90,7 +90,7 @@ def test_file_that_goes_bad(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     with DuckDBEngine(catalog, {"t": DataSource("parquet", f"{tmp_path}/t.parquet")}) as made:
         (tmp_path / "t.parquet").write_bytes(b"not a Parquet file any more")
         with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-            made.measure(Work(resolve("SELECT COUNT(*) FROM t", catalog).final, b"k"))
+            made.measure(MeasurementTask(resolve("SELECT COUNT(*) FROM t", catalog).final, b"k"))
         assert "parquet" not in str(caught.value).lower()
         assert "arquet" in caplog.text
 
@@ -99,7 +99,7 @@ def test_two_questions_at_once() -> None:
     with engine(Limits(threads=2)) as made:
         found: list[list[int]] = []
         threads = [
-            threading.Thread(target=lambda: found.append(made.measure(Work(EASY, b"k")).raw[0].tolist()))
+            threading.Thread(target=lambda: found.append(made.measure(MeasurementTask(EASY, b"k")).raw[0].tolist()))
             for _ in range(8)
         ]
         for thread in threads:
@@ -114,7 +114,7 @@ def test_closed_engines_answer_nothing(caplog: pytest.LogCaptureFixture) -> None
     made.close()
     made.close()
     with caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-        made.measure(Work(EASY, b"k"))
+        made.measure(MeasurementTask(EASY, b"k"))
 
 
 def test_progress_is_told() -> None:
@@ -122,9 +122,9 @@ def test_progress_is_told() -> None:
     with engine(Limits(threads=2)) as made:
         begun = time.monotonic()
         with pytest.raises(EngineError):
-            made.measure(Work(HARD, b"k", timeout=1.2, progress=told.append))
+            made.measure(MeasurementTask(HARD, b"k", timeout=1.2, progress=told.append))
         assert time.monotonic() - begun < 30
-        assert made.measure(Work(EASY, b"k", progress=told.append)).raw[0].tolist() == [50_000]
+        assert made.measure(MeasurementTask(EASY, b"k", progress=told.append)).raw[0].tolist() == [50_000]
     assert told
     assert all(0 <= percent <= 100 for percent in told)
 
@@ -143,7 +143,7 @@ def test_progress_of_two_questions_at_once() -> None:
     found: list[object] = []
 
     def ask() -> None:
-        found.append(made.measure(Work(EASY, b"k", progress=lambda percent: None)).raw[0].tolist())
+        found.append(made.measure(MeasurementTask(EASY, b"k", progress=lambda percent: None)).raw[0].tolist())
 
     with engine(Limits(threads=1)) as made, made._sources.latest.cursor(None, watched=True) as held:
         assert held.cursor is made._sources.latest.watched
@@ -160,7 +160,7 @@ def test_what_cannot_be_exact_is_refused_before_data_is_read() -> None:
         with pytest.raises(Refusal, match="CAST the value to DECIMAL"):
             made.check(final)
         with pytest.raises(Refusal):
-            made.measure(Work(final, b"k"))
+            made.measure(MeasurementTask(final, b"k"))
         wide = resolve("SELECT VARIANCE(n) FROM t", CATALOG).final
         with pytest.raises(Refusal, match="too many steps"):
             made.check(wide)

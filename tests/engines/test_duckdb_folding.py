@@ -11,16 +11,17 @@ import pyarrow as pa
 import pytest
 
 from tacit.core.errors import EngineError
-from tacit.engines import Measurements, Work
-from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, fetching
-from tacit.engines.duckdb.cells import in_cells
-from tacit.engines.duckdb.folding import Column as Values
-from tacit.engines.duckdb.folding import Fold, Rows, Segments
-from tacit.engines.duckdb.session import Session
-from tacit.engines.duckdb.shares import Share, TooWideError
+from tacit.engines import Measurements, MeasurementTask
+from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.duckdb.fast import rows as fetching
+from tacit.engines.duckdb.fast.dense_totals import in_cells
+from tacit.engines.duckdb.fast.sorted_totals import FetchedRows, Fold, Segments
+from tacit.engines.duckdb.fast.sorted_totals import ValueColumn as Values
+from tacit.engines.duckdb.fast.unit_arrays import TooWideError, UnitShare
+from tacit.engines.duckdb.session import DuckDBSession
 from tacit.engines.duckdb.statements import statements
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.final import FinalAggregation
+from tacit.query.question import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, SqlType
 
@@ -91,14 +92,14 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as alone:
         alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
         with DuckDBEngine(catalog(declared), data) as by_sql:
-            want = [plain(by_sql.measure(Work(final, SECRET))) for final in finals]
-    monkeypatch.setattr("tacit.engines.duckdb.fetching._BATCH", 2048)
+            want = [plain(by_sql.measure(MeasurementTask(final, SECRET))) for final in finals]
+    monkeypatch.setattr("tacit.engines.duckdb.fast.rows._BATCH", 2048)
     # In batches where there are more than a few rows, and else all at once.
     for threads, block, few in ((1, 64, 100), (2, 500, 2**18), (2, 2**17, 5999), (1, 2**17, 6000)):
-        monkeypatch.setattr("tacit.engines.duckdb.folding._BLOCK", block)
-        monkeypatch.setattr("tacit.engines.duckdb.fetching.FEW", few)
+        monkeypatch.setattr("tacit.engines.duckdb.fast.sorted_totals._BLOCK", block)
+        monkeypatch.setattr("tacit.engines.duckdb.fast.rows.FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
-            assert [plain(folded.measure(Work(final, SECRET))) for final in finals] == want
+            assert [plain(folded.measure(MeasurementTask(final, SECRET))) for final in finals] == want
 
 
 @pytest.mark.parametrize(("name", "taken"), [("small", 5), ("negative", 5), ("narrow", 5), ("wide", 0), ("text", 0)])
@@ -119,12 +120,12 @@ def test_units_that_keep_all_their_groups_are_added_up_in_cells(
     with DuckDBEngine(whole, data) as engine:
         with monkeypatch.context() as alone:
             alone.setattr(engine, "_most_rows", 0)
-            want = [plain(engine.measure(Work(final, SECRET))) for final in finals]
+            want = [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals]
         monkeypatch.setattr(fetching, "in_cells", counted)
-        assert [plain(engine.measure(Work(final, SECRET))) for final in finals] == want
+        assert [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals] == want
         assert sum(each is not None for each in found) == taken
-        monkeypatch.setattr("tacit.engines.duckdb.cells._CELLS", 0)
-        assert [plain(engine.measure(Work(final, SECRET))) for final in finals] == want
+        monkeypatch.setattr("tacit.engines.duckdb.fast.dense_totals._CELLS", 0)
+        assert [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals] == want
         assert sum(each is not None for each in found) == taken
 
 
@@ -132,7 +133,7 @@ def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> fetching.RowPlan |
     return statements(final, engine._tables, SECRET)[0].rows
 
 
-def shares_of(sql: str) -> tuple[Share, ...]:
+def shares_of(sql: str) -> tuple[UnitShare, ...]:
     data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 10))}
     with DuckDBEngine(catalog(INTEGER), data) as engine:
         plan = plan_of(resolve(sql, catalog(INTEGER)).final, engine)
@@ -152,8 +153,8 @@ def test_which_questions_are_folded() -> None:
             assert plan is not None, sql
             cursor = engine._connection.cursor()
             cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
-            assert fetching.folded_rows(Session(cursor), plan, 10**6, 1), sql
-            assert fetching.folded_rows(Session(cursor), plan, 20, 1) is None, sql
+            assert fetching.folded_rows(DuckDBSession(cursor), plan, 10**6, 1), sql
+            assert fetching.folded_rows(DuckDBSession(cursor), plan, 20, 1) is None, sql
 
 
 def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +175,7 @@ def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypat
 
         def rows(plan: fetching.RowPlan) -> tuple[object, int]:
             read.clear()
-            return fetching.folded_rows(Session(cursor), plan, 10**6, 1), len(read)
+            return fetching.folded_rows(DuckDBSession(cursor), plan, 10**6, 1), len(read)
 
         found, batches = rows(plan)
         assert batches == 0
@@ -205,10 +206,10 @@ def test_interrupted_while_folding(monkeypatch: pytest.MonkeyPatch) -> None:
             return real(*arguments)  # type: ignore[arg-type]
 
         with monkeypatch.context() as during:
-            during.setattr("tacit.engines.duckdb.fetching.fold", interrupted)
+            during.setattr("tacit.engines.duckdb.fast.rows.fold", interrupted)
             with pytest.raises(EngineError):
-                engine.measure(Work(final, SECRET))
-        assert engine.measure(Work(final, SECRET)).raw_units.any()
+                engine.measure(MeasurementTask(final, SECRET))
+        assert engine.measure(MeasurementTask(final, SECRET)).raw_units.any()
 
 
 def test_running_sums_may_wrap_and_segments_may_not() -> None:
@@ -229,7 +230,7 @@ def test_shares_that_might_not_fit_are_given_back() -> None:
 
 def test_cells_whose_shares_might_not_add_up_are_given_back() -> None:
     share = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
-    rows = Rows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": Values(np.full(4, 3), 0)})
+    rows = FetchedRows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": Values(np.full(4, 3), 0)})
 
     def added(largest: int) -> list[tuple[int, ...]] | None:
         wide = replace(share, column="y0", measure=replace(share.measure, clamp=(0, largest)))

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
@@ -120,7 +120,7 @@ def test_escapes_fail(engine: DuckDBEngine, folder: Path) -> None:
 
 def test_the_lock_leaves_the_question_working(engine: DuckDBEngine) -> None:
     final = resolve("SELECT COUNT(*), SUM(x) FROM t", CATALOG).final
-    found = engine.measure(Work(final, b"k"))
+    found = engine.measure(MeasurementTask(final, b"k"))
     assert [array.tolist() for array in found.raw] == [[100], [450]]
 
 

@@ -17,10 +17,10 @@ from engines import clinic
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
-from tacit.engines import Measurements, Work
+from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.query.catalog import Catalog
-from tacit.query.final import FinalAggregation
+from tacit.query.question import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import DECIMAL_DIGITS, Kind
 
@@ -95,7 +95,7 @@ def test_corpus_of_accepted_questions() -> None:
     moved = refused = 0
     for sql in ACCEPTED:
         final = resolve(sql, CATALOG).final
-        work = Work(final, SECRET)
+        work = MeasurementTask(final, SECRET)
         moved += check_close(final, base.measure(work), gone[final.population].measure(work), sql)
     for engine in (base, *gone.values()):
         engine.close()
@@ -120,7 +120,7 @@ def test_hostile_rows(table: str, seed: int, people: int, rows: int) -> None:
         for sql in clinic.QUESTIONS:
             final = resolve(sql, clinic.CATALOG).final
             if final.population == population:
-                work = Work(final, SECRET)
+                work = MeasurementTask(final, SECRET)
                 check_close(final, one.measure(work), other.measure(work), sql)
 
 
@@ -131,5 +131,5 @@ def test_rows_as_units_do_not_depend_on_where_they_stand() -> None:
         for sql in clinic.QUESTIONS:
             final = resolve(sql, clinic.CATALOG).final
             if final.population == "rows":
-                work = Work(final, SECRET)
+                work = MeasurementTask(final, SECRET)
                 check_close(final, one.measure(work), other.measure(work), sql)

@@ -20,9 +20,10 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG as CORPUS
 from sql.corpus.data import DATABASE
 from tacit.core.errors import EngineError
-from tacit.engines import Work
-from tacit.engines.duckdb import DataSource, DuckDBEngine, prepared
-from tacit.engines.duckdb.prepared import Cursors, PlannedCursor, shape_of
+from tacit.engines import MeasurementTask
+from tacit.engines.duckdb import DataSource, DuckDBEngine
+from tacit.engines.duckdb.fast import statement_cache as prepared
+from tacit.engines.duckdb.fast.statement_cache import CursorPool, PlannedCursor, shape_of
 from tacit.query.catalog import Catalog
 from tacit.query.resolve import resolve
 
@@ -35,7 +36,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     real = PlannedCursor._planned
 
-    def planned(cursor: PlannedCursor, shape: prepared.Shape) -> str | None:
+    def planned(cursor: PlannedCursor, shape: prepared.StatementTemplate) -> str | None:
         name = real(cursor, shape)
         if name is not None:
             found.append(shape.text)
@@ -75,10 +76,10 @@ def test_a_plan_gives_the_integers_of_a_statement(
 ) -> None:
     catalog, make, questions = CASES[case]
     frames = make()
-    monkeypatch.setattr(Cursors, "is_known", lambda *_: True)
+    monkeypatch.setattr(CursorPool, "is_known", lambda *_: True)
     with duckdb_engine(catalog, frames) as plain, DuckDBEngine(catalog, files(tmp_path, frames)) as engine:
         for sql in questions:
-            work = Work(resolve(sql, catalog).final, SECRET)
+            work = MeasurementTask(resolve(sql, catalog).final, SECRET)
             want = shown(plain.measure(work))
             assert [shown(engine.measure(work)) for _ in range(2)] == [want] * 2, sql
     assert len(set(executed)) > 15
@@ -86,7 +87,7 @@ def test_a_plan_gives_the_integers_of_a_statement(
 
 def numbered(engine: DuckDBEngine, number: int) -> list[list[int]]:
     sql = f"SELECT k, COUNT(*) FROM t WHERE id < {number} AND id <> -{number} GROUP BY k"
-    return [array.tolist() for array in engine.measure(Work(resolve(sql, CATALOG).final, SECRET)).raw]
+    return [array.tolist() for array in engine.measure(MeasurementTask(resolve(sql, CATALOG).final, SECRET)).raw]
 
 
 def test_other_numbers_by_the_same_plan(tmp_path: Path, executed: list[str]) -> None:
@@ -101,7 +102,7 @@ def test_other_numbers_by_the_same_plan(tmp_path: Path, executed: list[str]) -> 
 def test_a_number_that_decides_about_the_plan(tmp_path: Path) -> None:
     """How many digits a DECIMAL has is part of its type."""
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._sources.latest.new_cursor)
+        cursors = CursorPool(engine._sources.latest.new_cursor)
         sql = "SELECT round(12.345::DECIMAL(9, 3), CAST({} AS BIGINT)::INTEGER)"
         for digits, want in ((1, "12.3"), (1, "12.3"), (0, "12"), (2, "12.35"), (1, "12.3")):
             with cursors.one() as cursor:
@@ -135,14 +136,14 @@ def test_few_plans_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exe
             for conditions in range(1, 9):
                 where = " AND ".join(f"id <> {100 + i}" for i in range(conditions))
                 final = resolve(f"SELECT k, COUNT(*) FROM t WHERE {where} GROUP BY k", CATALOG).final
-                assert engine.measure(Work(final, SECRET)).raw_units.tolist() == [5, 5]
+                assert engine.measure(MeasurementTask(final, SECRET)).raw_units.tolist() == [5, 5]
                 assert all(cursor.plans < 3 for cursor in engine._residents._copies["t"].cursors._idle)
     assert len(set(executed)) == 8
 
 
 def test_long_statements_and_many_numbers_are_not_kept(tmp_path: Path, executed: list[str]) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._sources.latest.new_cursor)
+        cursors = CursorPool(engine._sources.latest.new_cursor)
         for text, kept in (("'x'", 1), (f"'{'x' * prepared._LONGEST}'", 0), (", ".join(["CAST(1 AS BIGINT)"] * 17), 0)):
             executed.clear()
             for _ in range(3):
@@ -155,7 +156,7 @@ def test_long_statements_and_many_numbers_are_not_kept(tmp_path: Path, executed:
 
 def test_after_a_failure_the_cursor_is_not_used_again(tmp_path: Path) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        cursors = Cursors(engine._sources.latest.new_cursor)
+        cursors = CursorPool(engine._sources.latest.new_cursor)
         with cursors.one() as first:
             pass
         with suppress(ValueError), cursors.one() as second:

@@ -18,8 +18,9 @@ from engines import clinic
 from engines.makers import duckdb_engine
 from engines.test_every_engine import shown
 from tacit.core.errors import EngineError
-from tacit.engines import Measurements, Work
-from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, residents
+from tacit.engines import Measurements, MeasurementTask
+from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.duckdb.fast import table_cache as residents
 from tacit.engines.duckdb.statements import statements
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
@@ -45,7 +46,7 @@ def engine_on(path: Path, catalog: Catalog = CATALOG) -> DuckDBEngine:
 
 
 def asked(engine: DuckDBEngine, catalog: Catalog = CATALOG) -> Measurements:
-    return engine.measure(Work(resolve(COUNT, catalog).final, SECRET))
+    return engine.measure(MeasurementTask(resolve(COUNT, catalog).final, SECRET))
 
 
 def units(engine: DuckDBEngine, catalog: Catalog = CATALOG) -> list[int]:
@@ -67,7 +68,7 @@ def test_hostile_rows_give_what_frames_give(tmp_path: Path) -> None:
         files[name] = DataSource("parquet", str(tmp_path / f"{name}.parquet"))
     with duckdb_engine(clinic.CATALOG, frames) as plain, DuckDBEngine(clinic.CATALOG, files) as engine:
         for sql in clinic.QUESTIONS:
-            work = Work(resolve(sql, clinic.CATALOG).final, SECRET)
+            work = MeasurementTask(resolve(sql, clinic.CATALOG).final, SECRET)
             assert shown(engine.measure(work)) == shown(plain.measure(work)), sql
         assert len(copies(engine)) > 3, "of every table that was asked about more than once"
 
@@ -132,8 +133,8 @@ def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: 
     pq.write_table(table, tmp_path / "t.parquet")
     final = resolve(sql, CATALOG).final
     with duckdb_engine(CATALOG, {"t": table}) as plain, engine_on(tmp_path / "t.parquet") as engine:
-        want = shown(plain.measure(Work(final, SECRET)))
-        assert [shown(engine.measure(Work(final, SECRET))) for _ in range(3)] == [want] * 3
+        want = shown(plain.measure(MeasurementTask(final, SECRET)))
+        assert [shown(engine.measure(MeasurementTask(final, SECRET))) for _ in range(3)] == [want] * 3
         with engine._residents.reading({"t"}) as reading:
             rows = statements(final, reading.tables, SECRET)[0].rows
         assert rows is not None

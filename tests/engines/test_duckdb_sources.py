@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
@@ -56,7 +56,7 @@ def frame(rows: list[tuple[object, ...]] = ROWS) -> pa.Table:
 
 def measured(source: DataSource, sql: str = SQL, catalog: Catalog = CATALOG) -> list[list[int]]:
     with DuckDBEngine(catalog, {"t": source}, Limits(threads=2)) as engine:
-        return [array.tolist() for array in engine.measure(Work(resolve(sql, catalog).final, b"k")).raw]
+        return [array.tolist() for array in engine.measure(MeasurementTask(resolve(sql, catalog).final, b"k")).raw]
 
 
 @pytest.fixture

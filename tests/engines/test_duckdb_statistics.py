@@ -18,7 +18,7 @@ import pytest
 from engines import clinic
 from engines.makers import duckdb_engine
 from engines.test_every_engine import shown
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine
 from tacit.query.resolve import resolve
 
@@ -61,9 +61,9 @@ def test_a_few_nan_among_plain_doubles(
     kind: str, frames: dict[str, pa.Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The files themselves are asked, every time.
-    monkeypatch.setattr("tacit.engines.duckdb.residents._MOST_BYTES", 0)
+    monkeypatch.setattr("tacit.engines.duckdb.fast.table_cache._MOST_BYTES", 0)
     files = sources(kind, frames, tmp_path)
     with duckdb_engine(clinic.CATALOG, frames) as plain, DuckDBEngine(clinic.CATALOG, files) as engine:
         for sql in clinic.QUESTIONS:
-            work = Work(resolve(sql, clinic.CATALOG).final, SECRET)
+            work = MeasurementTask(resolve(sql, clinic.CATALOG).final, SECRET)
             assert shown(engine.measure(work)) == shown(plain.measure(work)), sql

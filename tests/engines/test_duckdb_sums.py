@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.edges import ref
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.sql.quantising import quantised_sql
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.measures import MeasureKind, quantise, sum_measure
+from tacit.query.planning.measures import MeasureKind, quantise, sum_measure
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER, decimal
 
@@ -44,7 +44,7 @@ def totals(values: list[float], threads: int) -> list[object]:
         f"SELECT SUM(CLAMP(s, 0, {2**60})) FROM (SELECT id, SUM(x) AS s FROM t GROUP BY id)",
     ]
     with DuckDBEngine(CATALOG, sources, Limits(threads=threads)) as engine:
-        found = [engine.measure(Work(resolve(sql, CATALOG).final, b"k")) for sql in questions]
+        found = [engine.measure(MeasurementTask(resolve(sql, CATALOG).final, b"k")) for sql in questions]
     return [array.tolist() for run in found for array in run.raw]
 
 
@@ -74,7 +74,7 @@ def test_a_units_doubles_are_added_in_one_order() -> None:
         sql = f"SELECT SUM(CLAMP(s, 0, {2**62})) FROM (SELECT id, SUM(x) - FLOOR(SUM(x) / 16) * 16 AS s FROM t GROUP BY id)"
         with DuckDBEngine(CATALOG, sources, Limits(threads=threads)) as engine:
             final = resolve(sql, CATALOG).final
-            found = engine.measure(Work(final, b"k")).raw[0].tolist()
+            found = engine.measure(MeasurementTask(final, b"k")).raw[0].tolist()
         first = first or found
         assert found == first
 
@@ -142,5 +142,7 @@ def test_what_is_not_finite_is_not_counted() -> None:
     )
     source = {"r": DataSource("frame", None, pa.table({"x": pa.array(values)}))}
     with DuckDBEngine(catalog, source, Limits(threads=2)) as engine:
-        found = engine.measure(Work(resolve("SELECT COUNT(*), COUNT(x), SUM(x) FROM r", catalog).final, b"k"))
+        found = engine.measure(
+            MeasurementTask(resolve("SELECT COUNT(*), COUNT(x), SUM(x) FROM r", catalog).final, b"k")
+        )
     assert [array.tolist() for array in found.raw] == [[6], [2], [2**20]]

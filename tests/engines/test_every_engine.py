@@ -14,10 +14,10 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from sql.test_against_duckdb import BY_VALUE, STRUCTURES
-from tacit.curator.fitting import ReadsExamples
-from tacit.engines import Engine, Measurements, Work
+from tacit.curator.model_fit import ReadsExamples
+from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.sql.relations import has_row_units
-from tacit.query.final import FinalAggregation
+from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
 
@@ -52,7 +52,7 @@ def agree(name: str, one: Engine, two: Engine, finals: Iterator[tuple[str, Final
     """Ask both; how many questions had a measure that was not zero throughout."""
     told = 0
     for sql, final in finals:
-        work = Work(final, SECRET)
+        work = MeasurementTask(final, SECRET)
         if sql in NOT_DONE[name]:
             with pytest.raises(Refusal):
                 two.check(final)
@@ -77,7 +77,7 @@ def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
             final = resolve(sql, clinic.CATALOG).final
             if sql not in NOT_DONE[other]:
                 want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
-                assert plain(two.measure(Work(final, SECRET))) == want, sql
+                assert plain(two.measure(MeasurementTask(final, SECRET))) == want, sql
 
 
 def test_corpus_of_accepted_questions(other: str) -> None:
@@ -96,7 +96,7 @@ def test_neighbours(other: str) -> None:
         for sql in ACCEPTED[::3]:
             final = resolve(sql, CATALOG).final
             if final.population == "patients" and sql not in NOT_DONE[other]:
-                work = Work(final, SECRET)
+                work = MeasurementTask(final, SECRET)
                 moved += check_close(final, one.measure(work), two.measure(work), sql)
     assert moved > 20
 
@@ -108,7 +108,9 @@ def test_order_of_rows_changes_nothing(other: str) -> None:
         shuffled = {name: random.Random(seed).sample(rows, len(rows)) for name, rows in data.items()}
         with MAKERS[other](clinic.CATALOG, clinic.arrow(shuffled)) as engine:
             asked = [sql for sql in clinic.QUESTIONS if sql not in NOT_DONE[other]]
-            found.append([shown(engine.measure(Work(resolve(sql, clinic.CATALOG).final, SECRET))) for sql in asked])
+            found.append(
+                [shown(engine.measure(MeasurementTask(resolve(sql, clinic.CATALOG).final, SECRET))) for sql in asked]
+            )
     assert found[0] == found[1]
 
 
@@ -122,7 +124,9 @@ def test_rows_as_units_do_not_depend_on_where_they_stand(other: str) -> None:
         for sql in clinic.QUESTIONS:
             final = resolve(sql, clinic.CATALOG).final
             if final.population == "rows" and sql not in NOT_DONE[other]:
-                check_close(final, one.measure(Work(final, SECRET)), two.measure(Work(final, SECRET)), sql)
+                check_close(
+                    final, one.measure(MeasurementTask(final, SECRET)), two.measure(MeasurementTask(final, SECRET)), sql
+                )
 
 
 def test_another_secret_keeps_other_groups(other: str) -> None:
@@ -130,8 +134,8 @@ def test_another_secret_keeps_other_groups(other: str) -> None:
     final = resolve("SELECT team, COUNT(*) FROM members GROUP BY team", clinic.CATALOG).final
     frames = clinic.arrow(data)
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
-        by_secret = [shown(two.measure(Work(final, secret))) for secret in (b"a", b"b", b"c")]
-        assert by_secret == [shown(one.measure(Work(final, secret))) for secret in (b"a", b"b", b"c")]
+        by_secret = [shown(two.measure(MeasurementTask(final, secret))) for secret in (b"a", b"b", b"c")]
+        assert by_secret == [shown(one.measure(MeasurementTask(final, secret))) for secret in (b"a", b"b", b"c")]
     assert len(set(by_secret)) == 3
 
 

@@ -12,10 +12,10 @@ from engines import clinic, cut, slow_engine
 from engines.makers import MAKERS, OTHERS
 from engines.test_duckdb_neighbours import check_close, opened
 from engines.test_every_engine import SECRET, agree, plain
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
+from tacit.query.planning.work import cuts
 from tacit.query.resolve import resolve
-from tacit.query.work import cuts
 
 ROWS = [(0, 3, 0), (2, 6, 60), (3, 40, 120), (5, 2, 40)]
 
@@ -35,7 +35,7 @@ def test_duckdb_keeps_the_rows_of_the_slow_engine(seed: int, people: int, rows: 
             final = resolve(sql, cut.CATALOG).final
             for secret in (SECRET, b"another"):
                 want = slow_engine.measure(final, tables, secret, numbered=has_row_units(final.source))
-                assert plain(engine.measure(Work(final, secret))) == want, sql
+                assert plain(engine.measure(MeasurementTask(final, secret))) == want, sql
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -59,7 +59,7 @@ def test_a_neighbour_moves_no_more_than_it_may(table: str, seed: int, people: in
         for sql in cut.QUESTIONS:
             final = resolve(sql, cut.CATALOG).final
             if final.population == population:
-                work = Work(final, SECRET)
+                work = MeasurementTask(final, SECRET)
                 moved += check_close(final, one.measure(work), other.measure(work), sql)
     assert moved
 
@@ -72,7 +72,7 @@ def test_which_rows_are_kept_depends_on_that_unit_alone() -> None:
 
     def measured(rows: dict[str, list[tuple[object, ...]]]) -> list[list[object]]:
         with opened(cut.CATALOG, clinic.arrow(rows)) as engine:
-            return plain(engine.measure(Work(final, SECRET)))[2]
+            return plain(engine.measure(MeasurementTask(final, SECRET)))[2]
 
     def alone(unit: object) -> list[list[object]]:
         return measured({**data, "visits": [row for row in data["visits"] if row[1] == unit]})
@@ -101,4 +101,4 @@ def test_a_heavy_unit_makes_no_more_pairs_than_it_may() -> None:
             sql = sql.replace("length(a.note)", "length(a.note), contribution_bounds_per_row => (0, 5000)")
             most = 20**2 * 1000
         with opened(catalog, frames) as engine:
-            assert engine.measure(Work(resolve(sql, catalog).final, SECRET)).raw[0].tolist() == [most], sql
+            assert engine.measure(MeasurementTask(resolve(sql, catalog).final, SECRET)).raw[0].tolist() == [most], sql

@@ -9,7 +9,7 @@ from engines.fragile import FOLDED, FRAGILE
 from engines.makers import MAKERS
 from engines.test_every_engine import shown
 from support.spark import spark_engine
-from tacit.engines import Engine, Work
+from tacit.engines import Engine, MeasurementTask
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
 
@@ -25,7 +25,7 @@ def asked(engine: Engine, sql: str) -> str:
         engine.check(final)
     except Refusal as refused:
         return str(refused)
-    return shown(engine.measure(Work(final, SECRET, timeout=PATIENCE)))
+    return shown(engine.measure(MeasurementTask(final, SECRET, timeout=PATIENCE)))
 
 
 def plannable(questions: list[str]) -> list[str]:

@@ -22,19 +22,19 @@ from engines.test_duckdb_neighbours import corpus_frames, opened
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE
 from sql.corpus.gated import PERSON, gated
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.statements import statements
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS
-from tacit.query import work
-from tacit.query.algebra import Relation
 from tacit.query.catalog import Catalog
-from tacit.query.final import FinalAggregation
+from tacit.query.planning import work
+from tacit.query.planning.work import unit_work
+from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.resolve import resolve
-from tacit.query.work import unit_work
 
 SECRET = b"secret"
 DECLARED = 20
@@ -145,7 +145,7 @@ def test_a_person_causes_no_more_rows_than_stated(name: str) -> None:
 
 
 def test_without_the_cut_the_search_finds_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    def uncut(_: object, node: Relation) -> Relation:
+    def uncut(_: object, node: RelationNode) -> RelationNode:
         return node
 
     monkeypatch.setattr(work._Cutting, "cut", uncut)
@@ -159,7 +159,9 @@ def test_answers_come_from_both_databases() -> None:
     """Whether there is an answer does not depend on the person: every accepted question is measured."""
     with opened(FEW, corpus_frames(DATABASE)) as one, opened(FEW, corpus_frames(person())) as other:
         for _, final in list(made())[::2]:
-            assert one.measure(Work(final, SECRET)).keys == other.measure(Work(final, SECRET)).keys
+            assert (
+                one.measure(MeasurementTask(final, SECRET)).keys == other.measure(MeasurementTask(final, SECRET)).keys
+            )
 
 
 def test_a_side_that_is_computed_again_for_each_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

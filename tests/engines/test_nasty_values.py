@@ -15,9 +15,9 @@ from engines.makers import database, load
 from engines.nasty import NASTY, Nasty, catalog, questions, tables
 from support.spark import spark_engine
 from tacit.core.errors import InputError
-from tacit.engines import Engine, Measurements, Work
+from tacit.engines import Engine, Measurements, MeasurementTask
+from tacit.engines.arrow_frames import sound_table
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.frames import sound_table
 from tacit.engines.postgres import PostgresEngine, PostgresLimits
 from tacit.query.resolve import resolve
 from tacit.query.types import SqlType
@@ -37,7 +37,7 @@ def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
         found: Found = {}
         for pair in questions(declared):
             for sql in pair:
-                found[sql] = cells(engine.measure(Work(resolve(sql, catalog(declared)).final, SECRET)))
+                found[sql] = cells(engine.measure(MeasurementTask(resolve(sql, catalog(declared)).final, SECRET)))
         results.append(found)
     for sql, first in results[0].items():
         assert all(result[sql] == first for result in results), f"a copy answers otherwise: {sql}"

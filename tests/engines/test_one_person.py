@@ -16,7 +16,7 @@ import pytest
 
 from engines.makers import database
 from support.spark import spark_engine
-from tacit.engines import Engine, Work
+from tacit.engines import Engine, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.postgres import PostgresEngine
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
@@ -117,7 +117,7 @@ def on_spark(known: Catalog, form: str, without: int | None) -> Iterator[Engine]
 
 
 def measured(engine: Engine, sql: str, known: Catalog) -> dict[Any, tuple[int, tuple[int, ...]]]:
-    found = engine.measure(Work(resolve(sql, known).final, b"k"))
+    found = engine.measure(MeasurementTask(resolve(sql, known).final, b"k"))
     raw = [array.reshape(len(found.keys), -1).sum(axis=1).tolist() for array in found.raw]
     return {key: (int(found.raw_units[i]), tuple(int(each[i]) for each in raw)) for i, key in enumerate(found.keys)}
 

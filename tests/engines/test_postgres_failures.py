@@ -15,9 +15,9 @@ from engines.makers import load
 from engines.stopping import interrupting
 from support.postgres import address
 from tacit.core.errors import EngineError, InputError
-from tacit.engines import Engine, Measurements, Work
+from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.postgres import PostgresEngine, PostgresLimits
-from tacit.engines.postgres.session import Session
+from tacit.engines.postgres.session import PostgresSession
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
@@ -88,7 +88,7 @@ def count(found: Measurements) -> list[int]:
     return list(found.raw[0].tolist())
 
 
-def fails(made: Engine, work: Work, caplog: pytest.LogCaptureFixture) -> None:
+def fails(made: Engine, work: MeasurementTask, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
         made.measure(work)
     error = caught.value
@@ -98,16 +98,16 @@ def fails(made: Engine, work: Work, caplog: pytest.LogCaptureFixture) -> None:
     assert error.__context__ is None
     assert "tacit.operator" in {record.name for record in caplog.records}
     assert str(error) in caplog.text
-    assert count(made.measure(Work(EASY, b"k"))) == [ROWS]
+    assert count(made.measure(MeasurementTask(EASY, b"k"))) == [ROWS]
 
 
 def test_time_limit(engine: PostgresEngine, caplog: pytest.LogCaptureFixture) -> None:
-    fails(engine, Work(HARD, b"k", timeout=0.3), caplog)
+    fails(engine, MeasurementTask(HARD, b"k", timeout=0.3), caplog)
 
 
 def test_time_limit_of_the_project(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     with site.engine(PostgresLimits(seconds=0.4)) as made, caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-        made.measure(Work(HARD, b"k"))
+        made.measure(MeasurementTask(HARD, b"k"))
 
 
 def test_connection_cut_in_the_middle(site: Site, engine: PostgresEngine, caplog: pytest.LogCaptureFixture) -> None:
@@ -122,28 +122,29 @@ def test_connection_cut_in_the_middle(site: Site, engine: PostgresEngine, caplog
     other = threading.Thread(target=cutting)
     other.start()
     try:
-        fails(engine, Work(HARD, b"k"), caplog)
+        fails(engine, MeasurementTask(HARD, b"k"), caplog)
     finally:
         other.join()
     assert cut
 
 
 def test_connection_cut_while_nothing_runs(site: Site, engine: PostgresEngine) -> None:
-    assert count(engine.measure(Work(EASY, b"k"))) == [ROWS]
+    assert count(engine.measure(MeasurementTask(EASY, b"k"))) == [ROWS]
     assert site.cut("idle%") > 0
-    assert count(engine.measure(Work(EASY, b"k"))) == [ROWS]
+    assert count(engine.measure(MeasurementTask(EASY, b"k"))) == [ROWS]
 
 
 def test_interrupt_from_another_thread(engine: PostgresEngine, caplog: pytest.LogCaptureFixture) -> None:
     with interrupting(engine), caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-        engine.measure(Work(HARD, b"k"))
-    assert count(engine.measure(Work(EASY, b"k"))) == [ROWS]
+        engine.measure(MeasurementTask(HARD, b"k"))
+    assert count(engine.measure(MeasurementTask(EASY, b"k"))) == [ROWS]
 
 
 def test_several_questions_at_once(engine: PostgresEngine) -> None:
     found: list[list[int]] = []
     threads = [
-        threading.Thread(target=lambda: found.append(count(engine.measure(Work(EASY, b"k"))))) for _ in range(12)
+        threading.Thread(target=lambda: found.append(count(engine.measure(MeasurementTask(EASY, b"k")))))
+        for _ in range(12)
     ]
     for thread in threads:
         thread.start()
@@ -157,23 +158,23 @@ def test_closed_engines_answer_nothing(site: Site, caplog: pytest.LogCaptureFixt
     made.close()
     made.close()
     with caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-        made.measure(Work(EASY, b"k"))
+        made.measure(MeasurementTask(EASY, b"k"))
 
 
 def test_all_statements_of_a_question_see_one_moment(
     site: Site, engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = Session.rows
+    rows = PostgresSession.rows
 
-    def rows_then_insert(session: Session, sql: str, values: object = None) -> list[tuple[object, ...]]:
+    def rows_then_insert(session: PostgresSession, sql: str, values: object = None) -> list[tuple[object, ...]]:
         found = rows(session, sql, values)  # type: ignore[arg-type]
         if "units" in sql:
             site.run(f"INSERT INTO {site.names['t']} VALUES (99999, 'late', 0.5, 1)")
         return found
 
-    monkeypatch.setattr(Session, "rows", rows_then_insert)
+    monkeypatch.setattr(PostgresSession, "rows", rows_then_insert)
     try:
-        found = engine.measure(Work(TWO, b"k"))
+        found = engine.measure(MeasurementTask(TWO, b"k"))
     finally:
         site.run(f"DELETE FROM {site.names['t']} WHERE id = 99999")
     assert [array.tolist() for array in found.raw] == [[ROWS], [ROWS]]
@@ -202,7 +203,7 @@ def test_a_question_leaves_nothing_behind(site: Site, engine: PostgresEngine) ->
         "SELECT (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_namespace)"
     )
     before = site.run(things)
-    engine.measure(Work(TWO, b"k"))
+    engine.measure(MeasurementTask(TWO, b"k"))
     assert site.run(things) == before
 
 
@@ -218,7 +219,7 @@ def test_settings_of_role_and_database_decide_nothing(site: Site) -> None:
         for workers in (0, 4):
             with site.engine(PostgresLimits(threads=workers)) as made:
                 for sql in questions:
-                    run = made.measure(Work(resolve(sql, CATALOG).final, b"k"))
+                    run = made.measure(MeasurementTask(resolve(sql, CATALOG).final, b"k"))
                     found.append(repr((run.keys, run.raw_units.tolist(), [a.tolist() for a in run.raw])))
         return found
 
@@ -245,23 +246,23 @@ def test_rights_that_were_taken_away(site: Site, caplog: pytest.LogCaptureFixtur
     site.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO lost")
     place = site.place.replace("postgresql://postgres:", "postgresql://lost:")
     with PostgresEngine(CATALOG, site.names, place) as made:
-        assert count(made.measure(Work(EASY, b"k"))) == [ROWS]
+        assert count(made.measure(MeasurementTask(EASY, b"k"))) == [ROWS]
         site.run(f"REVOKE SELECT ON {site.names['t']} FROM lost")
         with caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-            made.measure(Work(EASY, b"k"))
+            made.measure(MeasurementTask(EASY, b"k"))
         assert "permission denied" in caplog.text
         site.run(f"GRANT SELECT ON {site.names['t']} TO lost")
-        assert count(made.measure(Work(EASY, b"k"))) == [ROWS]
+        assert count(made.measure(MeasurementTask(EASY, b"k"))) == [ROWS]
 
 
 def test_a_view_that_reads_others_than_it_did_is_noticed(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.run(f"CREATE VIEW public.seen AS SELECT * FROM {site.names['t']}")
     site.run(f"CREATE TABLE public.twin AS SELECT * FROM {site.names['t']}")
     with PostgresEngine(CATALOG, {**site.names, "t": "public.seen"}, site.place) as made:
-        assert count(made.measure(Work(EASY, b"k"))) == [ROWS]
+        assert count(made.measure(MeasurementTask(EASY, b"k"))) == [ROWS]
         site.run("CREATE OR REPLACE VIEW public.seen AS SELECT * FROM public.twin")
         with caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-            made.measure(Work(EASY, b"k"))
+            made.measure(MeasurementTask(EASY, b"k"))
         assert "is not what it was" in caplog.text
 
 
@@ -301,7 +302,7 @@ def test_passwords_are_shown_nowhere(
     place = site.place.replace("postgresql://postgres:", "postgresql://postgres:${TACIT_TEST_PASSWORD}")
     with caplog.at_level(logging.DEBUG), PostgresEngine(CATALOG, site.names, place) as made:
         with pytest.raises(EngineError) as caught:
-            made.measure(Work(HARD, b"k", timeout=0.2))
+            made.measure(MeasurementTask(HARD, b"k", timeout=0.2))
         shown = [repr(made), repr(made._place), str(made._place), repr(caught.value), *made.explain(HARD), caplog.text]
         assert made._place.connection()["password"] == "hush hush"
     assert all("hush" not in text and "TACIT_TEST_PASSWORD" not in text for text in shown)

@@ -11,7 +11,7 @@ import pytest
 
 from engines.makers import database
 from tacit.core.errors import InputError
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.engine import read_types
 from tacit.engines.postgres.tables import Described, open_table
@@ -132,7 +132,7 @@ def test_names_that_need_quotes(connection: Any) -> None:
         (Table("t", (Column("X", TEXT), Column("i", INTEGER)), population="q", unit="i"),), (Population("q"),)
     )
     with PostgresEngine(catalog, {"t": 'kinds.A "b"'}, database()) as engine:
-        found = engine.measure(Work(resolve("SELECT COUNT(X) FROM t", catalog).final, b"k"))
+        found = engine.measure(MeasurementTask(resolve("SELECT COUNT(X) FROM t", catalog).final, b"k"))
     assert found.raw[0].tolist() == [1]
 
 
@@ -179,11 +179,11 @@ def test_rows_without_an_address(connection: Any) -> None:
     for name in ("kinds.parts", "kinds.seen", "kinds.part1"):
         with PostgresEngine(catalog, {"t": name}, database()) as engine:
             for sql, want in (("SELECT COUNT(*), SUM(x) FROM t", [50, 225]), ("SELECT AVG(x), MEDIAN(x) FROM t", None)):
-                found = engine.measure(Work(resolve(sql, catalog).final, b"k"))
+                found = engine.measure(MeasurementTask(resolve(sql, catalog).final, b"k"))
                 assert want is None or [array.tolist() for array in found.raw] == [[n] for n in want]
             final = resolve(doubled, catalog).final
             if name != "kinds.seen":
-                assert engine.measure(Work(final, b"k")).raw_units.tolist() == [50]
+                assert engine.measure(MeasurementTask(final, b"k")).raw_units.tolist() == [50]
             else:
                 with pytest.raises(Refusal, match="have no address"):
                     engine.check(final)
@@ -195,7 +195,7 @@ def test_bounding_by_rows_of_one_table_read_twice(connection: Any) -> None:
     catalog = owned("row")
     sql = "SELECT COUNT(*) FROM (SELECT x FROM t UNION ALL SELECT x FROM t UNION ALL SELECT x FROM t UNION ALL SELECT x FROM t)"
     with PostgresEngine(catalog, {"t": "kinds.twice"}, database()) as engine:
-        found = engine.measure(Work(resolve(sql, catalog).final, b"k"))
+        found = engine.measure(MeasurementTask(resolve(sql, catalog).final, b"k"))
     assert found.raw_units.tolist() == [3000]
     assert found.raw[0].tolist() == [9000]
 

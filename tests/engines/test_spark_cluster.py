@@ -16,7 +16,7 @@ import pytest
 
 from engines.test_every_engine import shown
 from support.spark import QUICK
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
@@ -105,7 +105,7 @@ def test_an_executor_that_dies_changes_nothing(cluster: Cluster, tmp_path: Path)
     data = tmp_path / "t.parquet"
     duckdb.sql(DATA.format(data))
     with DuckDBEngine(CATALOG, {"t": DataSource("parquet", str(data))}) as engine:
-        want = shown(engine.measure(Work(FINAL, SECRET)))
+        want = shown(engine.measure(MeasurementTask(FINAL, SECRET)))
     with ask(cluster, data) as asked:
         try:
             assert asked.stdout is not None
@@ -146,7 +146,7 @@ def main(place: str, data: str) -> None:
             failed = max(failed, 0 if found is None else found.numFailedTasks)
 
     with SparkEngine(CATALOG, {"t": DataSource("parquet", data)}, session=held.spark) as engine:
-        measured = engine.measure(Work(FINAL, SECRET, progress=told))
+        measured = engine.measure(MeasurementTask(FINAL, SECRET, progress=told))
     held.release()
     print(json.dumps({"measured": shown(measured), "failed": failed}))
 

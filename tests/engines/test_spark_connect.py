@@ -31,11 +31,11 @@ from support.bits import SeededBits
 from support.spark import QUICK
 from tacit.cli.doctor import examine
 from tacit.core.errors import EngineError, InputError
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.spark import SparkEngine, connect
 from tacit.engines.spark.connect import is_open_to_others
-from tacit.engines.spark.session import Held, open_session
+from tacit.engines.spark.session import SessionHandle, open_session
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
@@ -127,7 +127,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def other(server: Server) -> Iterator[Held]:
+def other(server: Server) -> Iterator[SessionHandle]:
     """Somebody else's session at the same server."""
     held = open_session(server.place, Limits())
     # It is released when the server is gone.
@@ -142,7 +142,7 @@ def engine(server: Server, source: DataSource | pa.Table, catalog: Catalog = CAT
 
 
 def counted(made: SparkEngine) -> list[int]:
-    return made.measure(Work(EASY, b"k")).raw[0].tolist()  # type: ignore[no-any-return]
+    return made.measure(MeasurementTask(EASY, b"k")).raw[0].tolist()  # type: ignore[no-any-return]
 
 
 def check_opaque(caught: pytest.ExceptionInfo[EngineError], caplog: pytest.LogCaptureFixture) -> None:
@@ -164,14 +164,14 @@ def test_the_integers_of_duckdb(server: Server) -> None:
     ):
         assert [refusal(duckdb, final) for final in finals.values()] == [refusal(spark, f) for f in finals.values()]
         asked = {sql: final for sql, final in finals.items() if refusal(duckdb, final) is None}
-        found = pool.map(lambda final: spark.measure(Work(final, SECRET)), asked.values())
-        wanted = [duckdb.measure(Work(final, SECRET)) for final in asked.values()]
+        found = pool.map(lambda final: spark.measure(MeasurementTask(final, SECRET)), asked.values())
+        wanted = [duckdb.measure(MeasurementTask(final, SECRET)) for final in asked.values()]
         for sql, got, want in zip(asked, found, wanted, strict=True):
             assert shown(got) == shown(want), sql
     assert sum(any(array.any() for array in want.raw) for want in wanted) >= 8
 
 
-def test_every_kind_of_source(server: Server, other: Held, tmp_path: Path) -> None:
+def test_every_kind_of_source(server: Server, other: SessionHandle, tmp_path: Path) -> None:
     folder = tmp_path / "a [b] {c}* %20 é"
     folder.mkdir()
     pq.write_table(FRAME.slice(0, 2), folder / "part 1.parquet")
@@ -191,7 +191,7 @@ def test_every_kind_of_source(server: Server, other: Held, tmp_path: Path) -> No
     with SparkEngine(catalog, sources, session=server.place) as made:
         for name in sources:
             final = resolve(f"SELECT COUNT(*), SUM(x) FROM {name}", catalog).final
-            assert [array.tolist() for array in made.measure(Work(final, b"k")).raw] == SUMS, name
+            assert [array.tolist() for array in made.measure(MeasurementTask(final, b"k")).raw] == SUMS, name
     frame = other.spark.createDataFrame(FRAME)
     with SparkEngine(CATALOG, {"t": DataSource("frame", None, frame)}, session=other.spark) as made:
         assert counted(made) == [2]
@@ -212,7 +212,10 @@ def test_rows_are_numbered(server: Server, tmp_path: Path) -> None:
     sources = {"t": DataSource("parquet", str(tmp_path)), "u": DataSource("frame", None, pa.table({"a": [0, 5, 9]}))}
     final = resolve("SELECT COUNT(*), SUM(x) FROM t JOIN u ON a >= x", catalog).final
     with SparkEngine(catalog, sources, session=server.place) as made:
-        assert [array.tolist() for array in made.measure(Work(final, b"k")).raw] == [[6], [2 * 1 + 2 * 2 + 4 * 7]]
+        assert [array.tolist() for array in made.measure(MeasurementTask(final, b"k")).raw] == [
+            [6],
+            [2 * 1 + 2 * 2 + 4 * 7],
+        ]
 
 
 def test_files_that_the_server_sees_otherwise_are_refused(
@@ -222,7 +225,7 @@ def test_files_that_the_server_sees_otherwise_are_refused(
     for name, rows in (("here", 2), ("there", 3)):
         (tmp_path / name).mkdir()
         pq.write_table(FRAME.slice(0, rows), tmp_path / name / "t.parquet")
-    monkeypatch.setattr("tacit.engines.spark.files.read_from", lambda path: ((f"file:{tmp_path}/there",), 0))
+    monkeypatch.setattr("tacit.engines.spark.parquet_files.read_from", lambda path: ((f"file:{tmp_path}/there",), 0))
     with pytest.raises(InputError, match=r"tables\.t\.source: the Spark server does not see"):
         engine(server, DataSource("parquet", str(tmp_path / "here")))
 
@@ -243,12 +246,12 @@ def test_sessions_that_are_not_fit_are_refused(server: Server) -> None:
     held.release()
 
 
-def test_time_limit_and_progress(server: Server, other: Held, caplog: pytest.LogCaptureFixture) -> None:
+def test_time_limit_and_progress(server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture) -> None:
     other.spark.sql(f"CREATE OR REPLACE VIEW endless AS {ENDLESS}")
     told: list[float] = []
     with engine(server, DataSource("table", "endless")) as made:
         with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-            made.measure(Work(HARD, b"k", timeout=2.0, progress=told.append))
+            made.measure(MeasurementTask(HARD, b"k", timeout=2.0, progress=told.append))
         check_opaque(caught, caplog)
         assert told == sorted(told)
         assert 0 < told[-1] < 100
@@ -256,7 +259,7 @@ def test_time_limit_and_progress(server: Server, other: Held, caplog: pytest.Log
 
 
 def test_interrupt_from_another_thread(
-    server: Server, other: Held, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is stopped is the work at the server, and that question's alone."""
     other.spark.sql(f"CREATE OR REPLACE VIEW endless AS {ENDLESS}")
@@ -266,7 +269,7 @@ def test_interrupt_from_another_thread(
     with engine(server, DataSource("table", "endless")) as made:
         soon = once_running(made, made.interrupt, after=0.3)
         with soon, caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-            made.measure(Work(HARD, b"k"))
+            made.measure(MeasurementTask(HARD, b"k"))
         check_opaque(caught, caplog)
         assert stopped
         assert made._held.spark.getTags() == set()
@@ -424,7 +427,7 @@ def lost(made: SparkEngine, lose: Callable[[], None], caplog: pytest.LogCaptureF
     """Ask what takes long, and lose the server in the middle of it."""
     soon = once_running(made, lose, after=0.3)
     with soon, caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-        made.measure(Work(HARD, b"k"))
+        made.measure(MeasurementTask(HARD, b"k"))
     check_opaque(caught, caplog)
 
 
@@ -435,7 +438,7 @@ def still_lost(made: SparkEngine, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_connection_that_is_cut_and_a_server_that_is_killed(
-    server: Server, other: Held, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An id for whoever asked, also while the server is away; when it is back the next question is answered.
 
@@ -449,7 +452,7 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(
     other.spark.sql("CREATE OR REPLACE VIEW few AS SELECT 1 AS id, 'k0' AS k, 0.5D AS x")
     catalog = Catalog((CATALOG.tables[0], replace(CATALOG.tables[0], name="few")), CATALOG.populations)
     sources = {"t": DataSource("table", "endless"), "few": DataSource("table", "few")}
-    few = Work(resolve("SELECT COUNT(*) FROM few", catalog).final, b"k")
+    few = MeasurementTask(resolve("SELECT COUNT(*) FROM few", catalog).final, b"k")
     relay = Relay(server)
     with SparkEngine(catalog, sources, session=f"sc://127.0.0.1:{relay.port}") as made:
         lost(made, relay.cut, caplog)

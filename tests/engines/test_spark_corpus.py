@@ -22,11 +22,11 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from sql.test_against_duckdb import BY_VALUE, STRUCTURES
 from support.spark import spark_engine
-from tacit.engines import Measurements, Work
+from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.spark import SparkEngine
 from tacit.engines.spark.statements import statements
+from tacit.engines.sql.read_measurements import read_measurements
 from tacit.engines.sql.relations import has_row_units
-from tacit.engines.sql.results import read_measurements
 from tacit.query.catalog import Catalog
 from tacit.query.resolve import resolve
 
@@ -65,12 +65,12 @@ def compare(catalog: Catalog, frames: Mapping[str, pa.Table], questions: tuple[s
             asked += [] if refusal(duckdb, final) else [sql]
         found = measured(spark, catalog, asked)
         for sql in asked:
-            want = duckdb.measure(Work(resolve(sql, catalog).final, SECRET))
+            want = duckdb.measure(MeasurementTask(resolve(sql, catalog).final, SECRET))
             assert shown(found[sql]) == shown(want), sql
             told += any(array.any() for array in want.raw)
         for sql in asked[::40]:
             # The engine does by itself what was done here by hand.
-            assert shown(spark.measure(Work(resolve(sql, catalog).final, SECRET))) == shown(found[sql]), sql
+            assert shown(spark.measure(MeasurementTask(resolve(sql, catalog).final, SECRET))) == shown(found[sql]), sql
     return told
 
 
@@ -92,7 +92,7 @@ def test_generated_code_and_the_slow_engine_agree() -> None:
         for sql in clinic.QUESTIONS[::8]:
             final = resolve(sql, clinic.CATALOG).final
             want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
-            assert plain(spark.measure(Work(final, SECRET))) == want, sql
+            assert plain(spark.measure(MeasurementTask(final, SECRET))) == want, sql
 
 
 def test_looking_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.spark import held
-from tacit.cli.doctor import Finding, examine
-from tacit.engines.checks import Check
+from tacit.cli.doctor import DoctorFinding, examine
+from tacit.engines.doctor_check import DoctorCheck
 from tacit.engines.duckdb import DataSource
-from tacit.engines.spark.checks import look_at
-from tacit.engines.spark.trial import TRIALS
+from tacit.engines.spark.doctor import look_at
+from tacit.engines.spark.session_checks import TRIALS
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
 
@@ -52,11 +52,11 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def findings(project: Path) -> dict[str, Finding]:
+def findings(project: Path) -> dict[str, DoctorFinding]:
     return {finding.name: finding for finding in examine(project)}
 
 
-def checks(session: object, frame: pa.Table | None = None) -> dict[str, Check]:
+def checks(session: object, frame: pa.Table | None = None) -> dict[str, DoctorCheck]:
     sources = {"t": DataSource("frame", None, pa.table({"id": [1]}) if frame is None else frame)}
     return {check.name: check for check in look_at(session, CATALOG, sources)}
 
@@ -140,6 +140,6 @@ def test_packages_that_are_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> No
     (found,) = (check for check in checks("spark").values() if check.name == "pyspark")
     assert (found.words, found.remedy) == ("not installed", "pip install 'tacit[spark]'")
     monkeypatch.undo()
-    monkeypatch.setattr("tacit.engines.spark.checks._CONNECT", ("grpc", "no_such_module", "google.no_such_module"))
+    monkeypatch.setattr("tacit.engines.spark.doctor._CONNECT", ("grpc", "no_such_module", "google.no_such_module"))
     found = checks("sc://127.0.0.1:1")["pyspark"]
     assert found.words.endswith("Spark Connect also needs no_such_module, google.no_such_module")

@@ -20,7 +20,7 @@ import pytest
 from engines.stopping import once_running
 from support.spark import QUICK, held, spark_engine
 from tacit.core.errors import EngineError
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource
 from tacit.engines.spark import SparkEngine
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -59,7 +59,7 @@ def endless() -> Iterator[SparkEngine]:
 def still_works(made: SparkEngine) -> None:
     """A question about little, in the same session."""
     with spark_engine(CATALOG, {"t": pa.table({"id": [1, 2], "k": ["k0", None], "x": [0.5, 1.0], "s": ["", ""]})}) as other:  # fmt: skip
-        assert other.measure(Work(EASY, b"k")).raw[0].tolist() == [2]
+        assert other.measure(MeasurementTask(EASY, b"k")).raw[0].tolist() == [2]
     assert made._held.is_alive()
 
 
@@ -76,7 +76,7 @@ def check_opaque(caught: pytest.ExceptionInfo[EngineError], caplog: pytest.LogCa
 def test_time_limit_and_progress(endless: SparkEngine, caplog: pytest.LogCaptureFixture) -> None:
     told: list[float] = []
     with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-        endless.measure(Work(HARD, b"k", timeout=2.0, progress=told.append))
+        endless.measure(MeasurementTask(HARD, b"k", timeout=2.0, progress=told.append))
     check_opaque(caught, caplog)
     assert told
     assert all(0 <= percent <= 100 for percent in told)
@@ -87,7 +87,7 @@ def test_time_limit_and_progress(endless: SparkEngine, caplog: pytest.LogCapture
 def test_interrupt_from_another_thread(endless: SparkEngine, caplog: pytest.LogCaptureFixture) -> None:
     stopped = once_running(endless, endless.interrupt)
     with stopped, caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-        endless.measure(Work(HARD, b"k"))
+        endless.measure(MeasurementTask(HARD, b"k"))
     check_opaque(caught, caplog)
     assert not held(generated=True).context.statusTracker().getActiveJobsIds()
     still_works(endless)
@@ -100,10 +100,10 @@ def test_ctrl_c_stops_the_work(endless: SparkEngine, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     cancelled = []
-    monkeypatch.setattr("tacit.engines.spark.jobs.Jobs.collect", pressed)
-    monkeypatch.setattr("tacit.engines.spark.jobs.Jobs._cancel", lambda jobs: cancelled.append(jobs))
+    monkeypatch.setattr("tacit.engines.spark.running_query.SparkQuery.collect", pressed)
+    monkeypatch.setattr("tacit.engines.spark.running_query.SparkQuery._cancel", lambda jobs: cancelled.append(jobs))
     with pytest.raises(KeyboardInterrupt):
-        endless.measure(Work(HARD, b"k"))
+        endless.measure(MeasurementTask(HARD, b"k"))
     assert cancelled
     assert not endless._running
 
@@ -121,7 +121,7 @@ def test_a_task_that_fails_is_repeated_and_collected_once(monkeypatch: pytest.Mo
     failed_before = failed_tasks(spark)
     with spark_engine(CATALOG, {"t": DataSource("frame", None, rows)}, generated=True) as made:
         monkeypatch.setattr(DataFrame, "collect", lambda frame: collected.append(1) or real(frame))
-        found = made.measure(Work(HARD, b"k"))
+        found = made.measure(MeasurementTask(HARD, b"k"))
     assert found.raw_units.tolist() == [0, 100, *[0] * 38]
     assert len(collected) == len(made.explain(HARD)) == 1
     assert failed_tasks(spark) > failed_before
@@ -138,10 +138,10 @@ def test_file_that_goes_bad(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "t.parquet")
     with spark_engine(catalog, {"t": DataSource("parquet", f"{tmp_path}/t.parquet")}) as made:
         final = resolve("SELECT COUNT(x) FROM t", catalog).final
-        assert made.measure(Work(final, b"k")).raw[0].tolist() == [3]
+        assert made.measure(MeasurementTask(final, b"k")).raw[0].tolist() == [3]
         (tmp_path / "t.parquet").write_bytes(b"not a Parquet file any more")
         with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-            made.measure(Work(final, b"k"))
+            made.measure(MeasurementTask(final, b"k"))
         check_opaque(caught, caplog)
         still_works(made)
 
@@ -151,7 +151,7 @@ def test_closed_engines_answer_nothing(caplog: pytest.LogCaptureFixture) -> None
         made.close()
     made.close()
     with caplog.at_level(logging.ERROR), pytest.raises(EngineError):
-        made.measure(Work(EASY, b"k"))
+        made.measure(MeasurementTask(EASY, b"k"))
 
 
 def test_two_questions_at_once() -> None:
@@ -159,7 +159,7 @@ def test_two_questions_at_once() -> None:
     frame = pa.table({"id": [1, 2, 3], "k": ["k0", "k1", "k1"], "x": [0.5, 0.5, 0.5], "s": ["", "", ""]})
     with spark_engine(CATALOG, {"t": frame}) as made:
         threads = [
-            threading.Thread(target=lambda: found.append(made.measure(Work(EASY, b"k")).raw[0].tolist()))
+            threading.Thread(target=lambda: found.append(made.measure(MeasurementTask(EASY, b"k")).raw[0].tolist()))
             for _ in range(4)
         ]
         for thread in threads:

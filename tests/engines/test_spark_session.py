@@ -11,7 +11,7 @@ import pytest
 
 from support.spark import LIMITS, held, spark_engine
 from tacit.core.errors import EngineError, InputError
-from tacit.engines import Engine, Work
+from tacit.engines import Engine, MeasurementTask
 from tacit.engines.duckdb import DataSource
 from tacit.engines.spark import SparkEngine
 from tacit.engines.spark.session import _mebibytes, open_session
@@ -25,7 +25,7 @@ CATALOG = Catalog(
     (Population("p"),),
 )
 FRAME = pa.table({"id": [1, 1, 2, None], "n": [3, 4, 20, 5]})
-SUM = Work(resolve("SELECT COUNT(*), SUM(n) FROM t", CATALOG).final, b"k")
+SUM = MeasurementTask(resolve("SELECT COUNT(*), SUM(n) FROM t", CATALOG).final, b"k")
 
 
 def session(**settings: str) -> Any:
@@ -92,7 +92,7 @@ def test_names_of_settings_in_texts_are_only_texts() -> None:
     frame = pa.table({"s": ["${spark.master}", "local[2,4]", "x"]})
     with spark_engine(catalog, {"t": frame}) as engine:
         for text, want in (("${spark.master}", 1), ("local[2,4]", 1), ("${env:HOME}", 0)):
-            work = Work(resolve(f"SELECT COUNT(*) FROM t WHERE s = '{text}'", catalog).final, b"k")
+            work = MeasurementTask(resolve(f"SELECT COUNT(*) FROM t WHERE s = '{text}'", catalog).final, b"k")
             assert engine.measure(work).raw[0].tolist() == [want], text
 
 

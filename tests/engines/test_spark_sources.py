@@ -15,7 +15,7 @@ import pytest
 from engines.test_duckdb_sources import CATALOG, COLUMNS, CSV, NARROW, ROWS, SQL, frame, measured
 from support.spark import held, spark_engine
 from tacit.core.errors import InputError
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 def on_spark(source: DataSource, sql: str = SQL, catalog: Catalog = CATALOG) -> list[list[int]]:
     with spark_engine(catalog, {"t": source}) as engine:
-        return [array.tolist() for array in engine.measure(Work(resolve(sql, catalog).final, b"k")).raw]
+        return [array.tolist() for array in engine.measure(MeasurementTask(resolve(sql, catalog).final, b"k")).raw]
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +124,11 @@ def test_files_hold_extremes(tmp_path: Path, kind: SqlType, column: pa.Array) ->
     final = resolve(f"SELECT {key}, COUNT(*) FROM t GROUP BY 1", catalog).final
     source = DataSource("parquet", f"{tmp_path}/t.parquet")
     with spark_engine(catalog, {"t": source}) as engine:
-        found = engine.measure(Work(final, b"k"))
+        found = engine.measure(MeasurementTask(final, b"k"))
     from tacit.engines.duckdb import DuckDBEngine
 
     with DuckDBEngine(catalog, {"t": source}) as duckdb:
-        want = duckdb.measure(Work(final, b"k"))
+        want = duckdb.measure(MeasurementTask(final, b"k"))
     assert found.keys == want.keys
     assert found.raw[0].tolist() == want.raw[0].tolist()
 
@@ -138,7 +138,7 @@ def test_texts_are_compared_byte_by_byte_whatever_their_column_says() -> None:
     texts = "SELECT s COLLATE UTF8_LCASE AS s FROM VALUES ('a'), ('A'), ('a '), ('\u00e9'), ('e\u0301') AS t(s)"
     sql = "SELECT s, COUNT(*) FROM t GROUP BY s"
     with spark_engine(catalog, {"t": DataSource("frame", None, held().spark.sql(texts))}) as engine:
-        found = engine.measure(Work(resolve(sql, catalog).final, b"k"))
+        found = engine.measure(MeasurementTask(resolve(sql, catalog).final, b"k"))
     assert found.keys == (("A",), ("a",), ("a ",), ("e\u0301",), ("\u00e9",))
     assert found.raw[0].tolist() == [1] * 5
 
@@ -157,7 +157,7 @@ def test_rows_are_numbered_or_refused(tmp_path: Path) -> None:
     for part in (1, 2):
         pq.write_table(pa.table({"x": [part, 7, 7]}), tmp_path / f"{part}.parquet")
     with spark_engine(catalog, {"t": DataSource("parquet", f"{tmp_path}/*.parquet"), "u": public}) as engine:
-        found = engine.measure(Work(final, b"k"))
+        found = engine.measure(MeasurementTask(final, b"k"))
         # Six rows, all with a match, some with two: each is one unit, with all of its value.
 
         assert [array.tolist() for array in found.raw] == [[6], [2 * 1 + 2 * 2 + 4 * 7]]
@@ -166,7 +166,7 @@ def test_rows_are_numbered_or_refused(tmp_path: Path) -> None:
         with pytest.raises(Refusal, match="have no address"):
             engine.check(final)
         alone = resolve("SELECT COUNT(*), SUM(x) FROM t", catalog).final
-        assert [array.tolist() for array in engine.measure(Work(alone, b"k")).raw] == [[1], [1]]
+        assert [array.tolist() for array in engine.measure(MeasurementTask(alone, b"k")).raw] == [[1], [1]]
 
 
 def test_declarations_that_do_not_fit_the_source_name_the_column() -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from engines.makers import database
 from tacit.core.errors import InputError
-from tacit.engines import Engine, Work
+from tacit.engines import Engine, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.identities import _in_files
-from tacit.engines.duckdb.identities import form_of as duckdb_form
+from tacit.engines.duckdb.unit_columns import _in_files
+from tacit.engines.duckdb.unit_columns import form_of as duckdb_form
 from tacit.engines.postgres import PostgresEngine
-from tacit.engines.spark.identities import form_of as spark_form
+from tacit.engines.spark.unit_columns import form_of as spark_form
 from tacit.engines.stored_units import Form
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.refusal import Refusal
@@ -49,7 +49,7 @@ def write(place: Path, ids: pa.Array) -> None:
 
 
 def counted(engine: Engine, sql: str, catalog: Catalog) -> list[list[int]]:
-    found = engine.measure(Work(resolve(sql, catalog).final, b"k"))
+    found = engine.measure(MeasurementTask(resolve(sql, catalog).final, b"k"))
     return [found.raw_units.tolist(), *(array.tolist() for array in found.raw)]
 
 
@@ -225,9 +225,11 @@ def test_texts_of_a_collated_column_are_compared_byte_by_byte(tmp_path: Path) ->
         # Rows have other texts than their units.
         keyed = Catalog((Table("t", catalog.tables[0].columns, population="p", unit="x"),), (Population("p"),))
     with DuckDBEngine(keyed, {"t": DataSource("duckdb", f"{file}#t")}) as engine:
-        found = engine.measure(Work(resolve("SELECT id, COUNT(*) FROM t GROUP BY id", keyed).final, b"k"))
+        found = engine.measure(MeasurementTask(resolve("SELECT id, COUNT(*) FROM t GROUP BY id", keyed).final, b"k"))
         assert len(found.keys) == 1
-        assert engine.measure(Work(resolve("SELECT COUNT(DISTINCT id) FROM t", keyed).final, b"k")).raw_units == [1]
+        assert engine.measure(
+            MeasurementTask(resolve("SELECT COUNT(DISTINCT id) FROM t", keyed).final, b"k")
+        ).raw_units == [1]
 
 
 def test_rows_of_a_view_have_no_number(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tacit.learn import noising
+from tacit.learn import release as noising
 
 Array = NDArray[np.int64]
 

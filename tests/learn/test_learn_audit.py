@@ -9,7 +9,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from tacit.learn import LogisticRegression, noising
+from tacit.learn import LogisticRegression
+from tacit.learn import release as noising
 
 CANARIES = 1200
 

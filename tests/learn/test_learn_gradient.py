@@ -20,9 +20,9 @@ from tacit.core.events import (
     event_to_json,
 )
 from tacit.learn import LogisticRegression
-from tacit.learn.gradient import Descent, Table, sample_rows, to_grid
+from tacit.learn.gradient import Descent, GradientTable, sample_rows, to_grid
+from tacit.learn.integer_rows import UNIT, square_norms
 from tacit.learn.losses import Logistic, Softmax
-from tacit.learn.rows import UNIT, square_norms
 from tacit.noise import entropy
 
 
@@ -99,8 +99,8 @@ def test_a_twin_that_forgets_to_clip_is_caught(monkeypatch: pytest.MonkeyPatch) 
     targets = np.append(y, 2)[:, None]
     everyone = np.ones(61, dtype=bool)
     weights = np.zeros((X.shape[1], 3))
-    whole = descent.raw_sum(Table(rows, targets, everyone), weights)
-    without = descent.raw_sum(Table(rows[:-1], targets[:-1], everyone[:-1]), weights)
+    whole = descent.raw_sum(GradientTable(rows, targets, everyone), weights)
+    without = descent.raw_sum(GradientTable(rows[:-1], targets[:-1], everyone[:-1]), weights)
     gap = (whole - without).ravel().astype(object)
     assert int(gap @ gap) > ((1 << 10) * UNIT) ** 2
 
@@ -117,7 +117,7 @@ def test_one_row_counts_for_one_row(value: float) -> None:
     def contributions(values: np.ndarray) -> list[np.ndarray]:
         rows = learner._row_map(values)
         return [
-            descent.raw_sum(Table(rows[i : i + 1], y[i : i + 1, None], np.ones(1, dtype=bool)), weights)
+            descent.raw_sum(GradientTable(rows[i : i + 1], y[i : i + 1, None], np.ones(1, dtype=bool)), weights)
             for i in range(len(values))
         ]
 
@@ -129,7 +129,7 @@ def test_one_row_counts_for_one_row(value: float) -> None:
         assert i == 7 or (one == two).all()
         assert int(square_norms(two.reshape(1, -1))[0]) <= (4096 * UNIT) ** 2
     rows = learner._row_map(changed)
-    together = descent.raw_sum(Table(rows, y[:, None], np.ones(60, dtype=bool)), weights)
+    together = descent.raw_sum(GradientTable(rows, y[:, None], np.ones(60, dtype=bool)), weights)
     assert (together == sum(after)).all()
 
 
@@ -139,9 +139,9 @@ def test_sums_are_free_of_order_and_blocks() -> None:
     rows, everyone = learner._row_map(X), np.ones(len(X), dtype=bool)
     descent = Descent(Logistic(), 1, 4096, 1, Fraction(1), Fraction(1), 7e4)
     weights = to_grid(np.full((4, 1), 0.731))
-    forward = descent.raw_sum(Table(rows, y[:, None], everyone), weights)
+    forward = descent.raw_sum(GradientTable(rows, y[:, None], everyone), weights)
     order = np.random.default_rng(1).permutation(len(X))
-    assert (forward == descent.raw_sum(Table(rows[order], y[order, None], everyone), weights)).all()
+    assert (forward == descent.raw_sum(GradientTable(rows[order], y[order, None], everyone), weights)).all()
 
 
 @pytest.mark.usefixtures("seeded")
@@ -226,5 +226,7 @@ def test_unknown_labels_count_for_nothing() -> None:
     descent = Descent(Softmax(), 3, 4096, 1, Fraction(1), Fraction(1), 60.0)
     weights = np.zeros((X.shape[1] + 1, 3))
     some = np.arange(60) % 2 == 0
-    counted = descent.raw_sum(Table(rows, y[:, None], some), weights)
-    assert (counted == descent.raw_sum(Table(rows[some], y[some, None], np.ones(30, dtype=bool)), weights)).all()
+    counted = descent.raw_sum(GradientTable(rows, y[:, None], some), weights)
+    assert (
+        counted == descent.raw_sum(GradientTable(rows[some], y[some, None], np.ones(30, dtype=bool)), weights)
+    ).all()

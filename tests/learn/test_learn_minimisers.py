@@ -15,17 +15,17 @@ from tacit.core.errors import InputError
 from tacit.core.events import ApproxEvent, ComposedEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent
 from tacit.core.guarantees import PureDP
 from tacit.learn import LinearSVC, LogisticRegression
-from tacit.learn import minimise as minimising
-from tacit.learn.gradient import Table
-from tacit.learn.minimise import GAP, Problem
-from tacit.learn.objective import ObjectiveRelease, objective_gives_at_most
-from tacit.learn.output import RESOLUTION, OutputRelease, laplace_sensitivity, moved_steps
-from tacit.learn.rows import UNIT
-from tacit.learn.smooth import SmoothHinge, SmoothLogistic, SmoothLoss, SmoothSoftmax
+from tacit.learn import solver as minimising
+from tacit.learn.gradient import GradientTable
+from tacit.learn.integer_rows import UNIT
+from tacit.learn.objective_perturbation import ObjectiveRelease, objective_gives_at_most
+from tacit.learn.output_perturbation import RESOLUTION, OutputRelease, laplace_sensitivity, moved_steps
+from tacit.learn.smooth_losses import SmoothHinge, SmoothLogistic, SmoothLoss, SmoothSoftmax
+from tacit.learn.solver import GAP, Problem
 from tacit.mechanisms.gaussian_profile import discrete_delta_bounds
 
 
-def some_table(loss: SmoothLoss, rows: int, columns: int, seed: int = 0) -> Table:
+def some_table(loss: SmoothLoss, rows: int, columns: int, seed: int = 0) -> GradientTable:
     made = np.random.default_rng(seed)
     X = made.normal(size=(rows, columns))
     X = np.trunc(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9) * (UNIT - 1))
@@ -35,7 +35,7 @@ def some_table(loss: SmoothLoss, rows: int, columns: int, seed: int = 0) -> Tabl
         targets = made.choice([-1, 1], size=(rows, loss.outputs))
     else:
         targets = (X[:, :1] + 3000 * made.normal(size=(rows, 1)) > 0).astype(np.int64)
-    return Table(X, targets.astype(np.int64), np.ones(rows, dtype=bool))
+    return GradientTable(X, targets.astype(np.int64), np.ones(rows, dtype=bool))
 
 
 LOSSES = [SmoothLogistic(1), SmoothSoftmax(3), SmoothHinge(1), SmoothHinge(3)]
@@ -102,9 +102,9 @@ def test_computed_gradients_are_right_far_beyond_the_certificate(loss: SmoothLos
     assert abs(found - float(exact_gradient_norm(problem, far))) < 12 * 2.0**-38
 
 
-def repeated(rows: int, step: int = 1) -> Table:
+def repeated(rows: int, step: int = 1) -> GradientTable:
     """One row many times, so short that a hinge wants weights beyond any ball."""
-    return Table(np.full((rows, 1), float(step)), np.ones((rows, 1), dtype=np.int64), np.ones(rows, dtype=bool))
+    return GradientTable(np.full((rows, 1), float(step)), np.ones((rows, 1), dtype=np.int64), np.ones(rows, dtype=bool))
 
 
 def repeated_gradient(problem: Problem, weight: float, rows: int, step: int = 1) -> Fraction:
@@ -171,7 +171,7 @@ def test_the_minimiser_moves_by_no_more_than_declared(loss: SmoothLoss, regulari
         whole = release.raw_steps(Problem(loss, table, release.regularization, np.zeros((3, loss.outputs))))
         for gone in range(5):
             kept = np.arange(5) != gone
-            fewer = Table(table.rows[kept], table.targets[kept], table.counts[kept])
+            fewer = GradientTable(table.rows[kept], table.targets[kept], table.counts[kept])
             less = release.raw_steps(Problem(loss, fewer, release.regularization, np.zeros((3, loss.outputs))))
             gap = (whole - less).ravel()
             assert int(gap @ gap) <= moved_steps(dimension) ** 2
@@ -189,8 +189,8 @@ def release_relation() -> Any:
 def test_the_bound_on_the_minimiser_is_nearly_attained() -> None:
     """Nobody against one row with slope one all the way: the minimiser moves by L/Λ, all that is declared."""
     loss, release = SmoothHinge(1), OutputRelease(SmoothHinge(1), Fraction(4))
-    row = Table(np.array([[float(UNIT)]]), np.array([[1]]), np.ones(1, dtype=bool))
-    nobody = Table(row.rows[:0], row.targets[:0], row.counts[:0])
+    row = GradientTable(np.array([[float(UNIT)]]), np.array([[1]]), np.ones(1, dtype=bool))
+    nobody = GradientTable(row.rows[:0], row.targets[:0], row.counts[:0])
     moved = [release.raw_steps(Problem(loss, table, Fraction(4), np.zeros((1, 1)))) for table in (row, nobody)]
     assert 0.999 * RESOLUTION < abs(int(moved[0][0, 0] - moved[1][0, 0])) <= moved_steps(1)
 
@@ -199,8 +199,8 @@ def test_output_densities_on_neighbours() -> None:
     """In one dimension the law is known: δ(ε) of the true shift is within the claim, with half the σ it is not."""
     loss, regularization = SmoothHinge(1), Fraction(4)
     release = OutputRelease(loss, regularization)
-    row = Table(np.array([[float(UNIT)]]), np.array([[1]]), np.ones(1, dtype=bool))
-    nobody = Table(row.rows[:0], row.targets[:0], row.counts[:0])
+    row = GradientTable(np.array([[float(UNIT)]]), np.array([[1]]), np.ones(1, dtype=bool))
+    nobody = GradientTable(row.rows[:0], row.targets[:0], row.counts[:0])
     shift = abs(
         int(
             release.raw_steps(Problem(loss, row, regularization, np.zeros((1, 1))))[0, 0]
@@ -208,7 +208,7 @@ def test_output_densities_on_neighbours() -> None:
         )
     )
     from tacit.core.relations import ADD_REMOVE
-    from tacit.learn.spending import Phase, spend
+    from tacit.learn.budget_allocation import Phase, spend
 
     epsilon, delta = Fraction(1), Fraction(1, 1000)
     spent = spend(
@@ -382,7 +382,7 @@ def test_replacing_a_row_is_removing_and_adding() -> None:
 
 
 def test_sums_beyond_an_int64_are_cut_and_not_wrapped() -> None:
-    from tacit.learn.rows import exact_product
+    from tacit.learn.integer_rows import exact_product
 
     rows = np.full((6, 1), float(1 << 31))
     assert exact_product(rows, np.full((6, 1), float(1 << 21)), 1 << 61).tolist() == [[6 << 52]]

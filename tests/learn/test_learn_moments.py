@@ -28,10 +28,10 @@ from tacit.learn import (
     Ridge,
     StandardScaler,
 )
+from tacit.learn.integer_rows import FINE, UNIT, Box, beside_bias, scale_rows
 from tacit.learn.kmeans import nearest, raw_clusters, raw_survey
 from tacit.learn.moments import FeatureSums, raw_triangle
 from tacit.learn.regression import joint_rows
-from tacit.learn.rows import FINE, UNIT, Box, beside_bias, scale_rows
 
 WHOLE_ROWS = arrays(np.int64, (3, 4), elements=st.integers(-FINE, FINE))
 NASTY = (1e6, -1e6, np.nan, np.inf, -np.inf)

@@ -19,7 +19,7 @@ from support.bits import SeededBits
 from tacit.core.errors import InputError
 from tacit.learn import GaussianNB, KMeans, LinearRegression, LinearSVC, LogisticRegression, MinMaxScaler
 from tacit.learn.labels import check_classes, discover_classes, numbered, read_labels
-from tacit.learn.reading import read_numbers, read_table
+from tacit.learn.value_reading import read_numbers, read_table
 from tacit.noise import entropy
 
 

@@ -11,13 +11,13 @@ from torch import nn
 
 from learn.networks import KINDS, Wrapped, network, stack, table
 from tacit.core.errors import InputError
+from tacit.learn.torch.batch_position_check import settle
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.gradients import STEPS, PerExample
 from tacit.learn.torch.layout import Layout
+from tacit.learn.torch.linear_stack_gradients import Stack, is_stack
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.randomness import made_up_keys
-from tacit.learn.torch.settling import settle
-from tacit.learn.torch.stacks import Stack, is_stack
 from tacit.noise import entropy
 
 pytestmark = pytest.mark.torch

@@ -106,7 +106,7 @@ def added(monkeypatch: pytest.MonkeyPatch, make: Callable[[], nn.Module], presen
     with monkeypatch.context() as patch:
         bits = ByRow(present, len(X))
         patch.setattr(entropy, "current", lambda: bits)
-        patch.setattr("tacit.learn.noising.release_gaussian", lambda raw, _: caught.append(raw) or raw * 0.0)
+        patch.setattr("tacit.learn.release.release_gaussian", lambda raw, _: caught.append(raw) or raw * 0.0)
         caught: list[np.ndarray] = []
         learner.fit(X[present], y[present])
     return caught[0]
@@ -228,7 +228,7 @@ def sums(
         warnings.simplefilter("error")
         bits = ByRow(np.array(present or range(12)), 12)
         patch.setattr(entropy, "current", lambda: bits)
-        patch.setattr("tacit.learn.noising.release_gaussian", lambda raw, _: caught.append(raw) or raw * 0.0)
+        patch.setattr("tacit.learn.release.release_gaussian", lambda raw, _: caught.append(raw) or raw * 0.0)
         caught: list[np.ndarray] = []
         learner.fit(*data)
     return caught[0]

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from support.ledgers import Place, asking, clinic, reserved
-from tacit.ledger.anchor import AnchorFile, Mark
+from tacit.ledger.anchor import AnchorFile, AnchorMark
 from tacit.ledger.disk import Disk
-from tacit.ledger.protocol import Head, StorageError, Trail
+from tacit.ledger.protocol import Head, RecentHeads, StorageError
 
 
-def line(seq: int, reach: int = 9) -> Trail:
+def line(seq: int, reach: int = 9) -> RecentHeads:
     """An entry of one long history."""
-    return Trail.of(
+    return RecentHeads.of(
         Head(seq, f"{seq:032d}" * 2), [f"{before:032d}" * 2 for before in range(seq - 1, max(seq - 1 - reach, 0), -1)]
     )
 
@@ -39,9 +39,9 @@ def test_anchors_never_go_back(folder: Path) -> None:
     late.advance(line(4).head, line(4), unasked)
     mark = late.read()
     assert mark is not None
-    assert mark == Mark("a" * 32, line(6))
+    assert mark == AnchorMark("a" * 32, line(6))
     with pytest.raises(StorageError):
-        AnchorFile(folder / "none" / "x").advance(Head(1, ""), Trail(Head(1, "")), unasked)
+        AnchorFile(folder / "none" / "x").advance(Head(1, ""), RecentHeads(Head(1, "")), unasked)
 
 
 @pytest.mark.parametrize("known", [6, 20])
@@ -71,7 +71,7 @@ def test_where_trails_are_too_short_the_ledger_is_asked(folder: Path, known: int
 @pytest.mark.parametrize("known", [9, 12])
 def test_an_anchor_does_not_leave_the_history_it_follows(folder: Path, known: int) -> None:
     """Two histories part after entry 8; whichever was remembered first, the other one stops."""
-    other = Trail(
+    other = RecentHeads(
         Head(known, "f" * 64), tuple("f" * 32 if seq > 8 else f"{seq:032d}" for seq in range(known - 1, 2, -1))
     )
     anchor = AnchorFile(folder / "anchor")
@@ -84,7 +84,7 @@ def test_an_anchor_does_not_leave_the_history_it_follows(folder: Path, known: in
             process.use("a" * 32)
             with pytest.raises(StorageError, match="not the only copy"):
                 process.advance(line(mine).head, line(mine), lambda _: False)
-    assert AnchorFile(folder / "anchor").read() == Mark("a" * 32, Trail(other.head, other.before[:9]))
+    assert AnchorFile(folder / "anchor").read() == AnchorMark("a" * 32, RecentHeads(other.head, other.before[:9]))
 
 
 def test_one_mark_serves_all_whose_entries_it_knows_of(folder: Path) -> None:

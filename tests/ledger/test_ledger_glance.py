@@ -14,7 +14,7 @@ from support.ledgers import asking
 from tacit.accounting.filters import PureFilter
 from tacit.ledger import Ledger, Reservation
 from tacit.ledger.entries import canonical, is_canonical, step_of
-from tacit.ledger.glance import Charge, Commit, glance
+from tacit.ledger.fast_parse import Commit, ParsedCharge, glance
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
 from tacit.ledger.protocol import Step
 from tacit.ledger.verify import verify
@@ -41,10 +41,10 @@ def charges(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def believed(text: str) -> Charge | Commit | None:
+def believed(text: str) -> ParsedCharge | Commit | None:
     """What verification takes a text for."""
     seen = glance(text)
-    if isinstance(seen, Charge) and not all(map(is_canonical, (seen.amounts, seen.event, seen.quote))):
+    if isinstance(seen, ParsedCharge) and not all(map(is_canonical, (seen.amounts, seen.event, seen.quote))):
         return None
     return seen
 
@@ -101,7 +101,7 @@ def test_ordinary_charges_and_outcomes_are_seen_at_a_glance() -> None:
     assert isinstance(signed, Reservation)
     ledger.commit(signed, b"8", receipt=b"r", key="ed25519:" + "ab" * 32)
     kinds = [type(believed(entry.body)) for entry in store.entries()]
-    assert kinds == [type(None), type(None), Charge, Commit, Charge, Commit]
+    assert kinds == [type(None), type(None), ParsedCharge, Commit, ParsedCharge, Commit]
     assert all(agrees(entry.body) for entry in store.entries(after=2))
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from support.ledgers import Place, asking, clinic, reserved
 from tacit.core.errors import InputError
-from tacit.curator.keys import Keys, make_keys
 from tacit.ledger import ConflictError, Ledger, LedgerError, Outcome, ReplacedKeyError, Succession
 from tacit.ledger.entries import step_of
+from tacit.ledger.key_succession import replace_key
 from tacit.ledger.signatures import succession_text
-from tacit.ledger.succession import replace_key
+from tacit.receipts.keys import Keys, make_keys
 
 OLD, NEW, THIRD = make_keys(), make_keys(), make_keys()
 

@@ -24,7 +24,7 @@ from tacit.core.errors import AccessError, BudgetError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.ledger import ConflictError, Ledger, Order, Outcome, Reservation
 from tacit.ledger.memory import MemoryStore
-from tacit.ledger.protocol import Cap, Move, Name, Pocket, Step, StorageError
+from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step, StorageError
 
 ANALYSTS = st.sampled_from(["", "alice", "bob"])
 PROJECTS = st.sampled_from(["", "study"])
@@ -222,7 +222,7 @@ def test_the_ledger_never_admits_more_than_the_filter(prices: list[Fraction]) ->
 
 KEYED = st.builds(Name, st.sampled_from(["a", "b"]), st.sampled_from(["x", "Y", "é"]))
 NAMES = st.lists(KEYED, max_size=2, unique=True)
-POCKETS = st.builds(Pocket, st.sampled_from(["p", "q"]), st.sampled_from(["", "o"]), st.just("epsilon"))
+POCKETS = st.builds(BalanceKey, st.sampled_from(["p", "q"]), st.sampled_from(["", "o"]), st.just("epsilon"))
 BIG = 10**70
 
 
@@ -234,7 +234,7 @@ def steps(draw: st.DrawFn) -> Step:
     amounts = st.sampled_from([1, 3 * BIG, 7 * BIG])
     return Step(
         draw(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)),
-        moves=[Move(pocket, draw(amounts), draw(st.booleans())) for pocket in pockets[:split]],
+        moves=[BalanceChange(pocket, draw(amounts), draw(st.booleans())) for pocket in pockets[:split]],
         caps=[Cap(pocket, draw(st.sampled_from([None, 0, 8 * BIG, 20 * BIG]))) for pocket in pockets[split:]],
         claims=draw(NAMES),
         bars=draw(NAMES),

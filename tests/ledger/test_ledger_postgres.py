@@ -25,10 +25,10 @@ from tacit.accounting.filters import PureFilter
 from tacit.ledger import BusyError, Ledger, LedgerError
 from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.entries import step_of
-from tacit.ledger.grains import GRAINS
+from tacit.ledger.fixed_point import GRAINS
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
 from tacit.ledger.migrations.postgres import MIGRATIONS
-from tacit.ledger.protocol import Move, Name, Pocket, Short, Step, Taken
+from tacit.ledger.protocol import AlreadyTaken, BalanceChange, BalanceKey, InsufficientBudget, Name, Step
 
 
 @pytest.fixture
@@ -185,15 +185,16 @@ def test_a_refusal_leaves_no_trace(postgres: Place) -> None:
         short = Step(
             "x",
             moves=[
-                Move(Pocket("patients", owner, "epsilon"), GRAINS // 2, True) for owner in ("", "new", "analyst:ana")
+                BalanceChange(BalanceKey("patients", owner, "epsilon"), GRAINS // 2, True)
+                for owner in ("", "new", "analyst:ana")
             ],
             claims=[Name("a", "free")],
         )
         found = ledger._store.append(short)
-        assert isinstance(found, Short)
+        assert isinstance(found, InsufficientBudget)
         assert [level.pocket.owner for level in found.levels] == ["analyst:ana"]
         taken = Step("x", claims=[Name("a", "free"), Name("account", "patients")])
-        assert ledger._store.append(taken) == Taken(Name("account", "patients"), 2)
+        assert ledger._store.append(taken) == AlreadyTaken(Name("account", "patients"), 2)
         assert ledger._store.find(Name("a", "free")) is None
         assert {level.pocket.owner: level.spent for level in ledger._store.levels()} == {"": 0, "analyst:ana": 0}
         assert ledger.head.seq == 3

@@ -12,8 +12,8 @@ from tacit.accounting.filters import PureFilter
 from tacit.core.errors import AccessError, InputError
 from tacit.ledger import Ledger
 from tacit.ledger.entries import step_of
-from tacit.ledger.protected import Binding
-from tacit.ledger.protection import changes_in
+from tacit.ledger.protected_units import Binding
+from tacit.ledger.protection_entries import changes_in
 from tacit.ledger.verify import verify
 
 ID = {"unit": "id", "type": "INTEGER"}

@@ -19,9 +19,9 @@ from tacit.core.errors import BudgetError
 from tacit.core.guarantees import PureDP
 from tacit.ledger import Ledger, Order, Outcome
 from tacit.ledger.entries import step_of
-from tacit.ledger.grains import GRAINS
+from tacit.ledger.fixed_point import GRAINS
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import GENESIS, Head, Placed, Short, Step, Taken, Trail
+from tacit.ledger.protocol import GENESIS, AlreadyTaken, Appended, Head, InsufficientBudget, RecentHeads, Step
 
 PROCESSES, THREADS, EACH, ANALYSTS, FITS = 5, 10, 10, 20, 10
 
@@ -177,12 +177,12 @@ def test_opening_and_examining_while_others_write(place: Place) -> None:
 class Tallying(MemoryStore):
     """The plain store without the book: sums and caps by the same code, a million entries in seconds."""
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         after, short = self._after(step)
         if short:
-            return Short(tuple(short))
+            return InsufficientBudget(tuple(short))
         self._levels.update(after)
-        return Placed(Head(1, GENESIS.hash), GENESIS.hash, Trail(GENESIS))
+        return Appended(Head(1, GENESIS.hash), GENESIS.hash, RecentHeads(GENESIS))
 
 
 def test_a_million_of_the_smallest_charges_reach_the_cap_exactly() -> None:
@@ -198,10 +198,10 @@ def test_a_million_of_the_smallest_charges_reach_the_cap_exactly() -> None:
     tally = Tallying()
     tally._levels = dict(book._levels)
     for _ in range(million - 1):
-        assert type(tally.append(step)) is Placed
+        assert type(tally.append(step)) is Appended
     (level,) = tally.levels()
     assert level.spent == level.cap == million
-    assert isinstance(tally.append(step), Short)
+    assert isinstance(tally.append(step), InsufficientBudget)
     assert tally.levels() == (level,)
 
 

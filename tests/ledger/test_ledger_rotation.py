@@ -18,18 +18,18 @@ from support.clinic import COUNT, open_clinic
 from support.crashing import child, received
 from support.postgres import postgres_place
 from support.tiny_http import TinyServer, response
+from tacit.client.client_errors import RemoteError, TrustError
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.curator import Curator
-from tacit.curator.keyring import keys_in_force
-from tacit.curator.keys import Keys, make_keys, open_keys, waiting_place
 from tacit.curator.opened_ledger import open_ledger
-from tacit.curator.receipt import Receipt, signed_text
-from tacit.curator.receipt_checks import outcome_problem, verify_receipt
-from tacit.curator.remote.errors import RemoteError, TrustError
-from tacit.curator.rotation import rotate_key
-from tacit.curator.wire import key_json
-from tacit.ledger import ConflictError, Ledger, Outcome, Report, Succession
+from tacit.ledger import ConflictError, Ledger, Outcome, Succession, VerificationReport
 from tacit.ledger.signatures import key_id, succession_text
+from tacit.receipts.key_rotation import rotate_key
+from tacit.receipts.keyring import keys_in_force
+from tacit.receipts.keys import Keys, make_keys, open_keys, waiting_place
+from tacit.receipts.receipt import Receipt, signed_text
+from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
+from tacit.wire.responses import key_json
 
 ALL = "SELECT COUNT(*) AS n FROM visits"
 
@@ -51,7 +51,7 @@ def rotated(place: Path, **options: Any) -> Succession:
         return rotate_key(ledger, key_file(place), **{"reason": "a test", "operator": "olga", **options})
 
 
-def checked(ledger: Ledger) -> Report:
+def checked(ledger: Ledger) -> VerificationReport:
     def problem(outcome: Outcome) -> str | None:
         return outcome_problem(outcome, ledger=ledger.id, public_key=outcome.key)
 
@@ -135,7 +135,7 @@ def test_every_kind_of_release_goes_on_with_the_new_key(place: Path, tmp_path: P
         plan.write_text(
             f'[release]\nname = "r"\nepsilon = "0.5"\noutput = "out"\n[statistics.a]\nsql = "{COUNT}"\n', "utf-8"
         )
-        from tacit.curator.batch import release_batch
+        from tacit.releases.planned_release import release_batch
 
         done = release_batch(curator, plan, output=tmp_path / "out")
         assert done.receipt["key"] == key_id(curator.ledger.public_key)
@@ -318,7 +318,7 @@ def test_a_ledger_without_a_key_has_none_to_replace(place: Path) -> None:
 
 def test_who_comes_second_leaves_nothing_behind(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_clinic(place)[0].close()
-    from tacit.curator import rotation
+    from tacit.receipts import key_rotation as rotation
 
     real = rotation.replace_key
 
@@ -408,7 +408,7 @@ def test_a_key_that_waits_is_used_by_who_may_only_read(place: Path, monkeypatch:
     def forbidden(*_: Any) -> None:
         raise PermissionError(13, "not yours")
 
-    monkeypatch.setattr("tacit.curator.keyring.put_in_place", forbidden)
+    monkeypatch.setattr("tacit.receipts.keyring.put_in_place", forbidden)
     with Ledger.open(place, create=False) as ledger:
         assert keys_in_force(ledger, key_file(place)).public_key == done.public_key
     assert waiting.exists()

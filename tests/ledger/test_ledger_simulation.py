@@ -16,7 +16,7 @@ from support.simulation import ANCHOR, World
 from tacit.ledger import Ledger, LedgerError, RollbackError
 from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.memory import MemoryStore
-from tacit.ledger.protocol import Head, Level, Placed, Short, Step, Taken, Trail
+from tacit.ledger.protocol import AlreadyTaken, Appended, BalanceState, Head, InsufficientBudget, RecentHeads, Step
 
 #: How many; a nightly run sets more.
 HISTORIES = int(os.environ.get("TACIT_HISTORIES", "1500"))
@@ -98,7 +98,7 @@ class Capless(MemoryStore):
 class Forgetful(MemoryStore):
     """Takes names without looking whether they are free."""
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         for name in step.claims:
             self._names.pop(name, None)
         return super().append(step)
@@ -107,10 +107,10 @@ class Forgetful(MemoryStore):
 class Refunding(MemoryStore):
     """Gives the charge back when the answer is committed."""
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         if step.papers:
             for pocket, level in self._levels.items():
-                self._levels[pocket] = Level(pocket, max(level.spent - 1, 0), level.cap)
+                self._levels[pocket] = BalanceState(pocket, max(level.spent - 1, 0), level.cap)
         return super().append(step)
 
 
@@ -119,12 +119,12 @@ class Lazy(MemoryStore):
 
     lost = 0
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         if step.papers:
             self.lost += 1
             if self.lost % 5 == 0:
                 head = Head(self.head().seq + 1, "0" * 64)
-                return Placed(head, self.head().hash, Trail(head, (self.head().hash[:32],)))
+                return Appended(head, self.head().hash, RecentHeads(head, (self.head().hash[:32],)))
         return super().append(step)
 
 

@@ -15,10 +15,10 @@ from tacit.accounting.filters import PureFilter
 from tacit.core.errors import BudgetError, InputError
 from tacit.ledger import Ledger, LedgerError, Outcome, RollbackError
 from tacit.ledger.anchor import AnchorFile, AnchorFolder, find_anchor, state_folder
-from tacit.ledger.chain import link
 from tacit.ledger.entries import canonical
+from tacit.ledger.hash_chain import link
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import Head, Level, Name, Pocket, Step
+from tacit.ledger.protocol import BalanceKey, BalanceState, Head, Name, Step
 from tacit.ledger.verify import verify
 
 
@@ -390,7 +390,7 @@ def test_verify_does_not_rely_on_seals() -> None:
 class Capless(MemoryStore):
     """Forgets to compare with the cap."""
 
-    def _after(self, step: Step) -> tuple[dict[Pocket, Level], list[Level]]:
+    def _after(self, step: Step) -> tuple[dict[BalanceKey, BalanceState], list[BalanceState]]:
         return super()._after(step)[0], []
 
 

@@ -22,12 +22,12 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from support.toy_engine import ToyEngine
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.query import noising
-from tacit.query.auto_bounds import edges_of, find, sought
+from tacit.query import release as noising
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.plan import Plan, make_plan, plan_question, with_bounds
+from tacit.query.planning.auto_bounds import edges_of, find, sought
+from tacit.query.planning.plan import Plan, make_plan, plan_question, with_bounds
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER
@@ -68,7 +68,7 @@ def test_no_unit_moves_the_search_further_than_declared() -> None:
     for sql in AUTO:
         search = planned(sql).first
         assert search is not None
-        work = Work(search.final, SECRET)
+        work = MeasurementTask(search.final, SECRET)
         one, other = base.measure(work), gone[search.final.population].measure(work)
         moved += check_close(search.final, one, other, sql)
         for release in search.releases:
@@ -98,7 +98,7 @@ def test_the_rest_depends_on_the_data_through_the_bounds_alone() -> None:
         for engine in (base, gone[plan.final.population]):
             recorded: list[Any] = []
             with replayed(noisy, recorded):
-                released = noising.release(search, engine.measure(Work(search.final, SECRET)))
+                released = noising.release(search, engine.measure(MeasurementTask(search.final, SECRET)))
             seen.append(recorded)
             rests.append(with_bounds(plan, find(plan.final, released.noisy, released.laws)))
         one, other = rests
@@ -107,7 +107,7 @@ def test_the_rest_depends_on_the_data_through_the_bounds_alone() -> None:
         assert one.guarantee == plan.guarantee
         assert [step for step, _ in seen[0]] == [step for step, _ in seen[1]]
         differing += any((a != b).any() for (_, a), (_, b) in zip(*seen, strict=True))
-        work = Work(one.final, SECRET)
+        work = MeasurementTask(one.final, SECRET)
         check_close(one.final, base.measure(work), gone[plan.final.population].measure(work), sql)
     for engine in (base, *gone.values()):
         engine.close()
@@ -126,7 +126,7 @@ def test_no_unit_moves_the_rest_further_than_declared_whatever_was_found(seed: i
             i, j = sorted(((seed * 7919 + 31) % len(edges), (seed * 104729 + 57) % len(edges)))
             bounds.append((edges[i], edges[j]))
         rest = with_bounds(plan, bounds)
-        work = Work(rest.final, SECRET)
+        work = MeasurementTask(rest.final, SECRET)
         check_close(rest.final, base.measure(work), gone[plan.final.population].measure(work), f"{bounds} {sql}")
     for engine in (base, *gone.values()):
         engine.close()
@@ -166,9 +166,9 @@ def test_strange_values_are_counted_in_a_cell_or_not_at_all() -> None:
     assert plan.first is not None
     frame = pa.table({"id": pa.array(range(len(STRANGE))), "x": pa.array(STRANGE, type=pa.float64())})
     with DuckDBEngine(catalog, {"t": DataSource("frame", None, frame)}, Limits(threads=1)) as engine:
-        (counts,) = engine.measure(Work(plan.first.final, SECRET)).raw
+        (counts,) = engine.measure(MeasurementTask(plan.first.final, SECRET)).raw
     finite = [{"id": i, "x": x if x is not None and math.isfinite(x) else None} for i, x in enumerate(STRANGE)]
-    (expected,) = ToyEngine({"t": finite}).measure(Work(plan.first.final, SECRET)).raw
+    (expected,) = ToyEngine({"t": finite}).measure(MeasurementTask(plan.first.final, SECRET)).raw
     assert counts[0].tolist() == list(expected[0])
     edges = edges_of(sought(plan.final)[0].argument)
     assert counts[0][0] == 2
@@ -185,6 +185,6 @@ def test_the_search_sees_the_rows_that_the_aggregate_sees() -> None:
     plan = make_plan(sql, catalog, Request(epsilon=1))
     assert plan.first is not None
     rows = [{"id": i // 2, "x": float(x)} for i, x in enumerate([0.5, 3, 3.5, 200, 1, 1, 200, 200])]
-    (counts,) = ToyEngine({"t": rows}).measure(Work(plan.first.final, SECRET)).raw
+    (counts,) = ToyEngine({"t": rows}).measure(MeasurementTask(plan.first.final, SECRET)).raw
     edges = edges_of(sought(plan.final)[0].argument)
     assert {edges[i + 1]: count for i, count in enumerate(counts[0]) if count} == {8: 2}

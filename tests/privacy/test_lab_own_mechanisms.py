@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from tacit.accounting.lab import FiniteMechanism
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import exp_bounds
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
+from tacit.lab import FiniteMechanism
 from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.histogram import Histogram

@@ -23,13 +23,13 @@ from support.replay import Finding, Report, record, replay
 from tacit.core.errors import TacitError
 from tacit.core.relations import REPLACE_ONE
 from tacit.curator import opening
-from tacit.curator.config import PopulationModel, Project
 from tacit.curator.curator import Curator
-from tacit.curator.result import Answer
-from tacit.curator.schemas import Source
+from tacit.curator.views.answer_object import Answer
 from tacit.engines.duckdb import DuckDBEngine, Limits
-from tacit.engines.protocol import Measurements, Work
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.noise import entropy
+from tacit.project.project_file import PopulationModel, Project
+from tacit.project.source import Source
 from tacit.query.catalog import Catalog, Population
 from tacit.query.resolve import resolve
 
@@ -46,10 +46,10 @@ BUDGETS = {
 class Steady(DuckDBEngine):
     """The engine, with one secret for all databases, so that bounding can only differ through the data."""
 
-    def measure(self, work: Work, *args: Any, **kwargs: Any) -> Measurements:
+    def measure(self, work: MeasurementTask, *args: Any, **kwargs: Any) -> Measurements:
         return super().measure(self.changed(work), *args, **kwargs)
 
-    def changed(self, work: Work) -> Work:
+    def changed(self, work: MeasurementTask) -> MeasurementTask:
         return replace(work, key_secret=b"an owner's secret")
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ def test_refusals_say_the_same_of_both_databases() -> None:
 class ManyRows(Steady):
     """Lets all rows of a unit count."""
 
-    def changed(self, work: Work) -> Work:
+    def changed(self, work: MeasurementTask) -> MeasurementTask:
         most = 10**6
         wide = tuple(replace(m, rows=most, clamp=(most * m.clamp[0], most * m.clamp[1])) for m in work.final.measures)
         return super().changed(replace(work, final=replace(work.final, measures=wide)))
@@ -216,14 +216,14 @@ class ManyRows(Steady):
 class ManyGroups(Steady):
     """Lets a unit count in any number of groups."""
 
-    def changed(self, work: Work) -> Work:
+    def changed(self, work: MeasurementTask) -> MeasurementTask:
         return super().changed(replace(work, final=replace(work.final, max_groups=10**6)))
 
 
 class NoClamp(Steady):
     """Takes values as they come."""
 
-    def changed(self, work: Work) -> Work:
+    def changed(self, work: MeasurementTask) -> MeasurementTask:
         far = 2**50
         wide = tuple(replace(m, low=-far, high=far, clamp=(-far, far)) for m in work.final.measures)
         return super().changed(replace(work, final=replace(work.final, measures=wide)))
@@ -246,7 +246,7 @@ class MeanForMissing(Steady):
 class OnlyGroupsThereAre(Steady):
     """Leaves out public groups that nobody is in."""
 
-    def measure(self, work: Work, *args: Any, **kwargs: Any) -> Measurements:
+    def measure(self, work: MeasurementTask, *args: Any, **kwargs: Any) -> Measurements:
         found = super().measure(work, *args, **kwargs)
         there = found.raw_units > 0
         keys = tuple(key for key, some in zip(found.keys, there, strict=True) if some)
@@ -279,7 +279,7 @@ def test_a_curator_that_tells_what_it_saw_is_caught(monkeypatch: pytest.MonkeyPa
     seen: list[int] = []
 
     class Counting(Steady):
-        def measure(self, work: Work, *args: Any, **kwargs: Any) -> Measurements:
+        def measure(self, work: MeasurementTask, *args: Any, **kwargs: Any) -> Measurements:
             found = super().measure(work, *args, **kwargs)
             seen.append(int(found.raw[0].sum()))
             return found

@@ -23,8 +23,8 @@ from tacit.core.relations import REPLACE_ONE
 from tacit.engines.sql import relations
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Population
+from tacit.query.planning.work import cuts
 from tacit.query.resolve import resolve
-from tacit.query.work import cuts
 
 FEW = Catalog(tuple(t if t.public else replace(t, unit_rows=4) for t in CATALOG.tables), CATALOG.populations)
 REPLACING = Catalog(FEW.tables, tuple(Population(p.name, REPLACE_ONE) for p in FEW.populations))

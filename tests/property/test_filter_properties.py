@@ -18,7 +18,10 @@ from tacit.accounting.filters import (
     RenyiFilter,
     ZCDPFilter,
 )
-from tacit.accounting.lab import (
+from tacit.core.errors import BudgetError
+from tacit.core.guarantees import ApproxDP, PureDP
+from tacit.core.numbers import log_bounds, round_down, round_up
+from tacit.lab import (
     CompositionExperiment,
     Move,
     admitted_by,
@@ -27,9 +30,6 @@ from tacit.accounting.lab import (
     randomized_response,
     worst_adversary,
 )
-from tacit.core.errors import BudgetError
-from tacit.core.guarantees import ApproxDP, PureDP
-from tacit.core.numbers import log_bounds, round_down, round_up
 
 F = Fraction
 RATIOS = (F(21, 20), F(6, 5), F(3, 2), F(2))

@@ -17,7 +17,7 @@ from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.noisy_max import NoisyMax
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.scores import LARGEST_GAP, read_scores
+from tacit.mechanisms.selection_scores import LARGEST_GAP, read_scores
 from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.mechanisms.top_k import TopK
 

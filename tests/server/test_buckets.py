@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tacit.server import buckets as counted
-from tacit.server.buckets import Buckets
+from tacit.server import shared_token_buckets as counted
 from tacit.server.errors import TooMany
-from tacit.server.rates import Rate
+from tacit.server.rate_limit import RateLimit
+from tacit.server.shared_token_buckets import Buckets
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def forked(work: Callable[[], int]) -> int:
     return pid
 
 
-def taken(rate: Rate, caller: str, tries: int) -> int:
+def taken(rate: RateLimit, caller: str, tries: int) -> int:
     """How many of so many tries are let through."""
     found = 0
     for _ in range(tries):
@@ -46,18 +46,18 @@ def taken(rate: Rate, caller: str, tries: int) -> int:
 
 
 def test_processes_share_one_limit(shared: Buckets) -> None:
-    rate = Rate(60, clock=lambda: 5.0, buckets=shared, name="asks")
+    rate = RateLimit(60, clock=lambda: 5.0, buckets=shared, name="asks")
     workers = [forked(lambda: taken(rate, "alice", 50)) for _ in range(4)]
     let = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in workers]
     assert sum(let) == 60
     assert rate.wait_for("alice") == pytest.approx(1.0)
     assert rate.wait_for("bob") == 0.0
-    assert taken(Rate(60, clock=lambda: 5.0, buckets=shared, name="quotes"), "alice", 3) == 3, "another rate"
-    assert taken(Rate(60, clock=lambda: 7.0, buckets=shared, name="asks"), "alice", 9) == 2
+    assert taken(RateLimit(60, clock=lambda: 5.0, buckets=shared, name="quotes"), "alice", 3) == 3, "another rate"
+    assert taken(RateLimit(60, clock=lambda: 7.0, buckets=shared, name="asks"), "alice", 9) == 2
 
 
 def test_a_worker_that_is_killed_while_it_counts_stops_nobody(shared: Buckets) -> None:
-    rate = Rate(60, clock=lambda: 5.0, buckets=shared)
+    rate = RateLimit(60, clock=lambda: 5.0, buckets=shared)
     reading, writing = os.pipe()
 
     def die() -> int:
@@ -78,7 +78,7 @@ def test_a_worker_that_is_killed_while_it_counts_stops_nobody(shared: Buckets) -
 def test_the_busiest_are_remembered_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many others come: memory is bounded, and what is forgotten is what was almost full."""
     monkeypatch.setattr(counted, "_MOST", counted._BESIDE)
-    rate = Rate(10, clock=lambda: 5.0)
+    rate = RateLimit(10, clock=lambda: 5.0)
     assert taken(rate, "alice", 20) == 10
     for number in range(200):
         rate.take(f"caller {number}")
@@ -88,7 +88,7 @@ def test_the_busiest_are_remembered_longest(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_is_given_back_is_there_again_and_no_more() -> None:
     now = [100.0]
-    rate = Rate(3, clock=lambda: now[0])
+    rate = RateLimit(3, clock=lambda: now[0])
     rate.give_back("alice")
     assert taken(rate, "alice", 5) == 3
     rate.give_back("alice")

@@ -16,6 +16,12 @@ import tacit
 from support.desks import toy_curator
 from support.tiny_http import Request, TinyServer, response
 from support.toy_engine import ToyEngine
+from tacit.client import http_client as channel
+from tacit.client.client_errors import RateError, RemoteError, SignInError, TrustError, error_of
+from tacit.client.http_client import base_url
+from tacit.client.remote_answer import read_rows
+from tacit.client.remote_curator import RemoteCurator
+from tacit.client.write_requests import decimal_text, request_text
 from tacit.core.errors import (
     AccessError,
     AccountingError,
@@ -26,13 +32,7 @@ from tacit.core.errors import (
     QueryError,
     TacitError,
 )
-from tacit.curator.client import RemoteCurator
 from tacit.curator.curator import Curator
-from tacit.curator.remote import channel
-from tacit.curator.remote.answers import read_rows
-from tacit.curator.remote.channel import base_url
-from tacit.curator.remote.errors import RateError, RemoteError, SignInError, TrustError, error_of
-from tacit.curator.remote.writing import decimal_text, request_text
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal

@@ -15,11 +15,11 @@ from support.desks import toy_curator
 from support.served import STAFF, Served
 from support.tiny_http import TinyServer, response
 from support.toy_engine import ToyEngine
+from tacit.client.client_errors import RemoteError, TrustError
 from tacit.curator.curator import Curator
-from tacit.curator.remote.errors import RemoteError, TrustError
-from tacit.curator.wire import key_json
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
+from tacit.wire.responses import key_json
 
 CATALOG = Catalog(
     (Table("visits", (Column("patient", INTEGER),), population="patients", unit="patient"),), (Population("patients"),)

@@ -17,7 +17,7 @@ import pytest
 import tacit
 from support.served import COUNT, Served, serve
 from support.visiting import PASSWORD, Visitor
-from tacit.server.people import Role
+from tacit.server.identity import Role
 
 HOSTILE = (
     "<script>alert(1)</script>",

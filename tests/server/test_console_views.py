@@ -22,12 +22,12 @@ from tacit.curator.accounts import Budget
 from tacit.ledger import Balance
 from tacit.query.refusal import Refusal
 from tacit.server.console.answers import drawing_of, sheet_of
+from tacit.server.console.belief_bounds import promise
+from tacit.server.console.budget_bars import gauges, left_words, tightest
+from tacit.server.console.chart_url import MOST_TEXT, Drawing, Panel, Point, address, read_address
 from tacit.server.console.charts import LOOKS, draw_answer, draw_burn_down
-from tacit.server.console.drawing import MOST_TEXT, Drawing, Panel, Point, address, read_address
-from tacit.server.console.figures import amounts_text, as_pair, charge_of, down, percent, up
-from tacit.server.console.gauges import gauges, left_words, tightest
-from tacit.server.console.odds import promise
-from tacit.server.console.problems import problem_of
+from tacit.server.console.error_pages import problem_of
+from tacit.server.console.number_format import amounts_text, as_pair, charge_of, down, percent, up
 from tacit.server.console.quotes import AskForm, view_quote
 from tacit.server.errors import Busy, TooMany, Unauthenticated
 

@@ -11,8 +11,8 @@ import pytest
 from support.served import COUNT, Served, error, raw, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
+from tacit.server.api.thread_pools import FairExecutor, FairQueue
 from tacit.server.errors import Busy
-from tacit.server.http.lanes import FairLane, FairQueue
 from tacit.server.settings import Settings
 
 
@@ -104,7 +104,7 @@ def test_the_queue_of_one_never_delays_the_first_of_another_by_more_than_what_ru
 
 
 def test_the_queue_of_one_keeps_no_first_question_out() -> None:
-    lane, work = FairLane("test", 2, 4, 1), Stepped()
+    lane, work = FairExecutor("test", 2, 4, 1), Stepped()
 
     async def story() -> None:
         tasks = [asyncio.ensure_future(lane.run_for("a", work, f"a{i}")) for i in range(3)]

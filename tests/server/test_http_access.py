@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.served import COUNT, STAFF, Served, error, serve
-from tacit.server.people import Scope
+from tacit.server.identity import TokenScope
 
 PATHS = [
     ("POST", "/v1/query"),
@@ -142,7 +142,7 @@ def test_owner_endpoints_are_closed_to_analysts_before_anything_is_read(served: 
 
 def test_a_token_may_do_less_than_its_person(served: Served) -> None:
     served.tokens["narrow"] = served.people.issue(
-        "olga", scopes=frozenset({Scope.ASK}), expires=None, operator="test"
+        "olga", scopes=frozenset({TokenScope.ASK}), expires=None, operator="test"
     ).text
     assert served.ask(name="narrow", epsilon=0.5).status_code == 200
     assert served.get("/v1/people", "narrow").status_code == 403
@@ -291,7 +291,7 @@ def test_one_person_does_not_take_the_time_of_others() -> None:
 
 
 def _ask(sql: str) -> Any:
-    from tacit.server.office import Ask
+    from tacit.server.service import Ask
 
     return Ask(sql=sql, epsilon="0.01")
 

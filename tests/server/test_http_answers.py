@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from support.served import COUNT, STAFF, Served, error, raw, serve
-from tacit.curator.receipt import Receipt
-from tacit.server.http.negotiation import ARROW
+from tacit.receipts.receipt import Receipt
+from tacit.server.api.content_negotiation import ARROW
 
 
 def test_an_answer(served: Served) -> None:

@@ -198,7 +198,7 @@ class Gated(ToyEngine):
 
 
 def decided(served: Served, number: int = 0) -> Any:
-    from tacit.server.office import Ask
+    from tacit.server.service import Ask
 
     floor = served.app.state.floor
     plan = served.office.quote(served.access(), Ask(sql=shifted(number), epsilon="0.01")).plan

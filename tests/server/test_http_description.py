@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from support.served import COUNT, STAFF, Served, error, serve
-from tacit.server.http.description import description
-from tacit.server.http.routes import ROUTES
+from tacit.server.api.openapi import description
+from tacit.server.api.routes import ROUTES
 
 FREE = 10**8
 #: Questions that can be answered, refused, or that cost more than there is.

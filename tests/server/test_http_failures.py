@@ -13,13 +13,13 @@ import pytest
 
 from support.served import COUNT, Served, error, serve
 from tacit.core.errors import EngineError
-from tacit.curator.receipt_checks import verify_receipt
 from tacit.ledger import LedgerError
+from tacit.receipts.verify_receipt import verify_receipt
+from tacit.server.api.errors import STATUS, describe
+from tacit.server.api.jobs import JobRunner
+from tacit.server.api.routes import ROUTES
 from tacit.server.errors import Busy
-from tacit.server.http.errors import STATUS, describe
-from tacit.server.http.jobs import Jobs
-from tacit.server.http.routes import ROUTES
-from tacit.server.office import Office
+from tacit.server.service import CuratorService
 
 SECRET = "Could not convert string 'HIV positive' to INT32"
 TOLD = re.compile(r"it could not be done; the operator's log has the reason under [0-9a-f]{12}")
@@ -85,7 +85,7 @@ def test_a_question_whose_engine_fails(served: Served, caplog: pytest.LogCapture
 
 
 async def _until_done(served: Served, job: str) -> None:
-    jobs = Jobs(served.app.state.floor)
+    jobs = JobRunner(served.app.state.floor)
     while (found := served.people.job(job, "alice")) is not None and found.state not in ("done", "failed"):
         jobs.begin(found)
         await asyncio.sleep(0.001)
@@ -103,7 +103,7 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
         raise ZeroDivisionError(SECRET)
 
     for name in ("quote", "ask", "budget", "tables", "history", "receipt"):
-        monkeypatch.setattr(Office, name, broken)
+        monkeypatch.setattr(CuratorService, name, broken)
     for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw", "job"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
     monkeypatch.setattr(type(served.curator.ledger), "head", property(broken))
@@ -136,7 +136,7 @@ def test_a_failure_in_the_loop_itself(served: Served, monkeypatch: pytest.Monkey
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError(SECRET)
 
-    monkeypatch.setattr("tacit.server.http.app.query_of", broken)
+    monkeypatch.setattr("tacit.server.api.app.query_of", broken)
     response = served.get("/v1/me")
     assert (response.status_code, error(response.content)["code"]) == (500, "internal")
 

@@ -16,9 +16,9 @@ from support.served import COUNT, Served, error, serve
 from support.timers import TestedSlots
 from support.toy_engine import Killed
 from tacit.core.errors import EngineError
-from tacit.server.http.asking import ask_text
-from tacit.server.office import Ask
-from tacit.server.people import Job
+from tacit.server.api.request_body import ask_text
+from tacit.server.identity import Job
+from tacit.server.service import Ask
 
 ASYNC = {"prefer": "respond-async"}
 

@@ -19,7 +19,7 @@ from support.served import COUNT, STAFF, Served, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
 from tacit.noise import entropy
-from tacit.server.http.negotiation import ARROW
+from tacit.server.api.content_negotiation import ARROW
 
 QUESTIONS = [
     COUNT,
@@ -166,7 +166,7 @@ def test_neighbours_look_alike(
 
 def test_a_server_that_counts_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison sees one more digit in one header."""
-    from tacit.server.http import routes
+    from tacit.server.api import routes
 
     real = routes._answered
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.served import Served
-from tacit.server.http.errors import STATUS
-from tacit.server.http.routes import ROUTES
+from tacit.server.api.errors import STATUS
+from tacit.server.api.routes import ROUTES
 from tacit.server.settings import Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")

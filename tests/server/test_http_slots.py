@@ -13,26 +13,26 @@ from support.timers import SteppedSlots, TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError, InputError
 from tacit.ledger import ConflictError
+from tacit.server.api.thread_pools import BoundedExecutor
 from tacit.server.errors import Busy, TooMany
-from tacit.server.http.lanes import Lane
-from tacit.server.rates import Rate, network_of
+from tacit.server.rate_limit import RateLimit, network_of
+from tacit.server.response_slots import ResponseSlots
 from tacit.server.settings import Settings
-from tacit.server.slots import Slots
 
 
 def test_slots_double() -> None:
-    slots = Slots(0.25)
+    slots = ResponseSlots(0.25)
     taken = [0.0, 0.001, 0.249, 0.25, 0.2501, 0.5, 0.51, 1.0, 1.1, 3.0, 9.0]
     left = [0.25, 0.25, 0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0, 16.0]
     assert [slots.due(100.0, 100.0 + t) - 100.0 for t in taken] == left
-    assert Slots(0.0).due(1.0, 1.5) == 1.5
+    assert ResponseSlots(0.0).due(1.0, 1.5) == 1.5
     assert [slots.count(100.0, 100.0 + t) for t in (0.0, 0.2, 0.3, 1.0)] == [0, 0, 1, 4]
 
 
 def test_nothing_leaves_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when timers ring early, as they may."""
     now = [7.0]
-    slots = Slots(0.25, clock=lambda: now[0])
+    slots = ResponseSlots(0.25, clock=lambda: now[0])
 
     async def early(seconds: float) -> None:
         now[0] += seconds * 0.9 + 1e-6
@@ -75,7 +75,7 @@ def test_answers_refusals_and_failures_are_held_alike() -> None:
 
 def test_the_floor_asks_as_the_endpoint_does() -> None:
     """What the console uses: a slot for answers and for failures."""
-    from tacit.server.office import Ask
+    from tacit.server.service import Ask
 
     served = serve(slot=0.25)
     floor = served.app.state.floor
@@ -141,7 +141,7 @@ def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> 
 
 
 def _repeat(served: Served) -> bool:
-    from tacit.server.office import Ask
+    from tacit.server.service import Ask
 
     try:
         return served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"), free=True).charge.repeated
@@ -177,7 +177,7 @@ def test_what_was_begun_is_written_down_even_if_nobody_waits_any_more() -> None:
         assert not asked.done()
 
     asyncio.run(story())
-    served.app.state.floor.slots = Slots(0.0)
+    served.app.state.floor.slots = ResponseSlots(0.0)
     reply = served.ask(epsilon=0.5)
     assert (reply.status_code, reply.headers["tacit-repeat"], served.engine.measured) == (200, "true", 1)
     served.close()
@@ -268,7 +268,7 @@ def test_a_server_does_not_wait_for_ever() -> None:
 
 
 def test_a_lane_hands_back_what_happened() -> None:
-    lane = Lane("test", 2, 4)
+    lane = BoundedExecutor("test", 2, 4)
 
     def fails() -> None:
         raise KeyError("x")
@@ -301,7 +301,7 @@ def test_a_lane_hands_back_what_happened() -> None:
 
 def test_a_rate() -> None:
     now = [0.0]
-    rate = Rate(6, clock=lambda: now[0])
+    rate = RateLimit(6, clock=lambda: now[0])
     for _ in range(6):
         rate.take("a")
     with pytest.raises(TooMany) as problem:
@@ -320,7 +320,7 @@ def test_a_rate() -> None:
         rate.take("a")
     with pytest.raises(TooMany):
         rate.take("a")
-    assert Rate(6).wait_for("nobody") == 0.0
+    assert RateLimit(6).wait_for("nobody") == 0.0
 
 
 def test_addresses_that_one_caller_can_choose_from_are_one() -> None:
@@ -401,7 +401,7 @@ def test_settings() -> None:
 
 
 def test_a_lane_goes_on_with_the_next_loop() -> None:
-    lane = Lane("test", 1, 4)
+    lane = BoundedExecutor("test", 1, 4)
 
     async def seven() -> int:
         return await asyncio.wait_for(lane.run(lambda: 7), 30)

@@ -9,11 +9,11 @@ import pytest
 
 from support.served import COUNT, Served
 from support.toy_engine import Killed
-from tacit.curator.receipt_checks import verify_receipt
-from tacit.ledger.chain import link
 from tacit.ledger.entries import canonical
-from tacit.ledger.pages import charge_at
-from tacit.server.office import Ask
+from tacit.ledger.hash_chain import link
+from tacit.ledger.history import charge_at
+from tacit.receipts.verify_receipt import verify_receipt
+from tacit.server.service import Ask
 
 #: The same release, asked for in words that nobody else would choose.
 PAYER = (

@@ -11,12 +11,12 @@ import pytest
 
 from support.served import CATALOG, COUNT, STAFF, Served, serve
 from tacit.core.errors import AccessError, InputError, QueryError
-from tacit.curator.wire import answer_wire
 from tacit.ledger import ConflictError
-from tacit.ledger.pages import page
+from tacit.ledger.history import page
 from tacit.query.catalog import Catalog, Population
 from tacit.server.errors import Unknown
-from tacit.server.office import Ask, _Seen
+from tacit.server.service import Ask, _Seen
+from tacit.wire.responses import answer_wire
 
 
 def test_a_part_of_a_catalogue_has_the_digest_of_the_whole() -> None:
@@ -79,7 +79,7 @@ def test_scopes(served: Served) -> None:
 
 
 def test_an_auditor_of_one_population_sees_its_charges_only(served: Served) -> None:
-    from tacit.server.people import Role
+    from tacit.server.identity import Role
 
     served.people.add("arno", Role.AUDITOR, populations=frozenset({"employees"}), operator="test")
     served.tokens["arno"] = served.people.issue("arno", expires=None, operator="test").text

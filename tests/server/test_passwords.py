@@ -13,8 +13,8 @@ import pytest
 from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
 from tacit.core.errors import InputError
-from tacit.server.people.passwords import check_password
-from tacit.server.running.places import tls_context
+from tacit.server.identity.passwords import check_password
+from tacit.server.serve.listen import tls_context
 from tacit.server.settings import Settings
 
 GUESSED = [

@@ -14,9 +14,9 @@ import pytest
 
 from support.crowds import Crowd
 from tacit.core.errors import InputError
-from tacit.server.people import Job
-from tacit.server.people.migrations import MIGRATIONS, SQLITE, bring_up_to_date
-from tacit.server.people.sqlite import runner
+from tacit.server.identity import Job
+from tacit.server.identity.migrations import MIGRATIONS, SQLITE, bring_up_to_date
+from tacit.server.identity.sqlite import runner
 
 
 def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -> Job:
@@ -158,7 +158,7 @@ def test_the_outcome_is_not_in_the_repr(crowd: Crowd) -> None:
 
 def test_only_so_many_outcomes_are_kept_for_one_person(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeats cost nothing, so the number of answers that somebody can have kept must end somewhere."""
-    monkeypatch.setattr("tacit.server.people.jobs._MOST_FINISHED", 3)
+    monkeypatch.setattr("tacit.server.identity.jobs._MOST_FINISHED", 3)
     waiting, others = put(crowd), put(crowd, "bob")
     assert crowd.people.finish_job(others.id, "bob's")
     mine = [put(crowd) for _ in range(6)]

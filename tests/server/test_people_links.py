@@ -9,7 +9,7 @@ import pytest
 
 from support.crowds import GOOD, Crowd, add
 from tacit.core.errors import InputError
-from tacit.server.people import Role, Scope
+from tacit.server.identity import Role, TokenScope
 
 
 def test_the_first_owner(crowd: Crowd) -> None:
@@ -20,7 +20,7 @@ def test_the_first_owner(crowd: Crowd) -> None:
     opened = people.set_up(secret, "Olga", GOOD)
     assert opened is not None
     assert (opened.access.person.name, opened.access.person.role) == ("olga", Role.OWNER)
-    assert opened.access.has(Scope.ADMIN)
+    assert opened.access.has(TokenScope.ADMIN)
     other = crowd.again()
     assert other.session(opened.text) == opened.access
     assert other.sign_in("olga", GOOD) is not None

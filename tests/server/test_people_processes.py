@@ -17,7 +17,7 @@ from tacit.ledger import LedgerError
 PROGRAM = """
 import sys
 from tacit.ledger import Ledger
-from tacit.server.people import Hashing, People
+from tacit.server.identity import Hashing, People
 
 where, anchor, secret, number = sys.argv[1:]
 with Ledger.open(where, anchor=anchor) as ledger:
@@ -71,7 +71,7 @@ def test_tables_are_made_by_processes_together(quick_folder: Path) -> None:
     place = sqlite_place(quick_folder)
     place.open().close()
     program = (
-        "import sys; from tacit.ledger import Ledger; from tacit.server.people import People\n"
+        "import sys; from tacit.ledger import Ledger; from tacit.server.identity import People\n"
         "with Ledger.open(sys.argv[1], anchor=sys.argv[2]) as ledger:\n"
         "    sys.stdin.readline(); People.open(ledger, sys.argv[1]).close()"
     )

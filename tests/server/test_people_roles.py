@@ -11,16 +11,16 @@ from support.crowds import Crowd, add, token
 from support.ledgers import asking
 from tacit.core.errors import AccessError, InputError
 from tacit.ledger import Ledger
-from tacit.server.people import People, Person, Role, Scope
+from tacit.server.identity import People, Person, Role, TokenScope
 
 
 def test_what_each_role_may_do(crowd: Crowd) -> None:
     people = crowd.people
     may = {role: people.add(f"the {role}", role, operator="olga").scopes for role in Role}
     assert may == {
-        Role.OWNER: {Scope.ASK, Scope.AUDIT, Scope.ADMIN},
-        Role.ANALYST: {Scope.ASK},
-        Role.AUDITOR: {Scope.AUDIT},
+        Role.OWNER: {TokenScope.ASK, TokenScope.AUDIT, TokenScope.ADMIN},
+        Role.ANALYST: {TokenScope.ASK},
+        Role.AUDITOR: {TokenScope.AUDIT},
     }
     assert [person.role for person in people.everyone()] == [Role.ANALYST, Role.AUDITOR, Role.OWNER]
 

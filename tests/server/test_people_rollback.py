@@ -10,9 +10,9 @@ import pytest
 from support.crowds import GOOD, Crowd, add, put_back, rows_of, token
 from support.ledgers import bring_back, copy_files, sqlite_place
 from tacit.ledger import LedgerError, RollbackError
-from tacit.server.people import People
-from tacit.server.people.migrations import MIGRATIONS, SQLITE, bring_up_to_date
-from tacit.server.people.sqlite import SqliteTables
+from tacit.server.identity import People
+from tacit.server.identity.migrations import MIGRATIONS, SQLITE, bring_up_to_date
+from tacit.server.identity.sqlite import SqliteTables
 
 NEW = "another long password"
 
@@ -145,7 +145,7 @@ def test_tables_of_another_history_are_emptied(lasting: Crowd) -> None:
 
 
 def test_more_news_than_are_carried_out_at_once(lasting: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.people.chain._AT_ONCE", 3)
+    monkeypatch.setattr("tacit.server.identity.ledger_people._AT_ONCE", 3)
     add(lasting.people, "alice")
     issued = [lasting.people.issue("alice", expires=None, operator="olga") for _ in range(7)]
     old = rows_of(lasting.people)

@@ -11,8 +11,8 @@ import pytest
 from support.crowds import GOOD, Crowd, add, rows_of
 from tacit.core.errors import InputError
 from tacit.ledger import BusyError
-from tacit.server.people import Hashing, People, Role, Scope
-from tacit.server.people.passwords import Hasher, check_password
+from tacit.server.identity import Hashing, People, Role, TokenScope
+from tacit.server.identity.passwords import Hasher, check_password
 
 WRONG = "incorrect horse battery"
 
@@ -35,14 +35,14 @@ def test_in_and_out(crowd: Crowd) -> None:
     other = crowd.again()
     assert other.session(first.text) == first.access
     assert first.access.person == people.person("alice")
-    assert (first.access.kind, first.access.scopes) == ("session", {Scope.ASK})
+    assert (first.access.kind, first.access.scopes) == ("session", {TokenScope.ASK})
     people.sign_out(first.text)
     assert other.session(first.text) is None
     assert other.session(second.text) == second.access
     people.add("alice", Role.OWNER, operator="olga")
     renamed = other.session(second.text)
     assert renamed is not None
-    assert renamed.has(Scope.ADMIN)
+    assert renamed.has(TokenScope.ADMIN)
 
 
 def test_half_an_hour_without_a_visit(crowd: Crowd) -> None:
@@ -327,7 +327,7 @@ def test_a_clock_that_is_set_back_locks_nobody_out(crowd: Crowd) -> None:
 
 
 def test_names_that_do_not_exist_fill_no_table(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.people.tries._LANE_DIGITS", 1)
+    monkeypatch.setattr("tacit.server.identity.login_throttle._LANE_DIGITS", 1)
     for number in range(40):
         crowd.people.sign_in(f"somebody {number}", GOOD)
     assert len(rows_of(crowd.people)["tries"]) <= 16
@@ -359,7 +359,7 @@ def test_only_so_many_hashes_at_once(crowd: Crowd, monkeypatch: pytest.MonkeyPat
 
 
 def test_whoever_waits_too_long_for_a_hash_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.people.passwords._PATIENCE", 0.01)
+    monkeypatch.setattr("tacit.server.identity.passwords._PATIENCE", 0.01)
     hasher = Hasher(Hashing(time_cost=1, memory_cost=8, parallelism=1, at_once=1))
     with hasher._working(), pytest.raises(BusyError):
         hasher.fits(GOOD, None)

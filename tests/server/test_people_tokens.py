@@ -11,8 +11,8 @@ import pytest
 from support.crowds import GOOD, Crowd, add, rows_of, token
 from tacit.core.errors import InputError
 from tacit.ledger import BusyError, LedgerError
-from tacit.server.people import Role, Scope
-from tacit.server.people.codes import Code
+from tacit.server.identity import Role, TokenScope
+from tacit.server.identity.credentials import Code
 
 
 def test_a_token_is_its_person(crowd: Crowd) -> None:
@@ -23,9 +23,9 @@ def test_a_token_is_its_person(crowd: Crowd) -> None:
         access = people.authenticate(issued.text)
         assert access is not None
         assert access.person == crowd.people.person("alice")
-        assert (access.kind, access.id, access.csrf, access.scopes) == ("token", issued.id, "", {Scope.ASK})
-        assert access.has(Scope.ASK)
-        assert not access.has(Scope.ADMIN)
+        assert (access.kind, access.id, access.csrf, access.scopes) == ("token", issued.id, "", {TokenScope.ASK})
+        assert access.has(TokenScope.ASK)
+        assert not access.has(TokenScope.ADMIN)
 
 
 def test_the_secret_is_nowhere(crowd: Crowd, caplog: pytest.LogCaptureFixture) -> None:
@@ -53,18 +53,18 @@ def test_the_secret_is_nowhere(crowd: Crowd, caplog: pytest.LogCaptureFixture) -
 def test_scopes_are_some_of_the_persons(crowd: Crowd) -> None:
     people = crowd.people
     people.add("olga", Role.OWNER, operator="olga")
-    narrow, wide = token(people, "olga", scopes=[Scope.ASK]), token(people, "olga")
+    narrow, wide = token(people, "olga", scopes=[TokenScope.ASK]), token(people, "olga")
     audit = token(people, "olga", scopes=["audit", "admin"])
 
-    def scopes(text: str) -> frozenset[Scope]:
+    def scopes(text: str) -> frozenset[TokenScope]:
         access = people.authenticate(text)
         assert access is not None
         return access.scopes
 
-    assert (scopes(narrow), scopes(wide)) == ({Scope.ASK}, frozenset(Scope))
-    assert scopes(audit) == {Scope.AUDIT, Scope.ADMIN}
+    assert (scopes(narrow), scopes(wide)) == ({TokenScope.ASK}, frozenset(TokenScope))
+    assert scopes(audit) == {TokenScope.AUDIT, TokenScope.ADMIN}
     people.add("olga", Role.ANALYST, operator="olga")
-    assert (scopes(narrow), scopes(wide), scopes(audit)) == ({Scope.ASK}, {Scope.ASK}, frozenset())
+    assert (scopes(narrow), scopes(wide), scopes(audit)) == ({TokenScope.ASK}, {TokenScope.ASK}, frozenset())
     for wrong in (["audit"], [], ["king"], ["ask", "admin"]):
         with pytest.raises(InputError, match="scopes"):
             token(people, "olga", scopes=wrong)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from tacit.server.running.connections import Connections
-from tacit.server.running.protocol import GuardedProtocol, guarded
+from tacit.server.serve.connection_limit import Connections
+from tacit.server.serve.protocol import GuardedProtocol, guarded
 from tacit.server.settings import Settings
 
 

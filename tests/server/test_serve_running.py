@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 import tacit
 from support.serving import COUNT, PATIENCE, Server, certificate, fetch, make_clinic, make_tokens, spent, until
 from tacit.cli.app import app
+from tacit.client.client_errors import RemoteError, SignInError
 from tacit.core.errors import InputError
-from tacit.curator.remote.errors import RemoteError, SignInError
-from tacit.server.running.places import bind, check_place, is_loopback, tls_context
+from tacit.server.serve.listen import bind, check_place, is_loopback, tls_context
 from tacit.server.settings import Settings
 
 
@@ -378,7 +378,7 @@ def test_the_first_start_prints_a_link_that_works_once(tmp_path: Path) -> None:
 
 def _set_up(running: Server, secret: str) -> None:
     from tacit.curator.opening import open_curator
-    from tacit.server.people import People
+    from tacit.server.identity import People
 
     place = str(running.project.parent / "tacit.ledger")
     with open_curator(running.project) as curator, People.open(curator.ledger, place) as people:

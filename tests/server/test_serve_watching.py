@@ -16,10 +16,10 @@ import pytest
 from support.served import COUNT, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
-from tacit.server.running import metrics
-from tacit.server.running.metrics import Counters, exposition, read_added
-from tacit.server.running.pipes import Link
-from tacit.server.running.watching import Lines, Watch
+from tacit.server.serve import metrics
+from tacit.server.serve.access_log import AccessLog, Lines
+from tacit.server.serve.metrics import Counters, exposition, read_added
+from tacit.server.serve.worker_pipe import WorkerLink
 
 QUESTIONS: list[dict[str, Any]] = [
     {"sql": COUNT, "epsilon": 0.5},
@@ -46,7 +46,7 @@ def watched(tables: dict[str, list[dict[str, Any]]]) -> tuple[list[dict[str, Any
     """The lines, the page of metrics, and all of the text, after the same requests to any database."""
     served = serve(engine=Failing(tables))
     stream, counters = io.StringIO(), Counters()
-    watch = Watch(served.app, Lines(stream, lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC)), counters)
+    watch = AccessLog(served.app, Lines(stream, lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC)), counters)
 
     async def ask() -> None:
         shown = {"authorization": f"Bearer {served.tokens['alice']}"}
@@ -141,8 +141,8 @@ def test_counts_are_told_once_and_added_up(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_link_carries_reports_whole_and_ends_with_its_worker() -> None:
     reports, life = os.pipe(), os.pipe()
     # Two processes have ends of their own.
-    worker = Link((os.dup(reports[0]), os.dup(reports[1])), (os.dup(life[0]), os.dup(life[1])))
-    supervisor = Link(reports, life)
+    worker = WorkerLink((os.dup(reports[0]), os.dup(reports[1])), (os.dup(life[0]), os.dup(life[1])))
+    supervisor = WorkerLink(reports, life)
     worker.as_worker()
     supervisor.as_supervisor()
     for number in range(100):

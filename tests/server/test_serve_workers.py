@@ -81,7 +81,7 @@ STOPPED_AT_BIRTH = """
 import os, signal, sys
 from pathlib import Path
 from tacit.core.errors import InternalError
-from tacit.server.running import Serving, supervise
+from tacit.server.serve import Serving, supervise
 from tacit.server.settings import Settings
 fork = os.fork
 def told_to_stop():

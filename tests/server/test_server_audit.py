@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from support.serving import Server, make_clinic, make_tokens
-from tacit.audit.standing import run_checks
+from tacit.assurance import server_audit as audited_server
+from tacit.assurance.server_audit import AuditQuestion, server_checks
+from tacit.audit.self_audit import run_checks
 from tacit.cli.app import app
-from tacit.curator import audited_server
-from tacit.curator.audited_server import Question, server_checks
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 
@@ -52,7 +52,7 @@ def test_without_a_price_nothing_is_paid(served: tuple[str, str]) -> None:
 
 def test_two_servers_with_equal_noise_are_told_apart_no_better_than_promised(served: tuple[str, str]) -> None:
     url, token = served
-    with server_checks(url, token, Question(COUNT, "1"), second=(url, token), samples=200) as checks:
+    with server_checks(url, token, AuditQuestion(COUNT, "1"), second=(url, token), samples=200) as checks:
         assert next(run_checks(checks[-1:])).passed
 
 
@@ -92,7 +92,7 @@ def test_a_server_that_is_not_sound_is_caught(
         return reply if path.startswith("/v1/history") else broken(reply)
 
     monkeypatch.setattr(audited_server._Probe, "_send", changed)
-    with server_checks(url, token, Question(COUNT, "0.5")) as checks:
+    with server_checks(url, token, AuditQuestion(COUNT, "0.5")) as checks:
         outcomes = {outcome.check.name: outcome.passed for outcome in run_checks(checks)}
     refusals = [passed for name, passed in outcomes.items() if "refused" in name]
     alike = [passed for name, passed in outcomes.items() if "alike" in name]
@@ -108,7 +108,7 @@ def test_a_charge_that_should_not_be_is_seen(served: tuple[str, str], monkeypatc
     url, token = served
     spent = iter(range(1000))
     monkeypatch.setattr(audited_server._Probe, "_spent", lambda _: str(next(spent)))
-    with server_checks(url, token, Question(COUNT, "0.5")) as checks:
+    with server_checks(url, token, AuditQuestion(COUNT, "0.5")) as checks:
         outcomes = list(run_checks(checks))
     costly = [o for o in outcomes if "cost nothing" in o.check.name or "charged" in o.check.name]
     assert len(costly) == 4

@@ -19,7 +19,7 @@ from support.served import COUNT, rows, serve
 from support.timers import Clock, TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
-from tacit.engines.protocol import Measurements, Work
+from tacit.engines.protocol import Measurements, MeasurementTask
 
 SLOT = 0.25
 QUESTIONS = 40
@@ -38,7 +38,7 @@ class TimedEngine(ToyEngine):
         self.clock, self.each, self.fails = clock, each, fails
         self.dice = random.Random(7)
 
-    def measure(self, work: Work) -> Measurements:
+    def measure(self, work: MeasurementTask) -> Measurements:
         count = len(self.tables["visits"])
         self.clock.now += 0.01 + self.each * count + 0.01 * self.dice.random()
         if self.fails and count > ROWS:

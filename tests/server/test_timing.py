@@ -13,8 +13,8 @@ import pytest
 
 from support.bits import SeededBits
 from tacit.noise import entropy
-from tacit.server.buckets import Buckets
 from tacit.server.settings import Settings
+from tacit.server.shared_token_buckets import Buckets
 from tacit.server.timing import (
     LATER,
     LEAST,
@@ -24,7 +24,7 @@ from tacit.server.timing import (
     DepartureSchedule,
     LateAnswers,
     LateLimit,
-    Verdict,
+    LatenessVerdict,
 )
 
 EPSILON = 0.5
@@ -132,7 +132,7 @@ def test_a_verdict_has_the_law_of_the_proof(margin: int, monkeypatch: pytest.Mon
     rounds, count = 4_000, 0
     for _ in range(rounds):
         late._streams.clear()
-        count += late.verdict("a", "patients", DECIDED, 0, taken) is not Verdict.ON_TIME
+        count += late.verdict("a", "patients", DECIDED, 0, taken) is not LatenessVerdict.ON_TIME
     expected = late_probability(margin * STEPS, EPSILON)
     assert abs(count / rounds - expected) <= 4 * math.sqrt(expected * (1 - expected) / rounds)
     if margin == -8:
@@ -155,12 +155,12 @@ def test_what_is_ready_is_on_time_and_what_is_not_is_late() -> None:
     late = answers()
     decided = DepartureSchedule(settings()).decide(plan(768))
     ready = decided.times[0] - 2 * decided.shift
-    assert {late.verdict("a", "patients", decided, 0, ready - 1) for _ in range(300)} == {Verdict.ON_TIME}
+    assert {late.verdict("a", "patients", decided, 0, ready - 1) for _ in range(300)} == {LatenessVerdict.ON_TIME}
     assert late.late("a") == 0
-    assert late.verdict("a", "patients", decided, 0, None) is Verdict.LATE
-    assert late.verdict("a", "patients", decided, 1, decided.times[1] + 1) is Verdict.LATE
+    assert late.verdict("a", "patients", decided, 0, None) is LatenessVerdict.LATE
+    assert late.verdict("a", "patients", decided, 1, decided.times[1] + 1) is LatenessVerdict.LATE
     assert (late.late("a"), late.slow("a")) == (2, 2)
-    assert late.verdict("b", "patients", decided, 0, 10, failed=True) is Verdict.FAILED
+    assert late.verdict("b", "patients", decided, 0, 10, failed=True) is LatenessVerdict.FAILED
     assert (late.late("b"), late.slow("b")) == (1, 0)
 
 
@@ -173,57 +173,59 @@ def test_a_stream_tells_of_one_late_answer_and_streams_are_counted_for_all_worke
     words = {"workers": 2, "late_per_population": 3, "late_per_analyst": 100}
     workers = [answers(shared, **words), answers(shared, **words)]
     for worker in workers:
-        assert worker.verdict("a", "patients", DECIDED, 0, 0) is Verdict.ON_TIME
+        assert worker.verdict("a", "patients", DECIDED, 0, 0) is LatenessVerdict.ON_TIME
     found = Counter(workers[i % 2].verdict(f"a{i}", "patients", DECIDED, 0, None) for i in range(3))
-    assert found == {Verdict.LATE: 3}
+    assert found == {LatenessVerdict.LATE: 3}
     # One stream is left with each worker, and the next late answer of each is its last.
-    assert workers[0].verdict("x", "patients", DECIDED, 0, None) is Verdict.FAILED
+    assert workers[0].verdict("x", "patients", DECIDED, 0, None) is LatenessVerdict.FAILED
     with pytest.raises(LateLimit, match="3 about patients"):
         workers[0].check("new", "patients")
     workers[1].check("new", "patients")
-    assert workers[1].verdict("x", "patients", DECIDED, 0, 0) is Verdict.ON_TIME
-    assert workers[1].verdict("x", "patients", DECIDED, 0, None) is Verdict.FAILED
+    assert workers[1].verdict("x", "patients", DECIDED, 0, 0) is LatenessVerdict.ON_TIME
+    assert workers[1].verdict("x", "patients", DECIDED, 0, None) is LatenessVerdict.FAILED
     for worker in workers:
         for taken in (0, 10**9, None):
-            assert worker.verdict("y", "patients", DECIDED, 0, taken) is Verdict.FAILED
+            assert worker.verdict("y", "patients", DECIDED, 0, taken) is LatenessVerdict.FAILED
         with pytest.raises(LateLimit):
             worker.check("new", "patients")
         worker.check("new", "employees")
     # A worker that is begun anew gets no stream for nothing.
-    assert answers(shared, **words).verdict("y", "patients", DECIDED, 0, 0) is Verdict.FAILED
+    assert answers(shared, **words).verdict("y", "patients", DECIDED, 0, 0) is LatenessVerdict.FAILED
 
 
 def test_where_nothing_may_be_late_no_noise_is_drawn_and_no_time_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     late = answers(late_per_population=1, late_per_analyst=1)
-    assert late.verdict("a", "patients", DECIDED, 0, None) is Verdict.FAILED
+    assert late.verdict("a", "patients", DECIDED, 0, None) is LatenessVerdict.FAILED
     drawn = []
     monkeypatch.setattr(entropy, "current", lambda: drawn.append(1))
     monkeypatch.setattr(Decided, "lateness", lambda *_: drawn.append(2))
-    assert {late.verdict("a", "patients", DECIDED, 0, taken) for taken in (0, 1, 10**9, None)} == {Verdict.FAILED}
+    assert {late.verdict("a", "patients", DECIDED, 0, taken) for taken in (0, 1, 10**9, None)} == {
+        LatenessVerdict.FAILED
+    }
     assert not drawn
 
 
 def test_the_late_answers_of_one_analyst_are_limited(caplog: pytest.LogCaptureFixture) -> None:
     late = answers(late_per_analyst=2, late_per_population=100)
     with caplog.at_level(logging.WARNING, "tacit.operator"):
-        assert late.verdict("a", "patients", DECIDED, 0, None) is Verdict.LATE
-        assert late.verdict("a", "patients", DECIDED, 1, None) is Verdict.FAILED
+        assert late.verdict("a", "patients", DECIDED, 0, None) is LatenessVerdict.LATE
+        assert late.verdict("a", "patients", DECIDED, 1, None) is LatenessVerdict.FAILED
     assert "patients for a was not ready at its departure after 0.05 s" in caplog.text
     with pytest.raises(LateLimit, match="2 of yours") as caught:
         late.check("a", "patients")
     assert caught.value.code == "access.late"
     late.check("b", "patients")
-    assert late.verdict("b", "patients", DECIDED, 0, 0) is Verdict.ON_TIME
+    assert late.verdict("b", "patients", DECIDED, 0, 0) is LatenessVerdict.ON_TIME
 
 
 def test_what_is_late_at_its_last_departure_fails() -> None:
     late = answers()
-    assert late.verdict("a", "patients", DECIDED, 1, None) is Verdict.LATE
-    assert late.verdict("a", "patients", DECIDED, 2, None) is Verdict.FAILED
+    assert late.verdict("a", "patients", DECIDED, 1, None) is LatenessVerdict.LATE
+    assert late.verdict("a", "patients", DECIDED, 2, None) is LatenessVerdict.FAILED
 
 
 def test_counters_are_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.buckets._COUNTERS", 8)
+    monkeypatch.setattr("tacit.server.shared_token_buckets._COUNTERS", 8)
     found = Buckets(shared=True)
     assert [found.add("a", 2) for _ in range(3)] == [True, True, False]
     assert not found.add("none", 0)

@@ -13,15 +13,15 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
 
-from tacit.query.algebra import (
+from tacit.query.relational.algebra import (
     Constants,
-    Filter,
+    ExistsColumn,
+    FilterRows,
     FirstRows,
     Join,
     JoinKind,
-    Mark,
-    Project,
-    Relation,
+    ProjectColumns,
+    RelationNode,
     Scan,
     SortKey,
     UnionAll,
@@ -31,8 +31,8 @@ from tacit.query.algebra import (
     WindowCall,
     WindowFrame,
 )
-from tacit.query.expressions import Expression
-from tacit.query.functions import evaluate
+from tacit.query.relational.expressions import Expression
+from tacit.query.relational.functions import evaluate
 from tacit.query.types import Kind, SqlType, Value, as_value, sort_key
 
 __all__ = ["Database", "rows_of"]
@@ -41,22 +41,22 @@ Database = Mapping[str, Sequence[Mapping[str, Any]]]
 Row = tuple[Value | None, ...]
 
 
-def rows_of(node: Relation, database: Database) -> list[Row]:
+def rows_of(node: RelationNode, database: Database) -> list[Row]:
     """The rows of a relation over a database, in no order that means anything."""
     match node:
         case Scan():
             return _scan(node, database)
         case Constants():
             return [tuple(cell.value for cell in row) for row in node.rows]
-        case Filter():
+        case FilterRows():
             return [row for row in rows_of(node.source, database) if evaluate(node.condition, row) is True]
         case FirstRows():
             return _first_rows(node, rows_of(node.source, database))
-        case Project():
+        case ProjectColumns():
             return [tuple(evaluate(e, row) for e in node.expressions) for row in rows_of(node.source, database)]
         case Join():
             return _join(node, database)
-        case Mark():
+        case ExistsColumn():
             other = rows_of(node.other, database)
             return [
                 (*row, any(evaluate(node.condition, row + more) is True for more in other))

@@ -28,7 +28,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from tacit.query.final import FinalAggregation, Key
+from tacit.query.question import FinalAggregation, GroupKey
 
 __all__ = ["plain_connection", "plain_sql"]
 
@@ -97,7 +97,7 @@ def plain_sql(sql: str, final: FinalAggregation) -> str:
     return _without_undeclared_nulls(sql, final.keys)
 
 
-def _without_undeclared_nulls(sql: str, keys: Sequence[Key]) -> str:
+def _without_undeclared_nulls(sql: str, keys: Sequence[GroupKey]) -> str:
     tree = parse_one(sql, dialect="duckdb")
     select = _grouping(tree, len(keys))
     for node, key in zip(_key_nodes(select), keys, strict=True):

@@ -31,12 +31,22 @@ from sql.corpus.clinic import CATALOG
 from sql.plain_sql import plain_connection, plain_sql
 from support.noiseless import without_noise
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.protocol import Measurements, Work
-from tacit.query.after.result import finish
-from tacit.query.auto_bounds import sought
-from tacit.query.expressions import Reference, references
-from tacit.query.final import Aggregate, AggregateKind, Derive, Extend, FinalAggregation, Match, Question, Regroup, Sort
-from tacit.query.plan import Plan, make_plan, with_bounds
+from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.query.planning.auto_bounds import sought
+from tacit.query.planning.plan import Plan, make_plan, with_bounds
+from tacit.query.postprocess.result import finish
+from tacit.query.question import (
+    Aggregate,
+    AggregateKind,
+    Derive,
+    Extend,
+    FinalAggregation,
+    Match,
+    Question,
+    Regroup,
+    Sort,
+)
+from tacit.query.relational.expressions import Reference, references
 from tacit.query.request import Account, Request
 from tacit.query.types import DATE, Kind, SqlType, ordinal
 
@@ -79,7 +89,7 @@ class Clinic:
         self.plain.close()
 
     def measure(self, plan: Plan) -> Measurements:
-        return self.engine.measure(Work(plan.final, b"an owner's secret"))
+        return self.engine.measure(MeasurementTask(plan.final, b"an owner's secret"))
 
     def bounded(self, plan: Plan) -> Plan:
         """The plan with AUTO bounds that hold every value; a search reads one value of each unit and may miss some."""

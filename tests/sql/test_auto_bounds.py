@@ -14,16 +14,16 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacit.engines.sql.partials import check_width
+from tacit.engines.sql.unit_totals import check_width
 from tacit.query import Refusal, resolve
-from tacit.query.auto_bounds import MOST_STEPS, choose, edges_of, provisional, search_of, sought
 from tacit.query.domains import Domain, Range
-from tacit.query.explain import explain
-from tacit.query.expressions import Expression, Reference
-from tacit.query.functions import evaluate
-from tacit.query.measures import MeasureKind
-from tacit.query.noise_law import NoiseLaw
-from tacit.query.plan import Plan, make_plan, with_bounds
+from tacit.query.planning.auto_bounds import MOST_STEPS, choose, edges_of, provisional, search_of, sought
+from tacit.query.planning.explain import explain
+from tacit.query.planning.measures import MeasureKind
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.plan import Plan, make_plan, with_bounds
+from tacit.query.relational.expressions import Expression, Reference
+from tacit.query.relational.functions import evaluate
 from tacit.query.request import Account, Request
 from tacit.query.types import DOUBLE, INTEGER, SqlType, decimal, ordinal
 

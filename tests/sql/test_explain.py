@@ -10,8 +10,8 @@ import pytest
 from support.finals import Builder, K
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
-from tacit.query.explain import explain
-from tacit.query.plan import make_plan, plan_question
+from tacit.query.planning.explain import explain
+from tacit.query.planning.plan import make_plan, plan_question
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT
 

@@ -13,8 +13,8 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.refused import REFUSED
 from support.bits import SeededBits
 from tacit.query import Refusal, resolve
-from tacit.query.functions import REGISTRY
-from tacit.query.resolve.names import AGGREGATES, RAW_AGGREGATES, VOLATILE
+from tacit.query.relational.functions import REGISTRY
+from tacit.query.resolve.sql_functions import AGGREGATES, RAW_AGGREGATES, VOLATILE
 
 _SETTINGS = settings(
     max_examples=400,

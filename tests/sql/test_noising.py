@@ -13,9 +13,9 @@ from support.bits import SeededBits
 from support.finals import WARDS, Builder, K, measured
 from tacit.core.errors import InternalError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.query.noising import Released, release
-from tacit.query.plan import Plan, plan_question
-from tacit.query.quantile_tree import NoisyTree
+from tacit.query.planning.plan import Plan, plan_question
+from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
 
 PURE = Request(epsilon=1)
@@ -146,7 +146,7 @@ def test_a_constant_is_not_even_read(seeded: SeededBits) -> None:
 def draws(plan: Plan, runs: int) -> list[np.ndarray[Any, Any]]:
     """The noise in every measurement, in steps, over many releases of three groups."""
     data = measured(plan.final)
-    outs: list[Released] = [release(plan, data) for _ in range(runs)]
+    outs: list[NoisyRelease] = [release(plan, data) for _ in range(runs)]
     return [
         np.array([float(int(v) * law.unit - 1000) for out in outs for v in out.noisy[index]])  # type: ignore[union-attr]
         for index, law in enumerate(outs[0].laws)

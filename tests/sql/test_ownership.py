@@ -11,19 +11,20 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from sql.interpreter import rows_of
-from tacit.query import ownership, resolve
-from tacit.query.algebra import Join, JoinKind, Relation, UnitAggregate, reference, sources
-from tacit.query.expressions import TRUE, shift
-from tacit.query.functions import call
-from tacit.query.keys import public_values
-from tacit.query.public import is_public_throughout
+from tacit.query import resolve
+from tacit.query.public_keys import public_values
 from tacit.query.refusal import Refusal
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import Join, JoinKind, RelationNode, UnitAggregate, reference, sources
+from tacit.query.relational.expressions import TRUE, shift
+from tacit.query.relational.functions import call
+from tacit.query.relational.public_relations import is_public_throughout
 from tacit.query.types import INTEGER
 
 _UNITS = {"patients": (1, 2, 4, 6, 7, 99), "staff": (1, 5), "events": (0, 6)}
 
 
-def _by_unit(relation: Relation, database: Any) -> dict[object, Counter[Any]]:
+def _by_unit(relation: RelationNode, database: Any) -> dict[object, Counter[Any]]:
     rows: dict[object, Counter[Any]] = {}
     assert relation.unit is not None
     for row in rows_of(relation, database):
@@ -82,11 +83,11 @@ def test_what_is_read_beside_released_cells_is_nobodys() -> None:
     assert seen >= 30
 
 
-def _nodes(node: Relation) -> list[Relation]:
+def _nodes(node: RelationNode) -> list[RelationNode]:
     return [node, *(below for part in sources(node) for below in _nodes(part))]
 
 
-def _scan(name: str) -> Relation:
+def _scan(name: str) -> RelationNode:
     table = CATALOG.table(name)
     assert table is not None
     return ownership.scan(CATALOG, table)

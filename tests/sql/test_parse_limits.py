@@ -6,7 +6,7 @@ import pytest
 
 from sql.corpus.clinic import CATALOG
 from tacit.query import Refusal, limits, resolve
-from tacit.query.parse import _Dialect, _usable, parse
+from tacit.query.parsing.parse import _Dialect, _usable, parse
 
 
 def _reason(sql: str) -> str | None:

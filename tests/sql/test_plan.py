@@ -13,13 +13,13 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, PureEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.query.buying import check_charge
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.explain import explain
-from tacit.query.final import FinalAggregation
-from tacit.query.options import Options
-from tacit.query.plan import make_plan, plan_question
-from tacit.query.price import Budget, Priced, price
+from tacit.query.parsing.query_options import Options
+from tacit.query.planning.explain import explain
+from tacit.query.planning.plan import make_plan, plan_question
+from tacit.query.planning.pricing import PlanBudget, Priced, price
+from tacit.query.planning.purchase import check_charge
+from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT, decimal
@@ -269,10 +269,10 @@ def test_an_ambiguous_text_does_not_name_an_aggregate() -> None:
 def test_every_plan_is_checked_against_its_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planner that spends one part in a million too much is found out."""
 
-    def generous(final: FinalAggregation, budget: Budget, *args: Any, **more: Any) -> Priced:
+    def generous(final: FinalAggregation, budget: PlanBudget, *args: Any, **more: Any) -> Priced:
         return price(final, replace(budget, amount=budget.amount * Fraction(1000001, 1000000)), *args, **more)
 
-    monkeypatch.setattr("tacit.query.buying.price", generous)
+    monkeypatch.setattr("tacit.query.planning.purchase.price", generous)
     for kind in ("pure", "approx", "zcdp", "gdp"):
         with pytest.raises(InternalError):
             count_plan(Request(epsilon=1, account=Account(kind)))

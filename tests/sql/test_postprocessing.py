@@ -20,11 +20,11 @@ import pytest
 
 from support.bits import SeededBits
 from support.toy_engine import ToyEngine, without_noise
-from tacit.engines.protocol import Work
-from tacit.query.after.result import Finished, finish
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.noising import release
-from tacit.query.plan import make_plan
+from tacit.query.planning.plan import make_plan
+from tacit.query.postprocess.result import Finished, finish
+from tacit.query.release import release
 from tacit.query.request import Request
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
 
@@ -90,7 +90,7 @@ def plain(sql: str) -> list[tuple[Any, ...]]:
 
 def exact(sql: str) -> Finished:
     plan = make_plan(sql, CATALOG, Request(epsilon="1"))
-    measured = ToyEngine({"visits": rows()}).measure(Work(plan.final, b""))
+    measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(plan.final, b""))
     return finish(plan.question, without_noise(plan, measured), confidence="0.95")
 
 
@@ -154,7 +154,7 @@ def test_without_noise_the_answer_is_that_of_duckdb(sql: str) -> None:
 @pytest.mark.parametrize("sql", QUERIES)
 def test_with_noise_every_number_has_a_finite_interval_around_it(sql: str, seeded: SeededBits) -> None:
     plan = make_plan(sql, CATALOG, Request(epsilon="0.1"))
-    measured = ToyEngine({"visits": rows()}).measure(Work(plan.final, b""))
+    measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(plan.final, b""))
     for _ in range(3):
         finished = finish(plan.question, release(plan, measured), confidence="0.99")
         for values, ends in zip(finished.values, finished.intervals(), strict=True):
@@ -172,7 +172,7 @@ def test_interval_ends_in_sql_are_those_of_the_answer(seeded: SeededBits) -> Non
         "ORDER BY DP_INTERVAL_HIGH(n) DESC"
     )
     plan = make_plan(sql, CATALOG, Request(epsilon="0.5", confidence="0.8"))
-    measured = ToyEngine({"visits": rows()}).measure(Work(plan.final, b""))
+    measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(plan.final, b""))
     finished = finish(plan.question, release(plan, measured), confidence=plan.confidence)
     for values, ends in zip(finished.values, finished.intervals(), strict=True):
         assert (values[2], values[3]) == ends[1]
@@ -190,7 +190,7 @@ def test_division_by_zero_is_null() -> None:
 def test_a_sum_of_many_cells_is_tighter_than_the_sum_of_their_intervals(seeded: SeededBits) -> None:
     inner = "SELECT age, COUNT(*) AS n FROM visits GROUP BY age"
     outer = make_plan(f"SELECT SUM(n) AS total FROM ({inner})", CATALOG, Request(epsilon="1"))
-    measured = ToyEngine({"visits": rows()}).measure(Work(outer.final, b""))
+    measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(outer.final, b""))
     released = release(outer, measured)
     ((_, high),) = finish(outer.question, released, confidence="0.95").intervals()[0]
     (value,) = finish(outer.question, released, confidence="0.95").values[0]

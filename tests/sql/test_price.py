@@ -17,14 +17,14 @@ from tacit.accounting.filters import ApproxFilter, GDPFilter, PureFilter, ZCDPFi
 from tacit.accounting.prices import gdp_price, pure_price, zcdp_price
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
-from tacit.query.blocks import Block, blocks_of
-from tacit.query.final import FinalAggregation
-from tacit.query.measures import MeasureKind
-from tacit.query.noising import inputs
-from tacit.query.plan import Plan, plan_question
-from tacit.query.price import Budget, epsilon_of_mu2, largest_rho_of, price
+from tacit.query.planning.budget_shares import split
+from tacit.query.planning.measures import MeasureKind
+from tacit.query.planning.plan import Plan, plan_question
+from tacit.query.planning.pricing import PlanBudget, epsilon_of_mu2, largest_rho_of, price
+from tacit.query.planning.release_blocks import Block, blocks_of
+from tacit.query.question import FinalAggregation
+from tacit.query.release import inputs
 from tacit.query.request import Account, Request
-from tacit.query.shares import split
 
 KINDS = [
     K.COUNT_ROWS, K.COUNT_UNITS, K.COUNT_VALUES, K.COUNT_DISTINCT, K.SUM, K.AVG, K.VAR_SAMP, K.STDDEV_POP, K.MIN,
@@ -170,8 +170,8 @@ def test_measures_with_other_clamps_or_filters_are_not_joined() -> None:
 
 def test_joining_halves_the_variance() -> None:
     final = builder([K.AVG]).final()
-    together = price(final, Budget("epsilon", Fraction(1)), ADD_REMOVE)
-    apart = price(final, Budget("epsilon", Fraction(1)), REPLACE_ONE)
+    together = price(final, PlanBudget("epsilon", Fraction(1)), ADD_REMOVE)
+    apart = price(final, PlanBudget("epsilon", Fraction(1)), REPLACE_ONE)
     for index, measure in enumerate(final.measures):
         halves = 2 * (2 * measure.sensitivity(max_groups=1).l1) ** 2
         assert together.release_of(index).law(index).variance_bound <= halves / 2 * Fraction(101, 100)
@@ -183,7 +183,7 @@ def test_more_budget_is_never_less_accurate(currency: str) -> None:
     final = builder([K.COUNT_ROWS, K.AVG, K.SUM]).final(keys="public")
     errors = []
     for amount in ("0.01", "0.1", "0.5", "1", "2", "8"):
-        priced = price(final, Budget(currency, Fraction(amount)), ADD_REMOVE)
+        priced = price(final, PlanBudget(currency, Fraction(amount)), ADD_REMOVE)
         errors.append([priced.release_of(i).law(i).error("0.05") for i in range(len(final.measures))])
     for before, after in pairwise(errors):
         assert all(b >= a for b, a in zip(before, after, strict=True))
@@ -192,8 +192,10 @@ def test_more_budget_is_never_less_accurate(currency: str) -> None:
 def test_concentrated_budgets_choose_the_smaller_error() -> None:
     for rho in ("0.001", "0.5", "8", "32"):
         final = builder([K.COUNT_ROWS]).final()
-        chosen = price(final, Budget("rho", Fraction(rho)), ADD_REMOVE).releases[0]
-        laplace = price(final, Budget("epsilon", epsilon := Fraction(str(float(2 * Fraction(rho)) ** 0.5))), ADD_REMOVE)
+        chosen = price(final, PlanBudget("rho", Fraction(rho)), ADD_REMOVE).releases[0]
+        laplace = price(
+            final, PlanBudget("epsilon", epsilon := Fraction(str(float(2 * Fraction(rho)) ** 0.5))), ADD_REMOVE
+        )
         assert epsilon > 0
         assert chosen.law(0).error("0.05") <= laplace.releases[0].law(0).error("0.05")
 
@@ -209,7 +211,7 @@ def test_where_the_middle_counts_laplace_noise_wins() -> None:
 def test_a_measurement_that_nothing_can_change_is_free() -> None:
     final = Builder().add(K.SUM).add(K.COUNT_ROWS).final()
     final = replace(final, measures=(replace(final.measures[0], clamp=(0, 0)), final.measures[1]))
-    priced = price(final, Budget("epsilon", Fraction(1)), ADD_REMOVE)
+    priced = price(final, PlanBudget("epsilon", Fraction(1)), ADD_REMOVE)
     assert [(r.mechanism, r.share) for r in priced.releases] == [("constant", 0), ("laplace", 1)]
     assert priced.release_of(0).law(0).error("0.05") == 0
 

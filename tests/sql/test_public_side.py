@@ -16,18 +16,29 @@ from support.bits import SeededBits
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.protocol import Work
-from tacit.query import limits, ownership, resolve
-from tacit.query.after import matching
-from tacit.query.after.result import Finished, finish
-from tacit.query.algebra import Filter, Join, JoinKind, Project, Relation, Scan, UnitAggregate, reference, row_bounds
+from tacit.engines.protocol import MeasurementTask
+from tacit.query import limits, resolve
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.expressions import TRUE
-from tacit.query.final import Match
-from tacit.query.noising import Released, release
-from tacit.query.plan import make_plan
-from tacit.query.public import is_public_throughout
+from tacit.query.planning.plan import make_plan
+from tacit.query.postprocess import public_join as matching
+from tacit.query.postprocess.result import Finished, finish
+from tacit.query.question import Match
 from tacit.query.refusal import Refusal
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import (
+    FilterRows,
+    Join,
+    JoinKind,
+    ProjectColumns,
+    RelationNode,
+    Scan,
+    UnitAggregate,
+    reference,
+    row_bounds,
+)
+from tacit.query.relational.expressions import TRUE
+from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT
 
@@ -60,10 +71,10 @@ class Asked:
     def __init__(self, sql: str, epsilon: str = "1", account: Account | None = None) -> None:
         engine = ToyEngine({"visits": VISITS, "wards": WARDS})
         self.plan = make_plan(sql, CATALOG, Request(epsilon=epsilon, account=account or Account("pure")))
-        self.released = release(self.plan, engine.measure(Work(self.plan.final, b"")))
+        self.released = release(self.plan, engine.measure(MeasurementTask(self.plan.final, b"")))
         self.public = [engine.rows(relation, most=100) for relation in self.plan.question.reads]
 
-    def finished(self, released: Released | None = None) -> Finished:
+    def finished(self, released: NoisyRelease | None = None) -> Finished:
         return finish(self.plan.question, released or self.released, confidence="0.95", public=self.public)
 
 
@@ -167,13 +178,13 @@ def test_the_rows_of_every_public_relation_are_needed(seeded: SeededBits) -> Non
 # -- what is public, and how many rows it has
 
 
-def _scan(name: str) -> Relation:
+def _scan(name: str) -> RelationNode:
     table = CLINIC.table(name)
     assert table is not None
     return ownership.scan(CLINIC, table)
 
 
-def _counted(source: Relation) -> UnitAggregate:
+def _counted(source: RelationNode) -> UnitAggregate:
     made = ownership.group(source, [], [])
     assert isinstance(made, UnitAggregate)
     return made
@@ -181,16 +192,16 @@ def _counted(source: Relation) -> UnitAggregate:
 
 def test_a_relation_that_only_looks_public_is_seen_through() -> None:
     visits, wards = _scan("visits"), _scan("wards")
-    hidden = Project(wards.fields, None, None, 1, 1, 2, visits, tuple(reference(visits, i) for i in range(3)))
+    hidden = ProjectColumns(wards.fields, None, None, 1, 1, 2, visits, tuple(reference(visits, i) for i in range(3)))
     assert hidden.is_public
     assert not is_public_throughout(hidden)
     assert not is_public_throughout(replace(visits, unit=None))
     assert not is_public_throughout(replace(visits, unit=None, population=None))
     assert not is_public_throughout(replace(_scan("prescriptions"), unit=None, population=None, unit_source=None))  # type: ignore[call-arg]
-    assert is_public_throughout(Filter(*_shape(wards), wards, TRUE))
+    assert is_public_throughout(FilterRows(*_shape(wards), wards, TRUE))
 
 
-def _shape(node: Relation) -> tuple[Any, ...]:
+def _shape(node: RelationNode) -> tuple[Any, ...]:
     return node.fields, node.unit, node.population, node.max_groups, node.max_rows, node.weight
 
 
@@ -199,7 +210,7 @@ def test_how_many_rows_a_relation_can_have_follows_from_its_tree() -> None:
     one = _counted(wards)
     assert row_bounds(wards) == (0, None)
     assert row_bounds(one) == (1, 1)
-    assert row_bounds(Filter(*_shape(one), one, TRUE)) == (0, 1)
+    assert row_bounds(FilterRows(*_shape(one), one, TRUE)) == (0, 1)
     assert row_bounds(ownership.group(wards, [("ward", reference(wards, 0))], [])) == (0, None)
     assert row_bounds(ownership.constants([()], ())) == (1, 1)
     assert row_bounds(ownership.stack([ownership.compute(one, []), ownership.compute(one, [])])) == (2, 2)

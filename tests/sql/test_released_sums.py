@@ -10,15 +10,15 @@ import pytest
 
 from support.bits import SeededBits
 from support.toy_engine import ToyEngine
-from tacit.engines.protocol import Work
+from tacit.engines.protocol import MeasurementTask
 from tacit.query import limits
-from tacit.query.after import derived
-from tacit.query.after.cells import Affine
-from tacit.query.after.result import Finished, finish
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.noising import release
-from tacit.query.plan import make_plan
+from tacit.query.planning.plan import make_plan
+from tacit.query.postprocess import cell_expressions as derived
+from tacit.query.postprocess.cells import Affine
+from tacit.query.postprocess.result import Finished, finish
 from tacit.query.refusal import Refusal
+from tacit.query.release import release
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER
 
@@ -41,7 +41,7 @@ RUNNING = "OVER (ORDER BY g ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 def finished(sql: str, visits: Sequence[dict[str, Any]] = ()) -> Finished:
     """The answer; about nobody, every count is 0, and so is every sum."""
     plan = make_plan(sql, CATALOG, Request(epsilon="1", account=Account("pure")))
-    released = release(plan, ToyEngine({"visits": list(visits)}).measure(Work(plan.final, b"")))
+    released = release(plan, ToyEngine({"visits": list(visits)}).measure(MeasurementTask(plan.final, b"")))
     return finish(plan.question, released, confidence="0.95")
 
 

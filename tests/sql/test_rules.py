@@ -13,10 +13,10 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE
 from sql.interpreter import rows_of
 from tacit.query import Question, resolve
-from tacit.query.algebra import Scan
-from tacit.query.functions import evaluate
-from tacit.query.parse import parse
-from tacit.query.resolve.queries import Queries
+from tacit.query.parsing.parse import parse
+from tacit.query.relational.algebra import Scan
+from tacit.query.relational.functions import evaluate
+from tacit.query.resolve.sql_statements import Queries
 from tacit.query.rules import RULES, apply_rules
 
 _FIXTURES = Path(__file__).parent / "fixtures"

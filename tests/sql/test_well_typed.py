@@ -6,21 +6,31 @@ import pytest
 
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
-from tacit.query.algebra import Field, Filter, Join, Mark, Project, Relation, UnitAggregate, UnitWindow, sources
-from tacit.query.expressions import Expression, references
+from tacit.query.relational.algebra import (
+    ExistsColumn,
+    Field,
+    FilterRows,
+    Join,
+    ProjectColumns,
+    RelationNode,
+    UnitAggregate,
+    UnitWindow,
+    sources,
+)
+from tacit.query.relational.expressions import Expression, references
 from tacit.query.resolve import resolve
 
 
-def inputs(node: Relation) -> tuple[tuple[Field, ...], list[Expression | None]]:
+def inputs(node: RelationNode) -> tuple[tuple[Field, ...], list[Expression | None]]:
     """The columns that a node's expressions see, and its expressions."""
     match node:
-        case Filter():
+        case FilterRows():
             return node.source.fields, [node.condition]
-        case Project():
+        case ProjectColumns():
             return node.source.fields, list(node.expressions)
         case Join():
             return (*node.left.fields, *node.right.fields), [node.condition]
-        case Mark():
+        case ExistsColumn():
             return (*node.source.fields, *node.other.fields), [node.condition]
         case UnitAggregate():
             return node.source.fields, [
@@ -34,7 +44,7 @@ def inputs(node: Relation) -> tuple[tuple[Field, ...], list[Expression | None]]:
             return (), []
 
 
-def check(node: Relation) -> int:
+def check(node: RelationNode) -> int:
     fields, expressions = inputs(node)
     seen = 0
     for expression in expressions:

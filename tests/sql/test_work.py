@@ -12,14 +12,14 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.multiplied import CUT, TOO_MUCH
 from tacit.query import Refusal, resolve
-from tacit.query.algebra import FirstRows, Relation, sources
 from tacit.query.catalog import Catalog, Column, PublicSize, Table
-from tacit.query.explain import explain
 from tacit.query.limits import MAX_UNIT_WORK
-from tacit.query.plan import make_plan
+from tacit.query.planning.explain import explain
+from tacit.query.planning.plan import make_plan
+from tacit.query.planning.work import cuts, unit_work
+from tacit.query.relational.algebra import FirstRows, RelationNode, sources
 from tacit.query.request import Request
 from tacit.query.types import INTEGER
-from tacit.query.work import cuts, unit_work
 
 
 def with_table(name: str, **words: Any) -> Catalog:
@@ -32,7 +32,7 @@ def work_of(sql: str, catalog: Catalog = CATALOG) -> int:
     return unit_work(resolve(sql, catalog).final)
 
 
-def first_rows(node: Relation) -> list[FirstRows]:
+def first_rows(node: RelationNode) -> list[FirstRows]:
     own = [node] if isinstance(node, FirstRows) else []
     return own + [found for part in sources(node) for found in first_rows(part)]
 

@@ -3,7 +3,8 @@
 *Coverage.* 2,000 lognormal values, one per person; a search at ε = 0.1 (a tenth of ε = 1). On 100 seeded runs the
 bounds must hold 99 % of the values in all but 10 runs, and be at most 16 times too wide in all but 10 runs. Measured
 on 2,000 other runs of each case, at most 1.1 % fail either; if 1.5 % did, more than 10 of 100 would have probability
-1e-6. Power: the thresholds alone, without what :func:`~tacit.query.auto_bounds.choose` adds to them, fall short.
+1e-6. Power: the thresholds alone, without what :func:`~tacit.query.planning.auto_bounds.choose` adds to them, fall
+short.
 
 *Mistakes.* On an empty database nothing must be found but with probability 1/1000. On 40,000 runs that many are
 compared with the points that a binomial count passes with probability 1e-6. Power: noise 1.25 times as wide as the
@@ -20,16 +21,16 @@ import pytest
 from scipy import stats
 
 from support.toy_engine import ToyEngine
-from tacit.engines.protocol import Work
+from tacit.engines.protocol import MeasurementTask
 from tacit.mechanisms.laplace import LaplaceNoise
-from tacit.query.after.result import finish
-from tacit.query.auto_bounds import choose, edges_of, find
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.domains import Domain, Range
-from tacit.query.expressions import Reference
-from tacit.query.noise_law import NoiseLaw
-from tacit.query.noising import release
-from tacit.query.plan import make_plan, with_bounds
+from tacit.query.planning.auto_bounds import choose, edges_of, find
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.plan import make_plan, with_bounds
+from tacit.query.postprocess.result import finish
+from tacit.query.relational.expressions import Reference
+from tacit.query.release import release
 from tacit.query.request import Account, Request
 from tacit.query.types import DOUBLE, INTEGER
 
@@ -59,7 +60,7 @@ def test_bounds_hold_nearly_all_values_and_not_much_more(account: str, sigma: fl
         "SELECT AVG(CLAMP(x, AUTO)) AS a FROM people", CATALOG, Request(epsilon=1, account=Account(account))
     )
     assert plan.first is not None
-    measured = engine(values).measure(Work(plan.first.final, b""))
+    measured = engine(values).measure(MeasurementTask(plan.first.final, b""))
     short = wide = 0
     for _ in range(RUNS):
         released = release(plan.first, measured)
@@ -74,7 +75,7 @@ def test_inhabited_cells_alone_would_fall_short() -> None:
     values = lognormal(1.5)
     plan = make_plan("SELECT AVG(CLAMP(x, AUTO)) AS a FROM people", CATALOG, Request(epsilon=1))
     assert plan.first is not None
-    measured = engine(values).measure(Work(plan.first.final, b""))
+    measured = engine(values).measure(MeasurementTask(plan.first.final, b""))
     edges, short = edges_of(Reference(DOUBLE, Domain(), 0, "x")), 0
     for _ in range(RUNS):
         released = release(plan.first, measured)
@@ -90,11 +91,11 @@ def test_the_answer_and_its_interval_use_the_bounds_found() -> None:
     plan = make_plan("SELECT AVG(CLAMP(x, AUTO)) AS a FROM people", CATALOG, Request(epsilon=1))
     assert plan.first is not None
     source, held = engine(values), 0
-    searched = source.measure(Work(plan.first.final, b""))
+    searched = source.measure(MeasurementTask(plan.first.final, b""))
     for _ in range(40):
         first = release(plan.first, searched)
         rest = with_bounds(plan, find(plan.final, first.noisy, first.laws))
-        released = release(rest, source.measure(Work(rest.final, b"")))
+        released = release(rest, source.measure(MeasurementTask(rest.final, b"")))
         (((low, high),),) = finish(rest.question, released, confidence="0.95").intervals()
         clamped = np.clip(values, float(rest.found[0].low), float(rest.found[0].high)).mean()
         held += low <= clamped <= high

@@ -19,11 +19,11 @@ from scipy import stats
 
 from support.bits import SeededBits
 from support.toy_engine import ToyEngine, without_noise
-from tacit.engines.protocol import Measurements, Work
-from tacit.query.after.result import finish
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.noising import release
-from tacit.query.plan import Plan, make_plan
+from tacit.query.planning.plan import Plan, make_plan
+from tacit.query.postprocess.result import finish
+from tacit.query.release import release
 from tacit.query.request import Account, Request
 from tacit.query.types import DATE, INTEGER, TEXT, decimal, from_ordinal, ordinal
 
@@ -113,7 +113,7 @@ def engine() -> ToyEngine:
 @cache
 def prepared(sql: str, account: str) -> tuple[Plan, Measurements, dict[Any, Any]]:
     plan = make_plan(sql, CATALOG, Request(epsilon="0.5", account=Account(account)))
-    measurements = engine().measure(Work(plan.final, b"secret"))
+    measurements = engine().measure(MeasurementTask(plan.final, b"secret"))
     exact = finish(plan.question, without_noise(plan, measurements), confidence=CONFIDENCE)
     return plan, measurements, {values[0]: values[-1] for values in exact.values}
 

@@ -10,7 +10,7 @@ from support.ledgers import NOON, Place
 from tacit.accounting.filters import PureFilter
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
-from tacit.server.people import Hashing, People
+from tacit.server.identity import Hashing, People
 
 GOOD = "green lamp beside the river"
 TABLES = ("seen", "persons", "tokens", "sessions", "links", "tries", "origins", "jobs")

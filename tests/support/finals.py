@@ -6,12 +6,19 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
-from tacit.query.algebra import Field, Scan
 from tacit.query.domains import Domain, Range, finite
-from tacit.query.expressions import Expression, Reference
-from tacit.query.final import Aggregate, AggregateKind, FinalAggregation, Key, OutputColumn, Question
-from tacit.query.measures import Measure, MeasureKind, categories_measure, count_measure, leaves_measure, sum_measure
-from tacit.query.options import Options
+from tacit.query.parsing.query_options import Options
+from tacit.query.planning.measures import (
+    Measure,
+    MeasureKind,
+    categories_measure,
+    count_measure,
+    leaves_measure,
+    sum_measure,
+)
+from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey, OutputColumn, Question
+from tacit.query.relational.algebra import Field, Scan
+from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.types import DOUBLE, INTEGER, TEXT, Value
 
 WARDS = ("cardiology", "oncology", "surgery")
@@ -89,7 +96,7 @@ class Builder:
     def final(self, *, keys: str = "none", max_groups: int = 4) -> FinalAggregation:
         """``keys``: ``none``, ``public`` (three wards) or ``private``."""
         public = keys != "private"
-        listed = () if keys == "none" else (Key("ward", ward(), WARDS if public else None),)
+        listed = () if keys == "none" else (GroupKey("ward", ward(), WARDS if public else None),)
         groups = 1 if keys == "none" else 3 if public else None
         most = 1 if keys == "none" else max_groups
         return FinalAggregation(

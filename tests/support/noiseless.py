@@ -1,6 +1,6 @@
 """What would be released without noise: for comparing the machinery with ordinary SQL, and for nothing else.
 
-The product has no such switch. Here the one seam of :mod:`tacit.query.noising` is replaced by the identity, every
+The product has no such switch. Here the one seam of :mod:`tacit.query.release` is replaced by the identity, every
 private key is kept, and the laws of noise say that there is none.
 """
 
@@ -14,11 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from tacit.engines.protocol import Measurements
-from tacit.query import noising
-from tacit.query.noising import Released
-from tacit.query.plan import Plan
-from tacit.query.price import KeySelection, Release
-from tacit.query.quantile_tree import NoisyTree
+from tacit.query import release as noising
+from tacit.query.planning.plan import Plan
+from tacit.query.planning.pricing import KeySelection, Release
+from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.release import NoisyRelease
 
 __all__ = ["without_noise"]
 
@@ -27,7 +27,7 @@ def _unchanged(step: Release | KeySelection, keys: Any, raw: NDArray[Any]) -> ND
     return np.ones(len(keys), dtype=np.bool_) if isinstance(step, KeySelection) else raw
 
 
-def without_noise(plan: Plan, measurements: Measurements) -> Released:
+def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
     """The exact integers as if they had been released; groups without anybody are left out, as SQL leaves them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noising, "draw", _unchanged)

@@ -7,7 +7,7 @@ each mechanism's input may have moved by no more than the sensitivity it declare
 pair of runs; nothing is sampled. (The method is that of dp-recorder: Cebere, Erb, Desfontaines, Bellet and
 Fitzsimons, *Privacy in Theory, Bugs in Practice*, 2026.)
 
-There is one place to take hold: :func:`tacit.query.noising.draw`, where exact integers go in and noisy ones come out.
+There is one place to take hold: :func:`tacit.query.release.draw`, where exact integers go in and noisy ones come out.
 
 A selection of private keys is frozen to an outcome that both databases can have: groups of at least two units are
 kept. One unit more or less leaves them there; if it does not, that is a finding.
@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
-from tacit.query import noising
-from tacit.query.noising import KeyTuple
-from tacit.query.price import KeySelection, Release
+from tacit.query import release as noising
+from tacit.query.planning.pricing import KeySelection, Release
+from tacit.query.release import KeyTuple
 
 __all__ = ["Call", "Finding", "Report", "declared", "record", "replay"]
 

@@ -13,16 +13,16 @@ import httpx
 
 from support.toy_engine import ToyEngine
 from tacit.curator.accounts import account_kind, filter_of
-from tacit.curator.answer import Desk
-from tacit.curator.config import PopulationModel
+from tacit.curator.answer import CuratorContext
 from tacit.curator.curator import Curator
 from tacit.curator.opened_ledger import open_ledger
 from tacit.ledger.memory import MEMORY
+from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
-from tacit.server.http import App, create_app
-from tacit.server.office import Office
-from tacit.server.people import Hashing, People, Role
+from tacit.server.api import App, create_app
+from tacit.server.identity import Hashing, People, Role
+from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 
 CATALOG = Catalog(
@@ -88,7 +88,7 @@ class Served:
     """An application and what is behind it."""
 
     app: App
-    office: Office
+    office: CuratorService
     engine: Any
     settings: Settings
     tokens: dict[str, str] = field(default_factory=dict)
@@ -168,10 +168,10 @@ def serve(
         limit = filter_of(name, model)
         opened.ledger.ensure_account(name, limit)
         accounts[name] = account_kind(name, model, limit)
-    desk = Desk("hospital", CATALOG, engine, opened.ledger, opened.keys, accounts, version)
+    desk = CuratorContext("hospital", CATALOG, engine, opened.ledger, opened.keys, accounts, version)
     chosen = Settings(**{"slot": 0.0, **settings})
     people = People.open(opened.ledger, ledger, hashing=Hashing.cheap())
-    office = Office(Curator(desk, "owner"), people, chosen)
+    office = CuratorService(Curator(desk, "owner"), people, chosen)
     served = Served(create_app(office, chosen), office, engine, chosen)
     for name, role, seen in (
         ("alice", Role.ANALYST, None),

@@ -105,7 +105,7 @@ day  = {{ bounds = [0, 365] }}
 def make_tokens(project: Path, names: Iterable[str], *, role: str = "analyst") -> dict[str, str]:
     """People of a project, with a token each."""
     from tacit.curator.opening import open_curator
-    from tacit.server.people import People, Role
+    from tacit.server.identity import People, Role
 
     with open_curator(project) as curator, People.open(curator.ledger, str(project.parent / "tacit.ledger")) as people:
         for name in names:

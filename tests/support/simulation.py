@@ -24,7 +24,17 @@ from tacit.ledger import Ledger, LedgerError, Order, Outcome, RollbackError
 from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.disk import Disk
 from tacit.ledger.memory import MemoryStore
-from tacit.ledger.protocol import Level, Placed, Reader, Short, Step, StorageError, Store, Stored, Taken
+from tacit.ledger.protocol import (
+    AlreadyTaken,
+    Appended,
+    BalanceState,
+    InsufficientBudget,
+    Reader,
+    Step,
+    StorageError,
+    Store,
+    Stored,
+)
 from tacit.ledger.verify import verify
 
 ANCHOR = Path("/state/anchor")
@@ -82,7 +92,7 @@ class SimulatedStore:
         self._pause = pause
         self.place, self.migrated = store.place, None
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         fault = self._pause("append")
         if fault == "fail":
             raise StorageError("injected: nothing was written")
@@ -109,7 +119,7 @@ class SimulatedStore:
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         return self._store.entries_down(before=before)
 
-    def levels(self, *args: Any) -> tuple[Level, ...]:
+    def levels(self, *args: Any) -> tuple[BalanceState, ...]:
         return self._store.levels(*args)
 
     def snapshot(self) -> AbstractContextManager[Reader]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tacit.engines.duckdb import DataSource, Limits
 from tacit.engines.spark import SparkEngine
-from tacit.engines.spark.session import Held, open_session
+from tacit.engines.spark.session import SessionHandle, open_session
 from tacit.query.catalog import Catalog
 
 __all__ = ["LIMITS", "QUICK", "held", "spark_engine"]
@@ -39,13 +39,13 @@ USUAL = {
 }
 
 
-def held(*, generated: bool = False) -> Held:
+def held(*, generated: bool = False) -> SessionHandle:
     """A session that outlives the engines of single tests, so that Spark starts once."""
     return _held(generated)
 
 
 @cache
-def _held(generated: bool) -> Held:
+def _held(generated: bool) -> SessionHandle:
     return open_session("spark", LIMITS, {**QUICK, **USUAL} if generated else QUICK)
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tacit.server.slots import Slots
+from tacit.server.response_slots import ResponseSlots
 
 __all__ = ["Clock", "SteppedSlots", "TestedSlots"]
 
@@ -26,7 +26,7 @@ class Clock:
         self.now = max(self.now, moment)
 
 
-class TestedSlots(Slots):
+class TestedSlots(ResponseSlots):
     """A departure rings once its run has ended, at its moment by the clock; holding takes no time of ours.
 
     Attributes:
@@ -65,7 +65,7 @@ class TestedSlots(Slots):
         loop.call_soon_threadsafe(ring)
 
 
-class SteppedSlots(Slots):
+class SteppedSlots(ResponseSlots):
     """A departure rings when the test says so, whether or not its run has ended."""
 
     def __init__(self, seconds: float = 0.25, clock: Clock | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from tacit.core.errors import TacitError
 from tacit.curator.curator import Curator
-from tacit.curator.wire import answer_wire, budget_json, entry_json, key_json, quote_json, seen_text, table_json
+from tacit.wire.responses import answer_wire, budget_json, entry_json, key_json, quote_json, seen_text, table_json
 
 #: Gets a request, and says what to send; None to hang up.
 Behaviour = Callable[["Request"], "bytes | None"]

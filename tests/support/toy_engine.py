@@ -13,17 +13,17 @@ import numpy as np
 
 from sql.interpreter import rows_of
 from tacit.core.errors import EngineError
-from tacit.engines.protocol import Measurements, Work
-from tacit.query.algebra import Filter, Project, Relation, Scan
-from tacit.query.final import FinalAggregation
-from tacit.query.functions import evaluate
-from tacit.query.measures import Measure, MeasureKind, quantise
-from tacit.query.noise_law import NoiseLaw
-from tacit.query.noising import Released
-from tacit.query.plan import Plan
-from tacit.query.public import is_public_throughout
-from tacit.query.quantile_tree import NoisyTree
+from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.query.planning.measures import Measure, MeasureKind, quantise
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.plan import Plan
+from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
+from tacit.query.relational.functions import evaluate
+from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.release import NoisyRelease
 from tacit.query.types import as_value, ordinal, sort_key
 
 
@@ -49,7 +49,7 @@ class ToyEngine:
     def close(self) -> None:
         self.closed = True
 
-    def measure(self, work: Work) -> Measurements:
+    def measure(self, work: MeasurementTask) -> Measurements:
         self.measured += 1
         if self.closed:
             raise EngineError("closed")
@@ -57,7 +57,7 @@ class ToyEngine:
             raise self.fail
         return measure(work.final, self._rows(work.final.source), work.key_secret)
 
-    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Any, ...], ...]:
+    def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Any, ...], ...]:
         """Those of a public relation, in the order of their columns."""
         assert is_public_throughout(relation)
         kinds = [column.type for column in relation.fields]
@@ -66,13 +66,13 @@ class ToyEngine:
             raise Refusal("too_large", "There are too many public rows.")
         return tuple(found)
 
-    def _rows(self, node: Relation) -> list[tuple[Any, ...]]:
+    def _rows(self, node: RelationNode) -> list[tuple[Any, ...]]:
         match node:
             case Scan():
                 return self._scan(node)
-            case Filter():
+            case FilterRows():
                 return [row for row in self._rows(node.source) if evaluate(node.condition, row) is True]
-            case Project():
+            case ProjectColumns():
                 return [tuple(evaluate(part, row) for part in node.expressions) for row in self._rows(node.source)]
             case _:
                 return rows_of(node, self.tables)
@@ -170,7 +170,7 @@ def _person(measure: Measure, rows: list[tuple[Any, ...]], secret: bytes) -> lis
     return clamped(total)
 
 
-def without_noise(plan: Plan, measurements: Measurements) -> Released:
+def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
     """What would be released if nothing were added: for the truth that intervals speak of, and for nothing else."""
     none = NoiseLaw("none", Fraction(0))
     raw = [np.array(entry, dtype=object) for entry in measurements.raw]
@@ -186,4 +186,4 @@ def without_noise(plan: Plan, measurements: Measurements) -> Released:
                 noisy[index] = noisy[index] if block.spread else noisy[index][:, 0]
     laws = [plan.priced.release_of(index).law(index) for index in range(len(raw))]
     exact = tuple(NoiseLaw("none", Fraction(0), 1, law.unit) for law in laws)
-    return Released(tuple(measurements.keys), tuple(noisy[index] for index in range(len(raw))), exact, plan)
+    return NoisyRelease(tuple(measurements.keys), tuple(noisy[index] for index in range(len(raw))), exact, plan)

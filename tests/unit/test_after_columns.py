@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.query.after.cells import Cell, Draw, Exact, Level
-from tacit.query.after.direct import Direct
-from tacit.query.after.joint import JointMean
-from tacit.query.after.moments import Mean
-from tacit.query.after.places import type_range, value_at, value_of_ratio
-from tacit.query.after.result import Intervals
 from tacit.query.domains import Range
-from tacit.query.noise_law import NoiseLaw
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact
+from tacit.query.postprocess.counts_and_sums import Direct
+from tacit.query.postprocess.joint_mean import JointMean
+from tacit.query.postprocess.mean_variance import MeanEstimate
+from tacit.query.postprocess.result import Intervals
+from tacit.query.postprocess.rounding import type_range, value_at, value_of_ratio
 from tacit.query.types import DATE, DOUBLE, INTEGER, TIMESTAMP, SqlType, decimal, ordinal
 
 LAWS = (NoiseLaw("laplace", Fraction(7, 2)), NoiseLaw("gaussian", Fraction(40), 1, Fraction(1, 3)))
@@ -30,7 +30,7 @@ NUMBERS = st.integers(-60, 60) | st.integers(-(10**30), 10**30)
 OPEN = st.sampled_from([None, Fraction(0), Fraction(-7, 3), Fraction(12)])
 
 
-def each(cells: list[Any], level: Level) -> list[Any]:
+def each(cells: list[Any], level: CellConfidence) -> list[Any]:
     return [Cell.ends(cell, level) for cell in cells]
 
 
@@ -40,23 +40,25 @@ def test_a_column_of_counts_or_sums(
     numbers: list[int], unit: Fraction, step: Fraction, kind: SqlType, low: Any, high: Any, beta: Fraction
 ) -> None:
     possible = Range(low, high if low is None or high is None or low <= high else None)
-    level = Level(LAWS, beta)
+    level = CellConfidence(LAWS, beta)
     cells = [Direct(number * unit, Draw(i % 2, i), step, possible, kind) for i, number in enumerate(numbers)]
     if kind == DOUBLE:
         cells = [cell for cell in cells if abs(cell.noisy) < 10**20] or [Direct(unit, Draw(0, 0), step, possible, kind)]
     assert Direct.column_ends(cells, level) == each(cells, level)
 
 
-def _mean(kind: type[Mean], count: Fraction, total: Fraction, step: Fraction, bounds: tuple[int, int]) -> Mean:
+def _mean(
+    kind: type[MeanEstimate], count: Fraction, total: Fraction, step: Fraction, bounds: tuple[int, int]
+) -> MeanEstimate:
     centre = sum(bounds) // 2
     half = max(bounds[1] - centre, centre - bounds[0])
     parts = (count, total, Draw(0, 3), Draw(1, 3), step, DOUBLE, centre, bounds)
-    return JointMean(*parts, half, LAWS[0].scale) if kind is JointMean else Mean(*parts)
+    return JointMean(*parts, half, LAWS[0].scale) if kind is JointMean else MeanEstimate(*parts)
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from([Mean, JointMean]),
+    st.sampled_from([MeanEstimate, JointMean]),
     st.lists(st.tuples(st.integers(-30, 3000), st.integers(-(10**6), 10**6)), min_size=1, max_size=6),
     UNITS,
     STEPS,
@@ -64,7 +66,7 @@ def _mean(kind: type[Mean], count: Fraction, total: Fraction, step: Fraction, bo
     BETAS,
 )
 def test_a_column_of_means(
-    kind: type[Mean],
+    kind: type[MeanEstimate],
     pairs: list[tuple[int, int]],
     unit: Fraction,
     step: Fraction,
@@ -72,7 +74,7 @@ def test_a_column_of_means(
     beta: Fraction,
 ) -> None:
     cells: list[Any] = [_mean(kind, count * unit, total * unit, step, bounds) for count, total in pairs]
-    level = Level(LAWS, beta)
+    level = CellConfidence(LAWS, beta)
     assert kind.column_ends(cells, level) == each(cells, level)
     for cell in cells:
         place = cell._estimate()
@@ -136,9 +138,9 @@ def test_an_end_that_is_open_is_the_last_value_of_the_type() -> None:
 
 def test_the_comparison_would_see_a_column_that_rounds_the_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = [Direct(Fraction(1001, 4), Draw(0, 0), Fraction(1), Range(None, None), INTEGER)]
-    expected = each(cells, Level(LAWS, Fraction(1, 20)))
+    expected = each(cells, CellConfidence(LAWS, Fraction(1, 20)))
     monkeypatch.setattr(
-        "tacit.query.after.direct.value_of_ratio",
+        "tacit.query.postprocess.counts_and_sums.value_of_ratio",
         lambda top, bottom, kind, way="nearest": value_of_ratio(top, bottom, kind),
     )
-    assert Direct.column_ends(cells, Level(LAWS, Fraction(1, 20))) != expected
+    assert Direct.column_ends(cells, CellConfidence(LAWS, Fraction(1, 20))) != expected

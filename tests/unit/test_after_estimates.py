@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from tacit.mechanisms.laplace import LaplaceNoise
-from tacit.query.after.categories import Common, CommonEvent
-from tacit.query.after.cells import Affine, Draw, Exact, Level, linear_events
-from tacit.query.after.direct import Direct
-from tacit.query.after.joint import JointMean, half_widths
-from tacit.query.after.moments import Mean, Spread
-from tacit.query.after.places import type_range, value_at
-from tacit.query.after.ranks import Grid, Rank, Ranks
-from tacit.query.after.result import Intervals
 from tacit.query.domains import UNKNOWN, Range
-from tacit.query.noise_law import NoiseLaw
-from tacit.query.quantile_tree import NoisyTree, Tree
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.quantile_tree import NoisyTree, Tree
+from tacit.query.postprocess.cells import Affine, CellConfidence, Draw, Exact, linear_events
+from tacit.query.postprocess.counts_and_sums import Direct
+from tacit.query.postprocess.joint_mean import JointMean, half_widths
+from tacit.query.postprocess.mean_variance import MeanEstimate, Spread
+from tacit.query.postprocess.mode import Common, CommonEvent
+from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
+from tacit.query.postprocess.result import Intervals
+from tacit.query.postprocess.rounding import type_range, value_at
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, Kind, SqlType, decimal
 
 LAPLACE = NoiseLaw("laplace", Fraction(2))
@@ -29,8 +29,8 @@ NONE = NoiseLaw("none", Fraction(0))
 F = Fraction
 
 
-def level(*laws: NoiseLaw, beta: str = "0.05") -> Level:
-    return Level(laws, Fraction(beta))
+def level(*laws: NoiseLaw, beta: str = "0.05") -> CellConfidence:
+    return CellConfidence(laws, Fraction(beta))
 
 
 def ends(found: Range) -> tuple[Fraction, Fraction]:
@@ -87,7 +87,7 @@ class TestMoments:
     @pytest.mark.parametrize("noisy", [(10, 7), (3, -20), (1, 0), (-2, 5), (40, 40)])
     def test_the_mean_covers_every_corner_of_the_box(self, noisy: tuple[int, int]) -> None:
         here = level(LAPLACE, GAUSSIAN)
-        mean = Mean(F(noisy[0]), F(noisy[1]), Draw(0, 0), Draw(1, 0), F(1, 2), DOUBLE, 5, (0, 10))
+        mean = MeanEstimate(F(noisy[0]), F(noisy[1]), Draw(0, 0), Draw(1, 0), F(1, 2), DOUBLE, 5, (0, 10))
         w, v = here.half_width(0), here.half_width(1)
         box = product(
             range(math.ceil(noisy[0] - w), math.floor(noisy[0] + w) + 1),
@@ -118,7 +118,7 @@ class TestMoments:
             assert high <= max(seen) + 0.5
 
     def test_too_few_is_null_with_an_interval(self) -> None:
-        mean = Mean(F(0), F(3), Draw(0, 0), Draw(1, 0), F(1), DOUBLE, 5, (0, 10))
+        mean = MeanEstimate(F(0), F(3), Draw(0, 0), Draw(1, 0), F(1), DOUBLE, 5, (0, 10))
         assert mean.value is None
         assert Intervals([LAPLACE, LAPLACE], "0.95").of(mean) == (1.0, 10.0)
         lone = Spread(F(1), F(0), Draw(0, 0), Draw(1, 0), F(1), DOUBLE, F(0), Draw(2, 0), F(25), True, False)
@@ -160,7 +160,7 @@ class TestRanksAndCategories:
     def ranks(self, leaves: list[int], fraction: Fraction, kind: str = "quantile", law: NoiseLaw = NONE) -> Ranks:
         tree = Tree(len(leaves), 4)
         nodes = tree.fill(np.array([leaves], dtype=np.int64))
-        return Ranks(NoisyTree(tree, nodes, law), Grid(0, 2 * len(leaves) - 1, 2, F(1, 2)), kind, fraction)
+        return Ranks(NoisyTree(tree, nodes, law), LeafGrid(0, 2 * len(leaves) - 1, 2, F(1, 2)), kind, fraction)
 
     def test_quantiles_lie_between_order_statistics(self) -> None:
         ranks = self.ranks([2, 0, 0, 1, 1], F(1, 2))

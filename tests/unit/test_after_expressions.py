@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.query.after.cells import Cell, Draw, Exact, Level
-from tacit.query.after.derived import Derived, derive
-from tacit.query.after.direct import Direct
-from tacit.query.after.regroup import pool
-from tacit.query.after.result import Intervals
 from tacit.query.domains import UNKNOWN, Domain
-from tacit.query.expressions import Expression, Reference, literal
-from tacit.query.functions import call, case, cast, evaluate, in_list
-from tacit.query.noise_law import NoiseLaw
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.postprocess.cell_expressions import Derived, derive
+from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact
+from tacit.query.postprocess.counts_and_sums import Direct
+from tacit.query.postprocess.regroup import pool
+from tacit.query.postprocess.result import Intervals
+from tacit.query.relational.expressions import Expression, Reference, literal
+from tacit.query.relational.functions import call, case, cast, evaluate, in_list
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, ordinal
 
 LAW = NoiseLaw("laplace", Fraction(3))
@@ -71,7 +71,7 @@ def test_the_truth_is_enclosed(name: str, values: tuple[int, ...], moves: tuple[
     """At one level the events allow every move up to the half-width; the truth after such a move lies inside."""
     node = EXPRESSIONS[name]
     cells = row(values)
-    domain = Derived(node, cells).enclose(Level([LAW], Fraction(1, 20)))
+    domain = Derived(node, cells).enclose(CellConfidence([LAW], Fraction(1, 20)))
     truth = evaluate(node, [value + move for value, move in zip(values, moves, strict=True)])
     if truth is None:
         assert domain.nullable
@@ -97,7 +97,7 @@ def test_aggregates_of_cells_are_enclosed(function: str, values: list[int], data
     squares = [derive(call("mul", reference(i), reference(i)), cells) for i in range(len(values))]
     moved = [v + data.draw(st.integers(-HALF, HALF)) for v in values]
     truth = pool(function, [Exact(m * m, INTEGER) for m in moved], 0.25, DOUBLE).value
-    domain = pool(function, squares, 0.25, DOUBLE).enclose(Level([LAW], Fraction(1, 20)))
+    domain = pool(function, squares, 0.25, DOUBLE).enclose(CellConfidence([LAW], Fraction(1, 20)))
     assert domain.range.ends is not None
     low, high = (float(end) for end in domain.range.ends)
     assert low * (1 - 1e-9) - 1e-6 <= float(truth) <= high * (1 + 1e-9) + 1e-6  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_aggregates_of_cells_are_enclosed(function: str, values: list[int], data
 def test_spreads_of_cells_reach_the_corners(function: str) -> None:
     """Equal cells whose truths lie at opposite ends, and unequal ones whose truths are equal."""
     for values, truths in (((10, 10), (10 - HALF, 10 + HALF)), ((10 - HALF, 10 + HALF), (10, 10))):
-        domain = pool(function, row(values), None, DOUBLE).enclose(Level([LAW], Fraction(1, 20)))
+        domain = pool(function, row(values), None, DOUBLE).enclose(CellConfidence([LAW], Fraction(1, 20)))
         truth = pool(function, [Exact(value, INTEGER) for value in truths], None, DOUBLE).value
         assert domain.range.ends is not None
         assert float(domain.range.ends[0]) <= float(truth) <= float(domain.range.ends[1]) + 1e-9  # type: ignore[arg-type]
@@ -142,7 +142,7 @@ def test_expressions_of_keys_stay_exact() -> None:
 
 
 def test_comparisons_are_decided_when_ranges_lie_apart() -> None:
-    here = Level([LAW], Fraction(1, 20))
+    here = CellConfidence([LAW], Fraction(1, 20))
     cells = row((0, 1000, 5))
     assert Derived(call("lt", A, B), cells).enclose(here).values == (True,)
     assert Derived(call("ge", A, B), cells).enclose(here).values == (False,)
@@ -155,7 +155,7 @@ def test_range_arithmetic_of_absent_values() -> None:
     """A sum over cells that may be NULL may leave any of them out."""
     cells = row((10, 0, 0))
     doubtful = derive(call("div", A, B), cells)
-    domain = pool("sum", [doubtful, cells[0]], None, DOUBLE).enclose(Level([LAW], Fraction(1, 20)))
+    domain = pool("sum", [doubtful, cells[0]], None, DOUBLE).enclose(CellConfidence([LAW], Fraction(1, 20)))
     assert domain.nullable
     assert domain.range.low is not None
     assert domain.range.low <= 0

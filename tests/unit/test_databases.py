@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit import databases
-from tacit.accounting.lab import FiniteMechanism
 from tacit.core.errors import InputError
+from tacit.lab import FiniteMechanism
 
 U = databases.Universe(["flu", "cold", "none"])
 

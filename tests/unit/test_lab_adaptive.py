@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import tacit
-from tacit.accounting.lab import (
+from tacit.core.divergences import hockey_stick, kl_bound
+from tacit.core.errors import AccountingError, InputError
+from tacit.lab import (
     Adversary,
     CompositionExperiment,
     Move,
@@ -27,8 +29,6 @@ from tacit.accounting.lab import (
     private,
     randomized_response,
 )
-from tacit.core.divergences import hockey_stick, kl_bound
-from tacit.core.errors import AccountingError, InputError
 from tacit.noise.uniform import sample_below
 
 F = Fraction

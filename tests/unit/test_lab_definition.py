@@ -11,9 +11,9 @@ import pytest
 
 import tacit
 from tacit import laws
-from tacit.accounting.lab import definition, geometric, leak, randomized_response, save_chart
 from tacit.core.errors import InputError
 from tacit.core.normal import gaussian_delta_bounds
+from tacit.lab import definition, geometric, leak, randomized_response, save_chart
 from tacit.mechanisms.gaussian_profile import discrete_delta_bounds
 
 F = Fraction

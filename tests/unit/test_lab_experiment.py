@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 
 from tacit.accounting.compose import compose
-from tacit.accounting.lab import (
+from tacit.core.divergences import hockey_stick
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.events import RandomizedResponseEvent
+from tacit.core.guarantees import PureDP
+from tacit.core.numbers import exp_bounds, round_up
+from tacit.lab import (
     CompositionExperiment,
     FiniteMechanism,
     Move,
@@ -29,11 +34,6 @@ from tacit.accounting.lab import (
     randomized_response,
     save_chart,
 )
-from tacit.core.divergences import hockey_stick
-from tacit.core.errors import AccountingError, InputError
-from tacit.core.events import RandomizedResponseEvent
-from tacit.core.guarantees import PureDP
-from tacit.core.numbers import exp_bounds, round_up
 from tacit.mechanisms.laplace import Laplace
 
 F = Fraction

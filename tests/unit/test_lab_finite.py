@@ -8,7 +8,11 @@ from fractions import Fraction
 
 import pytest
 
-from tacit.accounting.lab import (
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.guarantees import ApproxDP
+from tacit.core.numbers import exp_bounds, log_bounds
+from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
+from tacit.lab import (
     FiniteMechanism,
     geometric,
     group_privacy,
@@ -19,10 +23,6 @@ from tacit.accounting.lab import (
     sample_rows,
     subsample_then_count,
 )
-from tacit.core.errors import AccountingError, InputError
-from tacit.core.guarantees import ApproxDP
-from tacit.core.numbers import exp_bounds, log_bounds
-from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 
 F = Fraction
 

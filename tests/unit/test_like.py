@@ -9,9 +9,9 @@ import time
 import pytest
 
 from tacit.query import Refusal
-from tacit.query.expressions import literal
-from tacit.query.functions import call
-from tacit.query.functions.registry import REGISTRY
+from tacit.query.relational.expressions import literal
+from tacit.query.relational.functions import call
+from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import TEXT
 
 

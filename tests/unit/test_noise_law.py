@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.query.noise_law import NoiseLaw, one_sided_error, one_sided_errors
+from tacit.query.planning.noise_distribution import NoiseLaw, one_sided_error, one_sided_errors
 
 
 def pmf(kind: str, scale: float, reach: int = 900) -> np.ndarray[Any, Any]:

@@ -14,9 +14,9 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
-from tacit.mechanisms.planning import MECHANISMS, Plan, counting_rule, plan, polling_rule
+from tacit.mechanisms.planning import MECHANISMS, SampleSizePlan, counting_rule, plan, polling_rule
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.sufficiency import _poll_beta_up, _worst_choice, question_of
+from tacit.mechanisms.sample_size_formulas import _poll_beta_up, _worst_choice, question_of
 
 EXTRAS: dict[str, dict[str, object]] = {
     "laplace": {},
@@ -195,7 +195,7 @@ def test_a_plan_says_everything_in_words() -> None:
 
 def test_confidence_is_shown_rounded_down_with_all_its_nines() -> None:
     def shown(confidence: str) -> str:
-        made = Plan("laplace", Fraction(1, 100), Fraction(confidence), Fraction(1), 10, "people")
+        made = SampleSizePlan("laplace", Fraction(1, 100), Fraction(confidence), Fraction(1), 10, "people")
         return dict(made.rows())["confidence"]
 
     assert shown("0.95") == "95%"

@@ -21,7 +21,7 @@ from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.noisy_max import NoisyMax, Winner
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
-from tacit.mechanisms.scores import LARGEST_GAP, read_scores
+from tacit.mechanisms.selection_scores import LARGEST_GAP, read_scores
 from tacit.mechanisms.top_k import TopK
 
 SINGLE = [Exponential, PermuteAndFlip, NoisyMax]

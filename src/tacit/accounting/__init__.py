@@ -1,10 +1,26 @@
-"""What releases cost together: composition, calibration, filters and odometers. Reads events and guarantees only.
+"""Accounting: composition, calibration, filters and odometers over events and guarantees.
 
-* ``compose``     :func:`~tacit.accounting.compose.compose`: the guarantee of a planned list, by any theorem or the best
-* ``calibrate``   the noise for a target over a planned list
-* ``accountant``  a running sum for plans and training runs
-* ``basic``, ``advanced``, ``optimal``, ``zcdp``, ``renyi``, ``pld``  one theorem each
-* ``amplification``, ``parallel``  what sampling and partitions save
-* ``filters``, ``odometers``  the hard stop of an interactive account
-* ``prices``      one release in the currency of a filter
+Modules:
+* :mod:`.accountant` — Running account of a plan: the releases so far and their composed guarantee
+* :mod:`.advanced` — Advanced composition: many small ε cost about the square root of their number
+* :mod:`.amplification` — Privacy amplification by Poisson sampling
+* :mod:`.basic` — Basic composition: the ε add up, and so do the δ
+* :mod:`.calibrate` — Calibration: the smallest noise whose composition meets a target (ε, δ)
+* :mod:`.compose` — ``compose``: the guarantee of several releases taken together
+* :mod:`.composed` — Result of a composition: an (ε, δ) guarantee, the method that found it, and how tight it is
+* :mod:`.composition_plan` — Normal form of a plan to compose: single releases, each with its number of repetitions
+* :mod:`.filters` — Privacy filters: stopping rules that stay valid when every question depends on earlier answers
+* :mod:`.gaussian` — Exact composition of Gaussian mechanisms in closed form
+* :mod:`.odometers` — Privacy odometers: bounds on the loss consumed so far by an adaptive interaction
+* :mod:`.optimal` — Optimal composition of equal (ε, δ) releases: exact, by Kairouz, Oh and Viswanath
+* :mod:`.parallel` — Parallel composition: releases on the parts of a partition that was fixed without looking at
+  the data
+* :mod:`.pld` — Privacy loss distributions, certified: an upper and a lower bound on ε that provably enclose the
+  true value
+* :mod:`.prices` — Price of a release in the currency of a filter, rounded up
+* :mod:`.renyi` — Composition in Renyi differential privacy: the divergences add up order by order, one conversion
+  at the end
+* :mod:`.sampled_gaussian` — Renyi divergence of the Poisson-sampled Gaussian mechanism, at every real order, with a
+  proven error
+* :mod:`.zcdp` — Composition in zero-concentrated differential privacy: the ρ add up, one conversion at the end
 """

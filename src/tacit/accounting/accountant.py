@@ -1,4 +1,4 @@
-"""A running account of a plan: what has been put on it so far, and what that costs, at any moment.
+"""Running account of a plan: the releases so far and their composed guarantee.
 
 *What it tells.* The (ε, δ) of all charges so far, by Renyi accounting or by the plain sum, whichever is smaller. A
 charge and a reading cost one pass over a fixed set of orders, whatever the number of charges before.
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from tacit.accounting.basic import Pair, stated_sum
 from tacit.accounting.compose import compose_plan
-from tacit.accounting.releases import Leaf, Plan, Planned, Release, read_plan
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import CompositionPlan, CountedRelease, Leaf, Release, read_plan
 from tacit.accounting.renyi import renyi_curve, spent_delta
-from tacit.accounting.result import Composed
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.guarantees import renyi_epsilon_up
 from tacit.core.numbers import Number, exact_probability, float_nearest, format_up, round_up
@@ -69,7 +69,7 @@ class Accountant:
         with self._lock:
             self._charge(plan)
 
-    def _charge(self, plan: Plan) -> None:
+    def _charge(self, plan: CompositionPlan) -> None:
         if self._relation not in (None, plan.relation):
             raise InputError("release", f"speaks of {plan.relation.value} neighbours, the account of others")
         spent = self._spent + sum((item.count * spent_delta(item.release) for item in plan.items), Fraction(0))
@@ -122,10 +122,10 @@ class Accountant:
             plan = self._plan()
         return compose_plan(plan, self.delta, method)
 
-    def _plan(self) -> Plan:
-        items = tuple(Planned(leaf, count) for leaf, count in self._counts.items())
-        stated = tuple(Planned(leaf, count) for leaf, count in self._stated.items())
-        return Plan(items, self._relation or ADD_REMOVE, stated)
+    def _plan(self) -> CompositionPlan:
+        items = tuple(CountedRelease(leaf, count) for leaf, count in self._counts.items())
+        stated = tuple(CountedRelease(leaf, count) for leaf, count in self._stated.items())
+        return CompositionPlan(items, self._relation or ADD_REMOVE, stated)
 
     def _curve(self, leaf: Leaf) -> NDArray[np.float64]:
         if leaf not in self._curves:

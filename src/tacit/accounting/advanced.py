@@ -1,4 +1,4 @@
-"""Advanced composition: many small ε cost about the root of their number.
+"""Advanced composition: many small ε cost about the square root of their number.
 
 *Privacy.* If each of k releases is (ε_i, δ_i)-DP, then for every δ' > 0 all together are (ε', Σδ_i + δ')-DP with
 
@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from tacit.accounting.basic import compose_basic, pairs_at
-from tacit.accounting.releases import Plan
-from tacit.accounting.result import Composed
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import CompositionPlan
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.numbers import (
     Number,
@@ -40,17 +40,17 @@ __all__ = ["advanced_epsilon", "advanced_epsilon_simple", "compose_advanced", "c
 _LARGEST = 10**5
 
 
-def compose_advanced(plan: Plan, delta: Fraction) -> Composed:
+def compose_advanced(plan: CompositionPlan, delta: Fraction) -> Composed:
     """The smaller of advanced and basic composition; ``method`` names the one that was smaller."""
     return _smaller(plan, delta, "advanced", advanced_epsilon)
 
 
-def compose_simple(plan: Plan, delta: Fraction) -> Composed:
+def compose_simple(plan: CompositionPlan, delta: Fraction) -> Composed:
     """The smaller of the simple form √(2 ln(1/δ')Σε²) + Σε², for ε below 1, and basic composition."""
     return _smaller(plan, delta, "simple", simple_epsilon)
 
 
-def _smaller(plan: Plan, delta: Fraction, method: str, theorem: Callable[..., Fraction]) -> Composed:
+def _smaller(plan: CompositionPlan, delta: Fraction, method: str, theorem: Callable[..., Fraction]) -> Composed:
     basic = compose_basic(plan, delta)
     stated = all(pair is not None for pair in (_stated(plan)))
     # Releases that need a δ of their own get half of it, the theorem the other half.
@@ -110,7 +110,7 @@ def advanced_epsilon_simple(*, epsilon: Number, count: int, delta: Number) -> Fr
     return simple_epsilon([(epsilon, count)], delta=delta)
 
 
-def _stated(plan: Plan) -> list[object]:
+def _stated(plan: CompositionPlan) -> list[object]:
     from tacit.accounting.basic import stated_pair
 
     return [stated_pair(item.release) for item in plan.items]

@@ -1,4 +1,4 @@
-"""Privacy amplification by Poisson sampling: a secret sample hides who was in it.
+"""Privacy amplification by Poisson sampling.
 
 *Privacy.* Let M be (ε, δ)-DP for adding or removing a unit, and let it run on a sample that holds every unit
 independently with probability q and that nobody sees. Then the whole is (ln(1 + q(e^ε - 1)), qδ)-DP for adding or

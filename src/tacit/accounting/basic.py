@@ -14,10 +14,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tacit.accounting.amplification import amplified_epsilon
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import CompositionPlan, CountedRelease, Leaf, read_plan
 from tacit.accounting.gaussian import gaussian_epsilon_high
 from tacit.accounting.prices import guarantees_of
-from tacit.accounting.releases import Leaf, Plan, Planned, read_plan
-from tacit.accounting.result import Composed
 from tacit.core.errors import AccountingError
 from tacit.core.events import GaussianEvent, ParallelEvent, PoissonSampledEvent
 from tacit.core.guarantees import RDP, ZCDP, ApproxDP, PureDP
@@ -30,7 +30,7 @@ __all__ = ["Pair", "compose_basic", "pairs_at", "stated_pair", "stated_sum"]
 Pair = tuple[Fraction, Fraction]
 
 
-def compose_basic(plan: Plan, delta: Fraction | None) -> Composed:
+def compose_basic(plan: CompositionPlan, delta: Fraction | None) -> Composed:
     """The sum of all ε and of all δ; what is left of ``delta`` is divided among releases that state no δ."""
     pairs = pairs_at(plan, delta)
     epsilon = sum((count * e for (e, _), count in pairs), Fraction(0))
@@ -38,7 +38,7 @@ def compose_basic(plan: Plan, delta: Fraction | None) -> Composed:
     return Composed(epsilon, min(max(spent, delta or Fraction(0)), Fraction(1)), relation=plan.relation, method="basic")
 
 
-def pairs_at(plan: Plan, delta: Fraction | None) -> list[tuple[Pair, int]]:
+def pairs_at(plan: CompositionPlan, delta: Fraction | None) -> list[tuple[Pair, int]]:
     """An (ε, δ) for every item of the plan, with its count; the δ together do not exceed ``delta``."""
     stated = [(item, stated_pair(item.release)) for item in plan.items]
     spent = sum((item.count * pair[1] for item, pair in stated if pair is not None), Fraction(0))
@@ -70,7 +70,7 @@ def stated_pair(release: Leaf) -> Pair | None:
             return (stated[0].epsilon, stated[0].delta) if stated else None
 
 
-def stated_sum(plan: Plan) -> Pair | None:
+def stated_sum(plan: CompositionPlan) -> Pair | None:
     """The sums of ε and δ of what the releases of a plan state, as they were listed; ``None`` if one states none."""
     epsilon = delta = Fraction(0)
     for item in plan.stated:
@@ -110,7 +110,7 @@ def _pair_at(release: Leaf, delta: Fraction) -> Pair:
         case GaussianEvent():
             return gaussian_epsilon_high(release.l2_sensitivity / release.sigma, delta), delta
         case PoissonSampledEvent():
-            inner = Plan(read_plan([release.event]).items, release.relation)
+            inner = CompositionPlan(read_plan([release.event]).items, release.relation)
             inside = compose_basic(inner, min(delta / release.rate, Fraction(1)))
             pair = _sampled(release, (inside.epsilon, inside.delta))
             if pair is None:
@@ -126,6 +126,6 @@ def _pair_at(release: Leaf, delta: Fraction) -> Pair:
 
 
 def _pair_of_part(part: object, delta: Fraction, whole: ParallelEvent) -> Pair:
-    items: tuple[Planned, ...] = read_plan([part]).items  # type: ignore[list-item]
-    composed = compose_basic(Plan(items, whole.relation), delta)
+    items: tuple[CountedRelease, ...] = read_plan([part]).items  # type: ignore[list-item]
+    composed = compose_basic(CompositionPlan(items, whole.relation), delta)
     return composed.epsilon, composed.delta

@@ -1,4 +1,4 @@
-"""How much noise a plan needs: the smallest scale whose composition meets a target (ε, δ).
+"""Calibration: the smallest noise whose composition meets a target (ε, δ).
 
 *Privacy.* The scale that is returned has been composed by the method asked for, and its ε was at most the target. The
 search only decides how little noise is wasted, never whether the guarantee holds.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from tacit.accounting.compose import METHODS, compose_plan
-from tacit.accounting.releases import Release, read_plan
+from tacit.accounting.composition_plan import Release, read_plan
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import Event, GaussianEvent, LaplaceEvent, PoissonSampledEvent
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest, round_up

@@ -25,10 +25,10 @@ from fractions import Fraction
 
 from tacit.accounting.advanced import compose_advanced, compose_simple
 from tacit.accounting.basic import compose_basic, stated_pair, stated_sum
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import CompositionPlan, Release, read_plan
 from tacit.accounting.optimal import compose_optimal
-from tacit.accounting.releases import Plan, Release, read_plan
 from tacit.accounting.renyi import compose_renyi
-from tacit.accounting.result import Composed
 from tacit.accounting.zcdp import compose_zcdp
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import ApproxEvent
@@ -76,7 +76,7 @@ def compose(
 
 
 def compose_plan(
-    plan: Plan, delta: Fraction | None, method: str, *, bracket: bool = True, changing: bool = False
+    plan: CompositionPlan, delta: Fraction | None, method: str, *, bracket: bool = True, changing: bool = False
 ) -> Composed:
     """As :func:`compose`, for a plan that has been read already; without ``bracket`` no lower bound is sought."""
     if not delta:
@@ -89,7 +89,7 @@ def compose_plan(
     return _at_most_stated(plan, delta, answer, method)
 
 
-def _at_most_stated(plan: Plan, delta: Fraction, answer: Composed, method: str) -> Composed:
+def _at_most_stated(plan: CompositionPlan, delta: Fraction, answer: Composed, method: str) -> Composed:
     """``answer``, or the sum of what the releases state where that is smaller.
 
     A single release is never said to cost more than it states, by whatever method. Of several, the methods that stand
@@ -105,13 +105,13 @@ def _at_most_stated(plan: Plan, delta: Fraction, answer: Composed, method: str) 
     return Composed(stated[0], delta, relation=plan.relation, method="basic", lower=answer.lower, note=note)
 
 
-def _pld(plan: Plan, delta: Fraction, *, bracket: bool = True, changing: bool = False) -> Composed:
+def _pld(plan: CompositionPlan, delta: Fraction, *, bracket: bool = True, changing: bool = False) -> Composed:
     from tacit.accounting.pld.account import compose_pld
 
     return compose_pld(plan, delta, bracket=bracket, changing=changing)
 
 
-_METHODS: dict[str, Callable[[Plan, Fraction], Composed]] = {
+_METHODS: dict[str, Callable[[CompositionPlan, Fraction], Composed]] = {
     "basic": compose_basic,
     "advanced": compose_advanced,
     "simple": compose_simple,
@@ -125,7 +125,7 @@ _METHODS: dict[str, Callable[[Plan, Fraction], Composed]] = {
 METHODS = (*_METHODS, "best")
 
 
-def _best(plan: Plan, delta: Fraction, *, bracket: bool, changing: bool) -> Composed:
+def _best(plan: CompositionPlan, delta: Fraction, *, bracket: bool, changing: bool) -> Composed:
     answers: list[Composed] = []
     refusals: list[AccountingError] = []
     for method in _METHODS:
@@ -151,11 +151,11 @@ def _best(plan: Plan, delta: Fraction, *, bracket: bool, changing: bool) -> Comp
     return Composed(best.epsilon, delta, relation=plan.relation, method=best.method, lower=lower, note=best.note)
 
 
-def _apart(plan: Plan, delta: Fraction, *, changing: bool) -> Iterator[Composed]:
+def _apart(plan: CompositionPlan, delta: Fraction, *, changing: bool) -> Iterator[Composed]:
     """The largest pure release by basic composition with all others, if there are others: ε₁ + ε₂ at the δ of those."""
     pure = [(item.count * pair[0], item) for item in plan.items if (pair := stated_pair(item.release)) and not pair[1]]
     if pure and len(plan.items) > 1:
         epsilon, largest = max(pure, key=lambda priced: priced[0])
         rest = tuple(item for item in plan.items if item is not largest)
-        others = _best(Plan(rest, plan.relation, rest), delta, bracket=False, changing=changing)
+        others = _best(CompositionPlan(rest, plan.relation, rest), delta, bracket=False, changing=changing)
         yield Composed(epsilon + others.epsilon, delta, relation=plan.relation, method=others.method, note=others.note)

@@ -1,4 +1,4 @@
-"""The hard stop of an interactive account: filters that stay valid when every question depends on earlier answers.
+"""Privacy filters: stopping rules that stay valid when every question depends on earlier answers.
 
 An analyst may choose not only the next question but also its privacy parameters after seeing all earlier answers.
 Composition theorems for parameters fixed beforehand do not cover that; the rules here do. Each filter adds up one

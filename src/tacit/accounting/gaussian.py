@@ -1,4 +1,4 @@
-"""The one composition that is exact in closed form: Gaussians compose to a Gaussian.
+"""Exact composition of Gaussian mechanisms in closed form.
 
 μ₁-GDP and μ₂-GDP compose to √(μ₁²+μ₂²)-GDP, and δ(ε) of μ-GDP is known (Balle and Wang 2018; Dong, Roth and Su
 2022). What remains is to solve δ(ε) = δ for ε: Newton's method in floats finds a candidate, and two enclosed

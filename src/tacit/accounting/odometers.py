@@ -1,4 +1,4 @@
-"""What has been consumed, said no more strongly than it is proven.
+"""Privacy odometers: bounds on the loss consumed so far by an adaptive interaction.
 
 A *filter* proves its cap in advance. An *odometer* in the strict sense would prove, at every moment and for every
 adaptive analyst, a running "(ε, δ) so far"; that is a stronger claim, and any odometer that makes it has to pay more

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.basic import stated_pair
-from tacit.accounting.releases import Plan
-from tacit.accounting.result import Composed
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import CompositionPlan
 from tacit.core.errors import AccountingError
 from tacit.core.events import ApproxEvent, PureEvent
 from tacit.core.numbers import (
@@ -49,7 +49,7 @@ _LARGEST_EPSILON = 10**6
 _UNIT = 2.0**-53
 
 
-def compose_optimal(plan: Plan, delta: Fraction) -> Composed:
+def compose_optimal(plan: CompositionPlan, delta: Fraction) -> Composed:
     """The exact ε of k equal (ε, δ) releases; refuses releases that differ or state no pair."""
     pairs = {stated_pair(item.release) for item in plan.items}
     if len(pairs) > 1 or None in pairs:

@@ -1,4 +1,4 @@
-"""What a release costs in the currency of a filter, rounded up.
+"""Price of a release in the currency of a filter, rounded up.
 
 A charge is an event, a guarantee, or anything that carries one (``.event``, ``.guarantee``), such as a mechanism. It
 is read as the guarantees that are proven for it, :func:`guarantees_of`, and each currency takes the cheapest of those

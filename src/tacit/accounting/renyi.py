@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.basic import stated_pair
-from tacit.accounting.releases import Leaf, Plan, Planned, read_plan
-from tacit.accounting.result import Composed
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import CompositionPlan, CountedRelease, Leaf, read_plan
 from tacit.accounting.sampled_gaussian import sampled_gaussian_renyi
 from tacit.core.errors import AccountingError
 from tacit.core.events import (
@@ -59,7 +59,7 @@ _SLACK = 1e-12
 _GRID = np.concatenate((np.geomspace(1e-6, 1e-2, 9), np.geomspace(1.3e-2, 1e5, 90), np.geomspace(2e5, 1e12, 30)))
 
 
-def compose_renyi(plan: Plan, delta: Fraction) -> Composed:
+def compose_renyi(plan: CompositionPlan, delta: Fraction) -> Composed:
     """The smallest ε over all orders at ``delta``."""
     spent = sum((item.count * spent_delta(item.release) for item in plan.items), Fraction(0))
     if spent > delta or (spent == delta and delta < 1 and plan.items):
@@ -71,7 +71,7 @@ def compose_renyi(plan: Plan, delta: Fraction) -> Composed:
     return Composed(epsilon, delta, relation=plan.relation, method="rdp")
 
 
-def total_curve(items: Sequence[Planned]) -> Curve:
+def total_curve(items: Sequence[CountedRelease]) -> Curve:
     """The sum of all curves, each as often as it is released."""
     curves = [(renyi_curve(item.release), item.count) for item in items]
 
@@ -276,7 +276,7 @@ def spent_delta(release: Leaf) -> Fraction:
             return Fraction(0)
 
 
-def _listed_orders(items: Sequence[Planned]) -> Floats | None:
+def _listed_orders(items: Sequence[CountedRelease]) -> Floats | None:
     """The orders at which tabulated curves are known, where there are any: elsewhere they only get worse."""
     listed = [item.release for item in items if isinstance(item.release, RDP)]
     if not listed:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tacit.accounting.basic import stated_pair
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import CompositionPlan, Leaf, read_plan
 from tacit.accounting.prices import guarantees_of
-from tacit.accounting.releases import Leaf, Plan, read_plan
-from tacit.accounting.result import Composed
 from tacit.core.errors import AccountingError
 from tacit.core.events import ParallelEvent, PoissonSampledEvent
 from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
@@ -25,7 +25,7 @@ from tacit.core.numbers import Number, exact_nonnegative, exact_probability, log
 __all__ = ["compose_zcdp", "largest_rho", "rho_of"]
 
 
-def compose_zcdp(plan: Plan, delta: Fraction) -> Composed:
+def compose_zcdp(plan: CompositionPlan, delta: Fraction) -> Composed:
     """The sum of all ρ, as (ε, ``delta``)."""
     rho = spent = Fraction(0)
     for item in plan.items:

@@ -1,4 +1,4 @@
-"""Collusion: analysts who each keep to a budget of their own pool their answers, and together have kept to none."""
+"""Collusion: analysts with separate budgets pool their answers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.attacks.chance import toss
 from tacit.attacks.comparison import Words, most_that_any_can
 from tacit.attacks.plots import PROTECTED, UNPROTECTED
-from tacit.attacks.rates import Rate, percent
+from tacit.attacks.random_choice import toss
 from tacit.attacks.result import Result
+from tacit.attacks.success_rate import SuccessRate, percent
 from tacit.core.errors import BudgetError
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 
@@ -47,14 +47,14 @@ class Collusion:
     values: int = 2
     reach: int = 1
 
-    def run(self, ask: AskAs) -> Rate:
+    def run(self, ask: AskAs) -> SuccessRate:
         """How often the mean, rounded to 0 or 1, was the truth; a coin where nobody was answered."""
         right = 0
         for person, truth in self.victims:
             told = [answer for analyst in range(self.analysts) if (answer := _told(ask, analyst, person)) is not None]
             guess = math.fsum(told) / len(told) > 0.5 if told else bool(toss(1, 1)[0, 0])
             right += guess is truth
-        return Rate(right, len(self.victims))
+        return SuccessRate(right, len(self.victims))
 
 
 def _told(ask: AskAs, analyst: int, person: Hashable) -> float | None:
@@ -74,7 +74,7 @@ class Pooling(Result):
     """
 
     epsilon: Fraction
-    points: tuple[tuple[int, Rate, Rate], ...]
+    points: tuple[tuple[int, SuccessRate, SuccessRate], ...]
 
     @property
     def title(self) -> str:

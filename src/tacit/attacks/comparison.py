@@ -1,4 +1,4 @@
-"""One attack, run against an unprotected twin and against a curator at several epsilons."""
+"""Comparison of one attack against an unprotected twin and a curator at several epsilons."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
-from tacit.attacks.rates import Rate, percent
 from tacit.attacks.result import Result
+from tacit.attacks.success_rate import SuccessRate, percent
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 
 __all__ = ["Attack", "Comparison", "Words", "compare", "most_that_any_can"]
@@ -53,7 +53,7 @@ class Attack(Protocol[_Asked]):
     def reach(self) -> int:
         """How many times epsilon apart two secrets can be: 1 if one of them is absence, 2 if a row changes."""
 
-    def run(self, ask: _Asked) -> Rate:
+    def run(self, ask: _Asked) -> SuccessRate:
         """How often it was right."""
 
 
@@ -84,8 +84,8 @@ class Comparison(Result):
     words: Words
     values: int
     reach: int
-    unprotected: Rate
-    protected: tuple[tuple[Fraction, Rate], ...]
+    unprotected: SuccessRate
+    protected: tuple[tuple[Fraction, SuccessRate], ...]
 
     @property
     def chance(self) -> float:

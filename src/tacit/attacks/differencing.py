@@ -1,4 +1,4 @@
-"""Just statistics: two harmless totals with one person between them, and averages of noise that costs nothing.
+"""Differencing and averaging: two totals that differ in one person, and repeated noisy answers.
 
 The attacker may only count. "How many have the secret?" minus "how many, apart from this person?" is the person's
 secret. Noise on each answer does not help if asking again brings fresh noise for nothing: it averages out. A curator
@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from tacit.attacks.comparison import Words
-from tacit.attacks.rates import Rate
+from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 
 __all__ = ["Averaging", "CountWithout", "Differencing"]
@@ -54,13 +54,13 @@ class Differencing:
     #: How many paid questions there are about one victim.
     questions: int = 2
 
-    def run(self, ask: CountWithout) -> Rate:
+    def run(self, ask: CountWithout) -> SuccessRate:
         """How often the difference, rounded to 0 or 1, was the truth."""
         right = 0
         for wording, (person, truth) in enumerate(self.victims):
             # Everybody in other words each time, so that the noise is drawn anew; the old answer would be free.
             right += (ask(None, wording) - ask(person, wording) > 0.5) is truth
-        return Rate(right, len(self.victims))
+        return SuccessRate(right, len(self.victims))
 
 
 @dataclass(frozen=True)
@@ -89,14 +89,14 @@ class Averaging:
         """How many paid questions there are about one victim."""
         return 2 * self.repeats if self.reworded else 2
 
-    def run(self, ask: CountWithout) -> Rate:
+    def run(self, ask: CountWithout) -> SuccessRate:
         """How often the mean difference, rounded to 0 or 1, was the truth."""
         right = 0
         for place, (person, truth) in enumerate(self.victims):
             wordings = [place * self.repeats + (turn if self.reworded else 0) for turn in range(self.repeats)]
             total = sum(Fraction(ask(None, wording)) - Fraction(ask(person, wording)) for wording in wordings)
             right += (2 * total > self.repeats) is truth
-        return Rate(right, len(self.victims))
+        return SuccessRate(right, len(self.victims))
 
     def in_other_words(self) -> Averaging:
         """The same with every repeat reworded, and so paid for."""

@@ -1,4 +1,4 @@
-"""Linkage: names are gone, but age, sex, district and a date are still there, and somebody knows yours.
+"""Linkage: re-identification of rows without names by age, sex, district and date.
 
 An "anonymised" table is joined with a list of people on what both contain. Whoever is the only one with their values is
 found, and with them the rest of their row.
@@ -11,10 +11,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.attacks.chance import largest
 from tacit.attacks.comparison import Words
-from tacit.attacks.rates import Rate, percent
+from tacit.attacks.random_choice import largest
 from tacit.attacks.result import Result
+from tacit.attacks.success_rate import SuccessRate, percent
 from tacit.core.errors import InputError
 
 __all__ = ["CountsBySecret", "KnownRow", "Linkage", "LinkageProfile", "LinkageStep", "link", "link_by_steps"]
@@ -47,7 +47,7 @@ class LinkageStep:
 
     known: tuple[str, ...]
     sizes: tuple[tuple[int, int], ...]
-    linked: Rate
+    linked: SuccessRate
     misled: int
 
     @property
@@ -136,7 +136,7 @@ def link(
     owner_of = dict(zip(released, owners, strict=True))
     found = [owner_of[values] == person for person, values in enumerate(public) if rows_of[values] == 1]
     sizes = Counter(rows_of[values] for values in released)
-    linked = Rate(sum(found), len(public))
+    linked = SuccessRate(sum(found), len(public))
     return LinkageStep(tuple(known), tuple(sorted(sizes.items())), linked, len(found) - linked.hits)
 
 
@@ -166,6 +166,6 @@ class Linkage:
     words: Words = WORDS
     reach: int = 2
 
-    def run(self, ask: CountsBySecret) -> Rate:
+    def run(self, ask: CountsBySecret) -> SuccessRate:
         """How often the most frequent secret was theirs; among equals, any one by lot."""
-        return Rate(sum(largest(ask(known)) == secret for known, secret in self.victims), len(self.victims))
+        return SuccessRate(sum(largest(ask(known)) == secret for known, secret in self.victims), len(self.victims))

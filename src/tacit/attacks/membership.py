@@ -1,4 +1,4 @@
-"""Membership: was this person in the study? Enough averages about its members answer that, though each is harmless."""
+"""Membership inference from published averages of a study."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.attacks.chance import choose
 from tacit.attacks.comparison import Words
-from tacit.attacks.rates import Rate
+from tacit.attacks.random_choice import choose
+from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 
 __all__ = ["Marginal", "Membership", "PublishedShares", "guess_members", "indicators"]
@@ -61,14 +61,14 @@ def indicators(rows: Sequence[Sequence[Hashable]], marginals: Sequence[Marginal]
     return found
 
 
-def guess_members(scores: NDArray[np.float64], members: int) -> Rate:
+def guess_members(scores: NDArray[np.float64], members: int) -> SuccessRate:
     """Call the higher half of the scores members; of ``scores`` the first ``members`` are, the others are not."""
     # By lot among equal scores, so that a constant score is a coin.
     order = np.array(choose(range(len(scores)), len(scores)))
     ranked = order[np.argsort(-scores[order], kind="stable")]
     called = set(ranked[:members].tolist())
     outside = sum(person not in called for person in range(members, len(scores)))
-    return Rate(len(called & set(range(members))) + outside, len(scores))
+    return SuccessRate(len(called & set(range(members))) + outside, len(scores))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class Membership:
         if self.members.shape != self.outsiders.shape or self.members.shape[1:] != self.reference.shape:
             raise InputError("outsiders", "must be as many as members, with the same attributes as the reference")
 
-    def run(self, ask: PublishedShares) -> Rate:
+    def run(self, ask: PublishedShares) -> SuccessRate:
         """How often people were told apart rightly."""
         people = np.vstack([self.members, self.outsiders])
         # An attribute that nobody had before is not impossible.

@@ -1,4 +1,4 @@
-"""Membership in the training data of a model: a model that knows its rows by heart says so when asked about them."""
+"""Membership inference from a trained model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tacit.attacks.comparison import Words
 from tacit.attacks.membership import guess_members
-from tacit.attacks.rates import Rate
+from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 
 __all__ = ["Losses", "ModelMembership", "nearest_neighbour", "ridge"]
@@ -53,7 +53,7 @@ class ModelMembership:
         if self.members.shape != self.outsiders.shape or len(self.members) != len(self.member_labels):
             raise InputError("outsiders", "must be as many as members, with the same features, each with a label")
 
-    def run(self, ask: Losses) -> Rate:
+    def run(self, ask: Losses) -> SuccessRate:
         """How often rows were told apart rightly: the half with the smaller losses is called trained on."""
         features = np.vstack([self.members, self.outsiders])
         labels = np.concatenate([self.member_labels, self.outsider_labels])

@@ -1,4 +1,4 @@
-"""Perfect privacy is impossible: what a study tells about a person who is not in it.
+"""Impossibility of perfect privacy: inference about a person outside the study.
 
 A study finds that smokers fall ill more often. An insurer knows that somebody smokes and now thinks worse of their
 health, although the person took part in nothing. No useful release can prevent it: the finding holds for people in

@@ -1,4 +1,4 @@
-"""Charts of attacks, all in one hand: red for what is unprotected, blue for the curator, grey for blind guessing."""
+"""Charts of attacks in one style: red for unprotected, blue for the curator, grey for guessing."""
 
 from __future__ import annotations
 

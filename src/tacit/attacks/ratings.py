@@ -1,4 +1,4 @@
-"""Linkage when what is known is inexact: film ratings, remembered off by one, on days remembered off by weeks.
+"""Linkage with inexact knowledge: film ratings off by one, dates off by weeks.
 
 A shop publishes who rated which film when, without names. An acquaintance has heard of a few films that somebody saw,
 about when, and roughly how they liked them. No row matches exactly, so rows are *scored*: a film that both have counts
@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tacit.attacks.chance import below, choose
-from tacit.attacks.rates import Rate
+from tacit.attacks.random_choice import below, choose
 from tacit.attacks.result import Result
+from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 from tacit.noise.uniform import sample_below
 
@@ -153,7 +153,7 @@ class InexactStep:
     """
 
     films: int
-    found: Rate
+    found: SuccessRate
     misled: int
 
 
@@ -223,5 +223,5 @@ def link_inexactly(
         told = [score_rows(blur(table[v], films=count, stars=stars, days=days, wrong=wrong), table) for v in chosen]
         right = sum(scored.named == victim for scored, victim in zip(told, chosen, strict=True))
         named = sum(scored.named is not None for scored in told)
-        steps.append(InexactStep(count, Rate(right, victims), named - right))
+        steps.append(InexactStep(count, SuccessRate(right, victims), named - right))
     return InexactLinkage(len(table), stars, days, tuple(steps))

@@ -1,4 +1,4 @@
-"""Reconstruction: many random totals, each a little wrong, are equations; solved, they give everybody's secret back.
+"""Reconstruction: solving many noisy totals for every person's secret.
 
 Dinur and Nissim (2003): if the answers to random subset counts over n people are off by less than about √n, and there
 are some multiples of n of them, then nearly all secrets follow. Least squares or a linear program finds them. What
@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.attacks.chance import below, choose_evenly, toss
+from tacit.attacks.broken_defences import bounded_noise
 from tacit.attacks.comparison import Words
-from tacit.attacks.naive import bounded_noise
-from tacit.attacks.rates import Rate, percent
+from tacit.attacks.random_choice import below, choose_evenly, toss
 from tacit.attacks.result import Result
+from tacit.attacks.success_rate import SuccessRate, percent
 from tacit.core.errors import BudgetError, InputError
 
 __all__ = [
@@ -213,7 +213,7 @@ class Reconstruction:
     values: int = 2
     reach: int = 1
 
-    def run(self, ask: CountSubset) -> Rate:
+    def run(self, ask: CountSubset) -> SuccessRate:
         """How often the side of the middle on which the estimate lies was the truth."""
         answers = []
         for subset in self.subsets:
@@ -223,7 +223,7 @@ class Reconstruction:
                 break
         guesses = self._guess(np.array(answers, dtype=np.float64))
         judged = choose_evenly(range(len(self.secrets)), self.secrets.tolist(), self.judged)
-        return Rate(sum(bool(guesses[person]) is truth for person, truth in judged), len(judged))
+        return SuccessRate(sum(bool(guesses[person]) is truth for person, truth in judged), len(judged))
 
     def _guess(self, answers: NDArray[np.float64]) -> NDArray[np.bool_]:
         if not len(answers):

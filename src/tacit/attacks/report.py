@@ -1,4 +1,4 @@
-"""All attacks on one page: plain words, figures, charts inside the page. Nothing is loaded from anywhere."""
+"""Report of all attacks on one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Final
 from tacit.attacks.collusion import Pooling
 from tacit.attacks.comparison import Comparison, Words
 from tacit.attacks.linkage import LinkageProfile
-from tacit.attacks.rates import Rate, percent
 from tacit.attacks.reconstruction import ReconstructionGrid
 from tacit.attacks.result import Result
 from tacit.attacks.sampling import Exposure
+from tacit.attacks.success_rate import SuccessRate, percent
 from tacit.core.numbers import format_up
 
 __all__ = ["Chapter", "headline", "report_page"]
@@ -78,7 +78,7 @@ def headline(result: Result) -> str:
             return result.title
 
 
-def _short(rate: Rate) -> str:
+def _short(rate: SuccessRate) -> str:
     return percent(rate.share)
 
 

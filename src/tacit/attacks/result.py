@@ -1,4 +1,4 @@
-"""What every result of an attack can do: be read, be stored, be drawn."""
+"""Base class of attack results: text, JSON and chart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from tacit.accounting.lab.plots import save_chart
+from tacit.core.charts import save_chart
 
 __all__ = ["Result"]
 

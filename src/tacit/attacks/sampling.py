@@ -1,4 +1,4 @@
-"""Sampling: "we publish only a few random rows" is a lottery that somebody loses for certain."""
+"""Sampling: publishing a few random rows exposes the persons in them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.attacks.chance import choose
 from tacit.attacks.comparison import Words
 from tacit.attacks.linkage import KnownRow
-from tacit.attacks.rates import percent
+from tacit.attacks.random_choice import choose
 from tacit.attacks.result import Result
+from tacit.attacks.success_rate import percent
 from tacit.core.errors import InputError
 from tacit.core.numbers import float_nearest
 

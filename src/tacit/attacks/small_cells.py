@@ -1,4 +1,4 @@
-"""Small cells: a table of counts, fine enough that somebody stands alone in it."""
+"""Small cells: a table of counts so fine that some cells hold one person."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from tacit.attacks.chance import largest
 from tacit.attacks.comparison import Words
 from tacit.attacks.linkage import KnownRow
-from tacit.attacks.rates import Rate
+from tacit.attacks.random_choice import largest
+from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 
 __all__ = ["PublishedTable", "SmallCells"]
@@ -62,7 +62,7 @@ class SmallCells:
             if sizes[values] <= self.alone and secret >= 0
         )
 
-    def run(self, ask: PublishedTable) -> Rate:
+    def run(self, ask: PublishedTable) -> SuccessRate:
         """How often the largest count beside the values of an exposed person was that of their secret.
 
         Raises:
@@ -72,4 +72,4 @@ class SmallCells:
             raise InputError("known", "nobody is alone with these values; add columns to find somebody")
         table, none = ask(), [0.0] * self.values
         right = sum(largest(table.get(self.known[i], none)) == self.secrets[i] for i in self.exposed)
-        return Rate(right, len(self.exposed))
+        return SuccessRate(right, len(self.exposed))

@@ -1,4 +1,4 @@
-"""Check the claims, of Tacit and of anything else that can be run.
+"""Audits of privacy claims, Tacit's own and those of any callable.
 
 :func:`replay`         white-box: record what mechanisms are given on one database, replay on a neighbour; exact
 :func:`lower_bound`    black-box: run anything on two neighbours, and bound its privacy loss from below; with confidence
@@ -10,6 +10,24 @@
 
 Neighbours are proposed by :func:`propose_neighbours`; :func:`replay_neighbours` and :func:`search_lower_bound` try all
 that it proposes.
+
+Modules:
+* :mod:`.canaries` — One-run audit of training by canaries, each included by an independent coin
+* :mod:`.exact` — Exact privacy loss of a mechanism with finitely many outputs
+* :mod:`.html_report` — Audit report as one self-contained HTML page
+* :mod:`.lower_bound` — Lower bound on the privacy loss of any callable, from its outputs, with stated confidence
+* :mod:`.mechanism_hooks` — Hooks at the inputs and outputs of mechanisms, for recording and replay
+* :mod:`.museum` — Museum of real bugs, each beside the tool that catches it and its repaired twin
+* :mod:`.neighbours` — Neighbouring databases to try: one person removed, added or replaced by an extreme one
+* :mod:`.output_events` — Search for an event that tells two output laws apart: a learned score and a threshold
+* :mod:`.output_features` — Outputs of a mechanism as numeric features for a test
+* :mod:`.plots` — Charts of a black-box audit: privacy-loss histogram, ROC curve, bound against samples
+* :mod:`.pytest` — Pytest fixture for record and replay in a user's own tests
+* :mod:`.recorded_bits` — Random bits recorded in one run and replayed in the next
+* :mod:`.replay` — Record and replay: detect dependence on one unit's data outside mechanism inputs
+* :mod:`.search` — Audits over many pairs of neighbours with both tools
+* :mod:`.self_audit` — Self-audit: Tacit's claims checked by its own tools, and the tools checked on the museum
+* :mod:`.self_audit_claims` — Self-audit of claims around a release: order, ties, certificates, the price of one
 """
 
 from __future__ import annotations
@@ -18,7 +36,7 @@ from tacit.audit.canaries import CanaryAudit, audit_canaries, flip_inclusion_coi
 from tacit.audit.exact import Chance, ExactLoss, exact
 from tacit.audit.lower_bound import LowerBound, lower_bound
 from tacit.audit.neighbours import Neighbours, propose_neighbours
-from tacit.audit.replay import Finding, Report, Tape, record, replay, replay_tape
+from tacit.audit.replay import Finding, ReplayReport, Tape, record, replay, replay_tape
 from tacit.audit.search import FoundBound, replay_neighbours, search_lower_bound
 
 __all__ = [
@@ -29,7 +47,7 @@ __all__ = [
     "FoundBound",
     "LowerBound",
     "Neighbours",
-    "Report",
+    "ReplayReport",
     "Tape",
     "audit_canaries",
     "exact",

@@ -1,4 +1,4 @@
-"""Auditing a training run once: canaries that each went in, or stayed out, by a coin of their own.
+"""One-run audit of training by canaries, each included by an independent coin.
 
 ``m`` examples are made before training; each is included with probability 1/2, independently. Afterwards whoever sees
 the model guesses for some of them whether they were in, abstaining on the rest. If training is ε-DP with respect to

@@ -1,8 +1,8 @@
-"""The exact privacy loss of a mechanism with finitely many outputs, given as a table or as code.
+"""Exact privacy loss of a mechanism with finitely many outputs.
 
 Code is a function of a database and a :class:`Chance`, which makes all of its random choices. It is run once for every
 sequence of choices it can make, and the probabilities are multiplied: nothing is sampled, nothing is rounded. The
-result is a :class:`~tacit.accounting.lab.FiniteMechanism` beside the claim that is made for it.
+result is a :class:`~tacit.lab.FiniteMechanism` beside the claim that is made for it.
 
 >>> def coin(answer, chance):
 ...     return answer if chance("3/4") else 1 - answer
@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.accounting.lab.finite import FiniteMechanism, Worst
 from tacit.core.divergences import Distribution, Enclosure, as_distribution
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import Number, check_count, exact_nonnegative, exact_probability, exp_bounds
 from tacit.core.relations import Relation
+from tacit.lab.finite import FiniteMechanism, Worst
 
 __all__ = ["Chance", "ExactLoss", "exact", "tabulate"]
 
@@ -186,7 +186,7 @@ def exact(
     """Compute a mechanism's privacy loss exactly and compare it with a claim.
 
     Args:
-        mechanism: a table {database: {output: probability}}, a :class:`~tacit.accounting.lab.FiniteMechanism`, or code
+        mechanism: a table {database: {output: probability}}, a :class:`~tacit.lab.FiniteMechanism`, or code
             that takes a database and a :class:`Chance`.
         databases: on which code is run; tuples of records under a ``relation``.
         relation: which of the databases are neighbours.

@@ -1,4 +1,4 @@
-"""A lower bound on the privacy loss of anything that can be run: from its outputs alone, with stated confidence.
+"""Lower bound on the privacy loss of any callable, from its outputs, with stated confidence.
 
 If a mechanism is (ε, δ)-DP, then P(S) <= e^ε Q(S) + δ for every event S, where P and Q are the laws of its output on
 two neighbours. So an event whose probabilities are *confirmed* to differ more than that proves that it is not.
@@ -21,12 +21,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.lab.confidence import probability_bounds
-from tacit.audit.events import Event, Score, learn_scores
-from tacit.audit.outputs import FeatureReader, Observation, Observer, Sample, observe
+from tacit.audit.output_events import OutputEvent, Score, learn_scores
+from tacit.audit.output_features import FeatureReader, Observation, Observer, Sample, observe
 from tacit.core.errors import InputError, InternalError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, check_count, exact_probability
+from tacit.lab.confidence import probability_bounds
 from tacit.mechanisms.base import Mechanism
 
 __all__ = ["Confirmed", "LowerBound", "lower_bound"]
@@ -103,7 +103,7 @@ class LowerBound:
     epsilon: float
     delta: float
     confidence: float
-    event: Event
+    event: OutputEvent
     favours: str
     confirmed: Confirmed
     claimed: float | None
@@ -254,14 +254,16 @@ def _between(drawn: _Pair, start: float, end: float) -> _Pair:
     return drawn[0][low:high], drawn[1][low:high]
 
 
-def _choose(scores: Sequence[Score], samples: Sequence[Sample], delta: float, confidence: float) -> tuple[Event, str]:
+def _choose(
+    scores: Sequence[Score], samples: Sequence[Sample], delta: float, confidence: float
+) -> tuple[OutputEvent, str]:
     """The event that looks best on samples of its own."""
-    best: tuple[float, Event, str] | None = None
+    best: tuple[float, OutputEvent, str] | None = None
     for score in scores:
         values = [score(each) for each in samples]
         for threshold in _thresholds(values):
             for above, favours in ((True, "first"), (False, "second")):
-                event = Event(score, float(threshold), above)
+                event = OutputEvent(score, float(threshold), above)
                 inside = [int(event.holds(each).sum()) for each in values]
                 ours, others = inside if favours == "first" else inside[::-1]
                 looks = Confirmed(ours, others, len(values[0]), confidence).margin(delta)

@@ -1,4 +1,4 @@
-"""Neighbouring databases worth trying: somebody leaves, somebody comes, somebody has the strangest record there is.
+"""Neighbouring databases to try: one person removed, added or replaced by an extreme one.
 
 A flaw shows on some pairs and not on others, and mostly on those that nobody thought of: an empty table, a value far
 outside the bounds, NaN, an infinity, a person with more rows than everybody else together.

@@ -1,4 +1,4 @@
-"""What a black-box audit found, to look at: privacy-loss histogram, ROC curve, and the bound against samples.
+"""Charts of a black-box audit: privacy-loss histogram, ROC curve, bound against samples.
 
 Altair is imported when a chart is made, so that nothing else pays for it.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.lab.plots import save_chart
+from tacit.core.charts import save_chart
 
 if TYPE_CHECKING:
     from tacit.audit.lower_bound import LowerBound

@@ -1,4 +1,4 @@
-"""Record and replay in a user's own tests.
+"""Pytest fixture for record and replay in a user's own tests.
 
 In ``conftest.py``::
 
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pytest
 
 from tacit.audit.neighbours import Neighbours
-from tacit.audit.replay import Report
+from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number
@@ -40,7 +40,7 @@ class AssertPrivate(Protocol):
         unit: Hashable | None = None,
         claimed: Number | Guarantee | None = None,
         see: Callable[[Any], Any] | None = None,
-    ) -> list[Report]:
+    ) -> list[ReplayReport]:
         """Fail unless a replay of ``function`` finds nothing on every pair of neighbours."""
 
 
@@ -62,7 +62,7 @@ def _assert_private(
     unit: Hashable | None = None,
     claimed: Number | Guarantee | None = None,
     see: Callable[[Any], Any] | None = None,
-) -> list[Report]:
+) -> list[ReplayReport]:
     __tracebackhide__ = True
     pairs = None
     if neighbours is not None:

@@ -1,4 +1,4 @@
-"""Record and replay: does anything but a mechanism's own input depend on one unit's data?
+"""Record and replay: detect dependence on one unit's data outside mechanism inputs.
 
 Code is *recorded* on a database: what every mechanism was given and gave. It is then *replayed* on a neighbour with the
 outputs frozen: each mechanism gives what it gave the first time. Whatever else can be seen is a function of those
@@ -29,23 +29,29 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.accounting.compose import compose
-from tacit.audit.outputs import observe
-from tacit.audit.seams import Reading, Seam, seams
-from tacit.audit.taped_bits import RecordingBits, ReplayingBits
+from tacit.audit.mechanism_hooks import CallInputs, Hook, seams
+from tacit.audit.output_features import observe
+from tacit.audit.recorded_bits import RecordingBits, ReplayingBits
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.guarantees import ZCDP, Guarantee, PureDP
 from tacit.core.numbers import Number
 from tacit.mechanisms.base import Mechanism
 from tacit.noise import entropy
 
-__all__ = ["Call", "Finding", "Report", "Tape", "record", "replay", "replay_tape"]
+__all__ = ["Finding", "RecordedCall", "ReplayReport", "Tape", "record", "replay", "replay_tape"]
 
 #: Code of these modules is not where a mechanism was called from.
-_INSIDE: Final = ("tacit.mechanisms.", "tacit.noise.", "tacit.audit.replay", "tacit.audit.seams", "contextlib")
+_INSIDE: Final = (
+    "tacit.mechanisms.",
+    "tacit.noise.",
+    "tacit.audit.replay",
+    "tacit.audit.mechanism_hooks",
+    "contextlib",
+)
 
 
 @dataclass(frozen=True)
-class Call:
+class RecordedCall:
     """One run of a mechanism.
 
     Args:
@@ -54,7 +60,7 @@ class Call:
         line: where it was called.
     """
 
-    reading: Reading
+    reading: CallInputs
     output: Any
     line: str
 
@@ -78,7 +84,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReplayReport:
     """What a replay showed; true when nothing was found.
 
     Args:
@@ -126,7 +132,7 @@ class Tape:
 
     seen: Any = None
     printed: str = ""
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     bits: list[tuple[str, int, Any]] = field(default_factory=list)
 
     @property
@@ -170,7 +176,7 @@ class _Diverged(BaseException):
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 _busy: ContextVar[bool] = ContextVar("busy", default=False)
 
-Handler = Callable[[Seam, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[[Hook, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 def record(run: Callable[[], Any], *, see: Callable[[Any], Any] | None = None) -> Tape:
@@ -194,16 +200,16 @@ def _places() -> set[tuple[int, str]]:
 def _record(run: Callable[[], Any], see: Callable[[Any], Any] | None) -> Tape:
     tape = Tape()
 
-    def handle(seam: Seam, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(seam: Hook, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         reading = seam.read(*args, **kwargs)
         try:
             output = original(*args, **kwargs)
         except Exception as problem:
-            tape.calls.append(Call(reading, _Refused(problem), _caller()))
+            tape.calls.append(RecordedCall(reading, _Refused(problem), _caller()))
             raise
         chosen = NotImplemented if seam.choose is None else seam.choose(*args, **kwargs)
         output = output if chosen is NotImplemented else chosen
-        tape.calls.append(Call(reading, output, _caller()))
+        tape.calls.append(RecordedCall(reading, output, _caller()))
         return output
 
     source = RecordingBits(entropy.current(), _inside.get)
@@ -220,7 +226,7 @@ def replay(
     claimed: Number | Guarantee | None = None,
     see: Callable[[Any], Any] | None = None,
     how: str = "",
-) -> Report:
+) -> ReplayReport:
     """Record ``function`` on one database, replay it on a neighbour, and say what differs.
 
     Args:
@@ -254,13 +260,13 @@ def _looked_up(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def replay_tape(
     tape: Tape, run: Callable[[], Any], *, see: Callable[[Any], Any] | None = None, how: str = ""
-) -> Report:
+) -> ReplayReport:
     """Run again on a neighbour with every output of ``tape`` frozen, and say what differs."""
     findings: list[Finding] = []
     left = list(tape.calls)
     moves: list[bool] = []
 
-    def handle(seam: Seam, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(seam: Hook, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         reading, line = seam.read(*args, **kwargs), _caller()
         if not left:
             raise _Diverged("flow", f"{reading.mechanism} runs, and did not run before", line)
@@ -293,16 +299,16 @@ def replay_tape(
     try:
         seen, printed = _run(run, see, handle, source)
     except _Diverged as diverged:
-        return Report((*findings, Finding(*diverged.args)), len(tape.calls), sum(moves), how)
+        return ReplayReport((*findings, Finding(*diverged.args)), len(tape.calls), sum(moves), how)
     if not any(each.kind == "end" for each in findings):
         findings.extend(_ends(tape, seen, printed, left))
     if source.strayed and not findings:
         findings.append(Finding("randomness", "other random bits are drawn outside of mechanisms than before"))
     ended = tape.seen.shape if tape.seen.shape.startswith("raised ") and tape.seen.label == seen.label else ""
-    return Report(tuple(findings), len(tape.calls), sum(moves), how, ended)
+    return ReplayReport(tuple(findings), len(tape.calls), sum(moves), how, ended)
 
 
-def _ends(tape: Tape, seen: Any, printed: str, left: Sequence[Call]) -> Iterator[Finding]:
+def _ends(tape: Tape, seen: Any, printed: str, left: Sequence[RecordedCall]) -> Iterator[Finding]:
     if left:
         yield Finding("flow", f"{len(left)} mechanisms do not run that ran before", left[0].line)
     if tape.seen.label != seen.label:
@@ -327,7 +333,7 @@ def _short(shape: str) -> str:
     return shape if len(shape) <= 80 else f"{shape[:77]}..."
 
 
-def _compare(before: Reading, after: Reading) -> tuple[list[str], bool]:
+def _compare(before: CallInputs, after: CallInputs) -> tuple[list[str], bool]:
     """What is wrong with the way an input moved, and whether it moved at all."""
     mine, theirs = before.entries, after.entries
     if mine.keys() != theirs.keys() and not before.absent_is_zero:
@@ -344,7 +350,7 @@ def _compare(before: Reading, after: Reading) -> tuple[list[str], bool]:
     return _beyond(gaps, before), any(gaps)
 
 
-def _beyond(gaps: Sequence[Fraction], reading: Reading) -> list[str]:
+def _beyond(gaps: Sequence[Fraction], reading: CallInputs) -> list[str]:
     found = {
         "l1": sum(gaps, Fraction(0)),
         "l2 squared": sum((gap * gap for gap in gaps), Fraction(0)),
@@ -392,7 +398,7 @@ def _held(handle: Handler, source: Any) -> Iterator[None]:
         _busy.reset(busy)
 
 
-def _wrapped(seam: Seam, original: Callable[..., Any], handle: Handler) -> Callable[..., Any]:
+def _wrapped(seam: Hook, original: Callable[..., Any], handle: Handler) -> Callable[..., Any]:
     def through(*args: Any, **kwargs: Any) -> Any:
         # Other threads, and a mechanism inside of a mechanism, go their own way.
         if not _busy.get() or _inside.get():

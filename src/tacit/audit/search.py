@@ -1,4 +1,4 @@
-"""Audits without knowing where to look: both tools on many pairs of neighbours.
+"""Audits over many pairs of neighbours with both tools.
 
 A replay is cheap, so every pair has its own. For a lower bound there is a short look at each pair and a long one at
 the worst. The short looks only choose a pair. What is reported comes from fresh runs on that pair alone, so the
@@ -13,8 +13,8 @@ from typing import Any
 
 from tacit.audit.lower_bound import LowerBound, lower_bound
 from tacit.audit.neighbours import Neighbours, propose_neighbours
-from tacit.audit.outputs import Observer
-from tacit.audit.replay import Report, replay
+from tacit.audit.output_features import Observer
+from tacit.audit.replay import ReplayReport, replay
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number
@@ -113,7 +113,7 @@ def replay_neighbours(
     neighbours: Sequence[Neighbours] | None = None,
     claimed: Number | Guarantee | None = None,
     see: Callable[[Any], Any] | None = None,
-) -> list[Report]:
+) -> list[ReplayReport]:
     """:func:`~tacit.audit.replay.replay` on every pair of neighbours that is proposed for a database.
 
     Args:

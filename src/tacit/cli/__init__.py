@@ -1,4 +1,35 @@
-"""The command line: argument handling and printing only, one file per command group, loaded when it is called."""
+"""The command line: argument handling and printing only, one file per command group, loaded when it is called.
+
+Modules:
+* :mod:`.analysts` — ``tacit analysts``: register analysts, their roles and their shares of a budget
+* :mod:`.answer_output` — Answers and budgets as text, CSV, JSON and Parquet
+* :mod:`.app` — The ``tacit`` command and its subcommands, none of which loads its machinery before it is called
+* :mod:`.attack` — ``tacit attack``: show on one's own table why removing names, publishing statistics or sampling
+  is not enough
+* :mod:`.audit` — ``tacit audit``: check the claims of Tacit, or of anything else that can be called
+* :mod:`.audit_project` — Checks of ``tacit audit tacit.toml``: rules on synthetic people, past questions, the
+  ledger
+* :mod:`.budget` — ``tacit budget``: show what is spent, what is left, and how many more questions of a kind fit
+* :mod:`.demo` — ``tacit demo``: the story of an example hospital
+* :mod:`.doctor` — ``tacit doctor``: check a project, one line per check, with the remedy where one fails
+* :mod:`.errors` — Exit codes and messages for errors
+* :mod:`.init` — ``tacit init``: from data files, or tables of a PostgreSQL, to a commented project file
+* :mod:`.init_postgres` — ``tacit init postgresql://…``: draft tables from the database's own schema
+* :mod:`.init_preview` — Preview of the error of a sum and an average for stated bounds; reads no data
+* :mod:`.init_prompts` — Prompts of ``tacit init``: types, unit, categories, bounds
+* :mod:`.ledger` — ``tacit ledger``: verify, read and operate the ledger
+* :mod:`.open_project` — Opening of a project for one command, with the operator's log
+* :mod:`.operator_options` — Options shared by operator commands
+* :mod:`.plan` — ``tacit plan``: compute one of people, privacy, error and confidence from the other three
+* :mod:`.query` — ``tacit query`` and ``tacit explain``: ask a question, or see its price first
+* :mod:`.query_options` — Options shared by ``query``, ``explain`` and ``budget``
+* :mod:`.receipt` — ``tacit receipt``: verify, show and export receipts and public keys
+* :mod:`.release` — ``tacit release``: publish a planned set of statistics under one total
+* :mod:`.repl` — Interactive prompt of ``tacit query``: multi-line questions, price shown before payment
+* :mod:`.serve` — ``tacit serve``: run the HTTP API and the console
+* :mod:`.terminal` — Terminal output: colour and boxes for a terminal, plain text for a pipe, JSON for a program
+* :mod:`.tokens` — ``tacit analysts`` subcommands for tokens, invitations and passwords
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tacit analysts``: who may ask, as what, and how much of a budget each may spend. Nobody is ever deleted."""
+"""``tacit analysts``: register analysts, their roles and their shares of a budget."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import typer
 
 from tacit.cli import tokens
 from tacit.cli.errors import reported
-from tacit.cli.operators import OperatorOption, operator_name
-from tacit.cli.printing import JsonFlag, console, print_json
-from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, opened, read_project
+from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, opened
+from tacit.cli.operator_options import OperatorOption, operator_name
+from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
+from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.ledger import Ledger
-    from tacit.server.people import People, Person
+    from tacit.server.identity import People, Person
 
 __all__ = ["app"]
 
@@ -163,7 +164,7 @@ def list_(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -
 
 def _register(people: People, name: str, role: _Role | None, named: list[str], operator: str, *, widen: bool) -> Person:
     """Somebody with what was said about them, and otherwise what they had."""
-    from tacit.server.people import Role
+    from tacit.server.identity import Role
 
     known = people.person(name)
     before = Role.ANALYST if known is None else known.role
@@ -184,8 +185,8 @@ def _caps(epsilon: str | None, delta: str | None, rho: str | None, cap: list[str
 def _shares(curator: Curator, project: Path, population: str, caps: dict[str, str]) -> Mapping[str, Number]:
     """Caps in what the account counts; an epsilon is converted, with the delta that the project file states."""
     from tacit.curator.accounts import share_caps
-    from tacit.curator.config import ProjectModel, validate
     from tacit.ledger.entries import plain_name
+    from tacit.project.project_file import ProjectModel, validate
 
     models = validate(ProjectModel, read_project(project)).populations
     spelled = plain_name(population, "population")
@@ -218,8 +219,8 @@ def _known(ledger: Ledger, name: str) -> str:
 
 def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
     """Somebody, their share of each budget, and what they are: always where ``whole``, else where it is not usual."""
-    from tacit.curator.wire import lines_json
-    from tacit.server.people.chain import person_of
+    from tacit.server.identity.ledger_people import person_of
+    from tacit.wire.responses import lines_json
 
     analyst = next(one for one in curator.ledger.analysts() if one.name == name)
     person = person_of(analyst)
@@ -246,7 +247,7 @@ def _show(curator: Curator, names: list[str]) -> None:
     from rich.text import Text
 
     from tacit.cli.budget import budget_table
-    from tacit.server.people.chain import person_of
+    from tacit.server.identity.ledger_people import person_of
 
     screen = console()
     for analyst in curator.ledger.analysts():

@@ -1,4 +1,4 @@
-"""``tacit attack``: why removing names, publishing only statistics or sampling is not enough, on one's own table."""
+"""``tacit attack``: show on one's own table why removing names, publishing statistics or sampling is not enough."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.printing import JsonFlag, console, print_json, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tacit.assurance.attack_target import Scene, Target
     from tacit.attacks.report import Chapter
     from tacit.attacks.result import Result
-    from tacit.cli.attack_target import Scene, Target
 
 __all__ = ["attack"]
 
@@ -62,7 +62,7 @@ def attack(
             raise InputError("project", "say which project --table, --secret and --known are about")
         begun = time.perf_counter()
         with tempfile.TemporaryDirectory(prefix="tacit-attack-") as folder:
-            from tacit.cli.attack_target import demo_target, open_scene, project_target
+            from tacit.assurance.attack_target import demo_target, open_scene, project_target
 
             target = demo_target(Path(folder)) if project is None else project_target(project, table, secret, known)
             with open_scene(target) as scene:
@@ -80,7 +80,7 @@ def attack(
 
 
 def _wanted(name: str | None) -> list[str]:
-    from tacit.cli.attack_chapters import ATTACKS
+    from tacit.assurance.attack_scenarios import ATTACKS
 
     if name is None:
         return list(ATTACKS)
@@ -105,7 +105,7 @@ def _about(scene: Scene, *, demo: bool) -> str:
 
 
 def _run(scene: Scene, wanted: Sequence[str], epsilons: list[Fraction], *, quiet: bool) -> list[Chapter]:
-    from tacit.cli.attack_chapters import ATTACKS
+    from tacit.assurance.attack_scenarios import ATTACKS
 
     with _progress(len(wanted), quiet=quiet) as told:
 
@@ -129,7 +129,7 @@ def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int, str], None]
 
 
 def _victims(scene: Scene) -> list[dict[str, Any]]:
-    from tacit.cli.attack_chapters import found_people
+    from tacit.assurance.attack_scenarios import found_people
 
     return [
         {**dict(zip(scene.target.known, known, strict=True)), "learned": secret}
@@ -197,7 +197,7 @@ def _bars(found: Any) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from tacit.attacks.rates import percent
+    from tacit.attacks.success_rate import percent
     from tacit.core.numbers import format_up
 
     grid = Table.grid(padding=(0, 2))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.printing import JsonFlag, console, print_json
+from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from tacit.audit.standing import Check, Outcome
+    from tacit.audit.self_audit import AuditCheck, CheckOutcome
 
 __all__ = ["audit"]
 
@@ -99,7 +99,7 @@ def audit(
             title = f"Audit of {target}"
         outcomes = _run(checks, quiet=as_json)
         if html is not None:
-            from tacit.audit.page import as_page
+            from tacit.audit.html_report import as_page
 
             html.write_text(as_page(outcomes, title), encoding="utf-8")
     _show(outcomes, as_json, html)
@@ -107,17 +107,17 @@ def audit(
         raise typer.Exit(1)
 
 
-def _own_checks(samples: int) -> list[Check]:
-    from tacit.audit.standing import standing_checks
-    from tacit.curator.audited import sql_checks
-    from tacit.curator.audited_fits import fit_checks
-    from tacit.curator.audited_ledger import ledger_checks
-    from tacit.curator.audited_units import unit_checks
+def _own_checks(samples: int) -> list[AuditCheck]:
+    from tacit.assurance.fit_audit import fit_checks
+    from tacit.assurance.ledger_audit import ledger_checks
+    from tacit.assurance.project_audit import sql_checks
+    from tacit.assurance.unit_audit import unit_checks
+    from tacit.audit.self_audit import standing_checks
 
     return [*standing_checks(samples), *sql_checks(), *unit_checks(), *ledger_checks(), *fit_checks()]
 
 
-def _project_checks(project: Path, questions: list[str], samples: int) -> list[Check]:
+def _project_checks(project: Path, questions: list[str], samples: int) -> list[AuditCheck]:
     from tacit.cli.audit_project import checks_of_project
 
     checks, strange = checks_of_project(project, questions, samples)
@@ -140,14 +140,14 @@ class _Asking(NamedTuple):
     samples: int
 
 
-def _server_checks(said: _Asking) -> AbstractContextManager[list[Check]]:
-    from tacit.curator.audited_server import Question, server_checks
+def _server_checks(said: _Asking) -> AbstractContextManager[list[AuditCheck]]:
+    from tacit.assurance.server_audit import AuditQuestion, server_checks
 
     if len(said.sql) > 1 or bool(said.sql) != (said.epsilon is not None):
         raise InputError("sql", "for a server state one question and with --epsilon what it may cost, or neither")
     if said.second is not None and not said.sql:
         raise InputError("second", "two servers are compared by a question: state --sql and --epsilon")
-    question = None if said.epsilon is None else Question(said.sql[0], said.epsilon)
+    question = None if said.epsilon is None else AuditQuestion(said.sql[0], said.epsilon)
     second = None
     if said.second is not None:
         # A token of the other server may stand before its address; else both know the same one.
@@ -166,16 +166,16 @@ def _check(
     delta: str,
     samples: int,
     confidence: float,
-) -> Check:
+) -> AuditCheck:
     from tacit.audit.lower_bound import lower_bound
     from tacit.audit.museum import PIECES
-    from tacit.audit.museum.piece import judged
+    from tacit.audit.museum.exhibit import judged
     from tacit.audit.search import search_lower_bound
-    from tacit.audit.standing import Check
+    from tacit.audit.self_audit import AuditCheck
 
     piece = next((piece for piece in PIECES if piece.name == target), None)
     if piece is not None:
-        return Check(piece.name, "museum", piece.catch, catch=True)
+        return AuditCheck(piece.name, "museum", piece.catch, catch=True)
     mechanism, known = _found(target, words)
     if first is None:
         raise InputError("first", "give a database as JSON, such as '[1, 2, 3]' or 0")
@@ -206,7 +206,7 @@ def _check(
         verdict = judged(found.bound)
         return type(verdict)(verdict.caught, str(found), verdict.found)
 
-    return Check(target, "lower_bound", run)
+    return AuditCheck(target, "lower_bound", run)
 
 
 def _found(target: str, words: list[str]) -> tuple[Callable[[Any], Any], Any]:
@@ -253,8 +253,8 @@ def _json(text: str, parameter: str) -> Any:
         raise InputError(parameter, f"must be JSON, such as '[1, 2, 3]'; got {text!r}") from None
 
 
-def _run(checks: Iterable[Check], *, quiet: bool) -> list[Outcome]:
-    from tacit.audit.standing import run_checks
+def _run(checks: Iterable[AuditCheck], *, quiet: bool) -> list[CheckOutcome]:
+    from tacit.audit.self_audit import run_checks
 
     with _bar(quiet) as bar:
         task = bar.add_task("", total=None)
@@ -276,9 +276,9 @@ def _bar(quiet: bool) -> Iterator[Progress]:
         yield bar
 
 
-def _show(outcomes: list[Outcome], as_json: bool, html: Path | None) -> None:
+def _show(outcomes: list[CheckOutcome], as_json: bool, html: Path | None) -> None:
     if as_json:
-        from tacit.audit.page import as_record
+        from tacit.audit.html_report import as_record
 
         print_json(as_record(outcomes))
         return
@@ -293,7 +293,7 @@ def _show(outcomes: list[Outcome], as_json: bool, html: Path | None) -> None:
         screen.print(f"\nThe page with charts: {html}", markup=False)
 
 
-def _show_table(outcomes: list[Outcome]) -> None:
+def _show_table(outcomes: list[CheckOutcome]) -> None:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -1,4 +1,4 @@
-"""``tacit budget``: what is spent, what is left, and how many more questions of a kind fit."""
+"""``tacit budget``: show what is spent, what is left, and how many more questions of a kind fit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.asking import Confidence, Delta, Epsilon, Mu, Price, Rho, Within
 from tacit.cli.errors import reported
-from tacit.cli.printing import JsonFlag, console, print_json, visible
-from tacit.cli.project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.cli.query_options import Confidence, Delta, Epsilon, Mu, PriceOptions, Rho, Within
+from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def budget(
 
     tacit budget "SELECT COUNT(*) FROM visits" --epsilon 0.1
     """
-    price = Price(epsilon, delta, rho, mu, within or [], confidence)
+    price = PriceOptions(epsilon, delta, rho, mu, within or [], confidence)
     with reported("sql", as_json=as_json):
         if sql is None and price.is_stated:
             raise InputError("sql", "a price needs a question beside it")
@@ -56,7 +56,7 @@ def budget(
             shown = {"", *(account.population for account in accounts)}
             decided = [each for each in curator.ledger.overrides() if each.population in shown]
     if as_json:
-        from tacit.curator.wire import budget_json
+        from tacit.wire.responses import budget_json
 
         told = [budget_json(account) for account in accounts]
         print_json({"budgets": told, "overrides": [asdict(each) for each in decided]})

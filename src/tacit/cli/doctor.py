@@ -1,4 +1,4 @@
-"""``tacit doctor``: is everything in place? One line per check, and what to do where it is not."""
+"""``tacit doctor``: check a project, one line per check, with the remedy where one fails."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tacit.cli.printing import JsonFlag, console, print_json, visible
-from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, read_project
+from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
+from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError, TacitError
+from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
-    from tacit.cli.operators import Place
-    from tacit.curator.config import Project
-    from tacit.engines.checks import Check
+    from tacit.cli.operator_options import LedgerLocation
+    from tacit.engines.doctor_check import DoctorCheck
+    from tacit.project.project_file import Project
 
-__all__ = ["Finding", "doctor", "examine"]
+__all__ = ["DoctorFinding", "doctor", "examine"]
 
 _OPENING = "opening"
 _LIBRARIES = ("duckdb", "pyarrow", "sqlglot", "numpy", "cryptography")
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorFinding:
     """One thing that was looked at.
 
     Args:
@@ -60,7 +61,7 @@ def doctor(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) 
         raise typer.Exit(1)
 
 
-def examine(project: Path) -> Iterator[Finding]:
+def examine(project: Path) -> Iterator[DoctorFinding]:
     """All findings, in order; one that everything after it needs ends them."""
     yield _versions()
     yield _looked("noise", _entropy, "the operating system must provide entropy")
@@ -68,9 +69,9 @@ def examine(project: Path) -> Iterator[Finding]:
     try:
         read_project(project)
         loaded = _load(project)
-        yield Finding("project", True, f"{project}: {', '.join(loaded.sources)}; no place left open")
+        yield DoctorFinding("project", True, f"{project}: {', '.join(loaded.sources)}; no place left open")
     except InputError as problem:
-        yield Finding("project", False, str(problem), f"edit {project} at that place")
+        yield DoctorFinding("project", False, str(problem), f"edit {project} at that place")
         return
     yield from _guarded(project, "project file")
     for name, source in loaded.sources.items():
@@ -83,10 +84,10 @@ def examine(project: Path) -> Iterator[Finding]:
         if finding.ok or not failed or finding.name != _OPENING:
             yield finding
         failed = failed or not finding.ok
-    yield Finding("clock", True, "not needed: no decision reads it")
+    yield DoctorFinding("clock", True, "not needed: no decision reads it")
 
 
-def _show(findings: list[Finding], ok: bool) -> None:
+def _show(findings: list[DoctorFinding], ok: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -103,7 +104,7 @@ def _show(findings: list[Finding], ok: bool) -> None:
         screen.print(f"{sum(not finding.ok for finding in findings)} to look after.", style="bold red")
 
 
-def _versions() -> Finding:
+def _versions() -> DoctorFinding:
     from importlib.metadata import PackageNotFoundError, version
 
     from tacit import __version__
@@ -116,8 +117,10 @@ def _versions() -> Finding:
             missing.append(library)
     words = f"tacit {__version__}, Python {platform.python_version()}, {', '.join(shown)}"
     if missing:
-        return Finding("versions", False, f"{words}; missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
-    return Finding("versions", True, words)
+        return DoctorFinding(
+            "versions", False, f"{words}; missing: {', '.join(missing)}", f"pip install {' '.join(missing)}"
+        )
+    return DoctorFinding("versions", True, words)
 
 
 def _entropy() -> str:
@@ -127,16 +130,16 @@ def _entropy() -> str:
     return "drawn from the operating system's entropy; the machine's arithmetic is as assumed"
 
 
-def _looked(name: str, look: Callable[[], str], remedy: str) -> Finding:
+def _looked(name: str, look: Callable[[], str], remedy: str) -> DoctorFinding:
     try:
-        return Finding(name, True, look())
+        return DoctorFinding(name, True, look())
     except (TacitError, OSError, ImportError) as problem:
-        return Finding(name, False, str(problem), remedy)
+        return DoctorFinding(name, False, str(problem), remedy)
 
 
 def _load(project: Path) -> Project:
     from tacit.curator.accounts import filter_of
-    from tacit.curator.config import load
+    from tacit.project.project_file import load
 
     loaded = load(project)
     for name, model in loaded.populations.items():
@@ -144,7 +147,7 @@ def _load(project: Path) -> Project:
     return loaded
 
 
-def _source(loaded: Project, name: str) -> Finding:
+def _source(loaded: Project, name: str) -> DoctorFinding:
     source = loaded.sources[name]
     try:
         files = source.files
@@ -155,22 +158,22 @@ def _source(loaded: Project, name: str) -> Finding:
             raise FileNotFoundError(2, "No such file or directory")
     except OSError as problem:
         remedy = f"edit tables.{name}.source, or allow reading"
-        return Finding(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
+        return DoctorFinding(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
     if source.kind == "csv" and (broken := _broken_line(list(map(str, files)))) is not None:
         remedy = "close its quotes, write values without new lines and in UTF-8, or write the table as Parquet"
-        return Finding(f"source {name}", False, f"{source.path}: {broken}", remedy)
+        return DoctorFinding(f"source {name}", False, f"{source.path}: {broken}", remedy)
     size = sum(file.stat().st_size for file in files)
     many = f" in {len(files)} files" if len(files) > 1 else ""
     table = loaded.catalog.table(name)
     known = (
         "" if table is None or table.public else _recognised(source.kind, max(file.stat().st_size for file in files))
     )
-    return Finding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
+    return DoctorFinding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
 
 
 def _recognised(kind: str, largest: int) -> str:
     """Which copies of a protected source the ledger knows again."""
-    from tacit.curator.row_digests import LARGEST_BYTES
+    from tacit.project.row_digests import LARGEST_BYTES
 
     if kind not in ("csv", "parquet"):
         return "; only exact copies of it are recognised"
@@ -184,7 +187,7 @@ def _recognised(kind: str, largest: int) -> str:
 
 def _broken_line(files: list[str]) -> str | None:
     """A line that is left out of a table; None where every line is a row."""
-    from tacit.engines.duckdb.lines import first_left_out
+    from tacit.engines.duckdb.csv_lines import first_left_out
 
     for file in files:
         line = first_left_out(file)
@@ -193,40 +196,40 @@ def _broken_line(files: list[str]) -> str | None:
     return None
 
 
-def _database(loaded: Project) -> Iterator[Finding]:
+def _database(loaded: Project) -> Iterator[DoctorFinding]:
     """What a database server or Spark says of itself, of rights and of the tables."""
     try:
         for check in _checks(loaded):
-            yield Finding(check.name, check.ok, check.words, check.remedy)
+            yield DoctorFinding(check.name, check.ok, check.words, check.remedy)
     except InputError as problem:
-        yield Finding("database", False, str(problem), "correct project.engine or the table it names")
+        yield DoctorFinding("database", False, str(problem), "correct project.engine or the table it names")
 
 
-def _checks(loaded: Project) -> Iterable[Check]:
+def _checks(loaded: Project) -> Iterable[DoctorCheck]:
     from tacit.engines.registry import engine_kind
 
     match engine_kind(loaded.engine):
         case "postgres":
-            from tacit.engines.postgres.checks import look_at
+            from tacit.engines.postgres.doctor import look_at
 
             names = {name: source.path or "" for name, source in loaded.sources.items()}
             return look_at(loaded.engine, loaded.catalog, names)
         case "spark":
             from tacit.engines.duckdb.connection import Limits
-            from tacit.engines.spark.checks import look_at as look_at_spark
+            from tacit.engines.spark.doctor import look_at as look_at_spark
 
             return look_at_spark(loaded.engine, loaded.catalog, loaded.sources, Limits(**loaded.limits.model_dump()))
         case _:
             return ()
 
 
-def _ledger(project: Path, loaded: Project) -> Iterator[Finding]:
-    from tacit.cli.operators import find_ledger
+def _ledger(project: Path, loaded: Project) -> Iterator[DoctorFinding]:
+    from tacit.cli.operator_options import find_ledger
 
     try:
         place = find_ledger(project)
     except InputError as problem:
-        yield Finding("ledger", False, str(problem), "name a file, so that what was spent outlasts the process")
+        yield DoctorFinding("ledger", False, str(problem), "name a file, so that what was spent outlasts the process")
         return
     if not place.exists:
         words = f"{place.ledger}: not made yet; opening the project makes it"
@@ -244,9 +247,9 @@ def _ledger(project: Path, loaded: Project) -> Iterator[Finding]:
     yield from _opening(place, loaded)
 
 
-def _quick(place: Place) -> str:
+def _quick(place: LedgerLocation) -> str:
     """The newest entries against the chain, the sums and the anchor."""
-    from tacit.cli.operators import reading
+    from tacit.cli.operator_options import reading
     from tacit.ledger.opening import check_anchor, choose_anchor, read_body
     from tacit.ledger.verify import quick_check
 
@@ -259,15 +262,15 @@ def _quick(place: Place) -> str:
     return f"{place.ledger}: {head.seq:,} entries, the newest hold, and the anchor agrees"
 
 
-def _accounts(place: Place, loaded: Project) -> Iterator[Finding]:
+def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
     """Whether the caps in the file are those of the accounts."""
-    from tacit.cli.operators import reading
+    from tacit.cli.operator_options import reading
     from tacit.curator.accounts import filter_of
+    from tacit.ledger.account_terms import terms_of
     from tacit.ledger.entries import plain_name
+    from tacit.ledger.messages import terms_words
     from tacit.ledger.opening import read_body
     from tacit.ledger.protocol import Name
-    from tacit.ledger.terms import terms_of
-    from tacit.ledger.words import terms_words
 
     for name, model in loaded.populations.items():
         wanted = terms_of(filter_of(name, model))
@@ -280,18 +283,18 @@ def _accounts(place: Place, loaded: Project) -> Iterator[Finding]:
         if known is not None and known != wanted:
             words = f"the account has {terms_words(known)}; the file says {terms_words(wanted)}"
             remedy = f"put the account's terms into the file, or: tacit ledger caps {name} --reason …"
-            yield Finding(f"budget {name}", False, words, remedy)
+            yield DoctorFinding(f"budget {name}", False, words, remedy)
         else:
-            yield Finding(f"budget {name}", True, terms_words(wanted))
+            yield DoctorFinding(f"budget {name}", True, terms_words(wanted))
 
 
-def _units(place: Place, loaded: Project) -> Iterator[Finding]:
+def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
     """Whether the accounts protect whom the file says, and what was changed about that."""
-    from tacit.cli.operators import reading
-    from tacit.curator.binding import unit_terms
+    from tacit.cli.operator_options import reading
     from tacit.ledger.entries import plain_name
     from tacit.ledger.opening import read_body
-    from tacit.ledger.protection import changes_in, unit_name, unit_words
+    from tacit.ledger.protection_entries import changes_in, unit_name, unit_words
+    from tacit.project.unit_binding import unit_terms
 
     try:
         with reading(place) as (reader, _):
@@ -301,17 +304,17 @@ def _units(place: Place, loaded: Project) -> Iterator[Finding]:
                 if known is not None and known != wanted:
                     words = f"the account protects {unit_words(known)}; the file says {unit_words(wanted)}"
                     remedy = f"put the unit back, or: tacit ledger unit {name} --reason …"
-                    yield Finding(f"unit {name}", False, words, remedy)
+                    yield DoctorFinding(f"unit {name}", False, words, remedy)
                 else:
-                    yield Finding(f"unit {name}", True, f"one person is {unit_words(wanted)}")
+                    yield DoctorFinding(f"unit {name}", True, f"one person is {unit_words(wanted)}")
             for change in changes_in(reader):
-                yield Finding("changed", True, change)
+                yield DoctorFinding("changed", True, change)
     except TacitError:
         return
 
 
-def _not_gone(place: Place, words: str) -> str:
-    from tacit.ledger.book import translated
+def _not_gone(place: LedgerLocation, words: str) -> str:
+    from tacit.ledger.journal import translated
     from tacit.ledger.opening import check_not_gone
 
     with translated():
@@ -319,9 +322,9 @@ def _not_gone(place: Place, words: str) -> str:
     return words
 
 
-def _opening(place: Place, loaded: Project) -> Iterator[Finding]:
+def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
     """Whether opening the project would be refused: everything that it does is tried, and nothing is changed."""
-    from tacit.cli.operators import reading
+    from tacit.cli.operator_options import reading
     from tacit.curator.opening import try_opening
 
     digests = f"{place.ledger if place.is_file else place.key}.digests"
@@ -332,15 +335,17 @@ def _opening(place: Place, loaded: Project) -> Iterator[Finding]:
         else:
             try_opening(loaded, None, place.key, digests)
     except TacitError as problem:
-        yield Finding(_OPENING, False, visible(str(problem)), "correct that in the project file; nothing was changed")
+        yield DoctorFinding(
+            _OPENING, False, visible(str(problem)), "correct that in the project file; nothing was changed"
+        )
     else:
-        yield Finding(_OPENING, True, "the project can be opened: units, sources and budgets fit the ledger")
+        yield DoctorFinding(_OPENING, True, "the project can be opened: units, sources and budgets fit the ledger")
 
 
-def _decided(place: Place) -> Iterator[Finding]:
+def _decided(place: LedgerLocation) -> Iterator[DoctorFinding]:
     """What operators decided in the ledger: in order, and not to be overlooked."""
-    from tacit.cli.operators import reading
-    from tacit.ledger.overrides import Overrides
+    from tacit.cli.operator_options import reading
+    from tacit.ledger.operator_entries import Overrides
 
     try:
         with reading(place) as (reader, _):
@@ -348,26 +353,26 @@ def _decided(place: Place) -> Iterator[Finding]:
     except (TacitError, ValueError, LookupError, TypeError):
         return  # The ledger is damaged, which was said already.
     for each in found:
-        yield Finding("decided", True, visible(str(each)))
+        yield DoctorFinding("decided", True, visible(str(each)))
 
 
-def _keys(place: Place) -> str:
-    from tacit.curator.keys import key_id, open_keys
+def _keys(place: LedgerLocation) -> str:
+    from tacit.receipts.keys import key_id, open_keys
 
     public = open_keys(place.key, make=False).public_key
     return f"{place.key}: for its owner alone; receipts are signed with {key_id(public)}"
 
 
-def _guarded(path: Path, what: str) -> Iterator[Finding]:
+def _guarded(path: Path, what: str) -> Iterator[DoctorFinding]:
     """A finding if others may write what decides about privacy."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
         return
     if mode & 0o022:
-        yield Finding(what, False, f"{path}: others may change it", f"chmod go-w {path}")
+        yield DoctorFinding(what, False, f"{path}: others may change it", f"chmod go-w {path}")
 
 
-def _folder(folder: Path) -> Iterator[Finding]:
+def _folder(folder: Path) -> Iterator[DoctorFinding]:
     if not os.access(folder, os.W_OK):
-        yield Finding("ledger folder", False, f"{folder}: cannot be written", "make it, or allow writing")
+        yield DoctorFinding("ledger folder", False, f"{folder}: cannot be written", "make it, or allow writing")

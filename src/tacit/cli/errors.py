@@ -1,4 +1,4 @@
-"""From errors to exit codes and messages; the only such map of the command line."""
+"""Exit codes and messages for errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from tacit.cli.printing import visible
+from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
 
 __all__ = ["EXIT_CODES", "exit_code", "failure", "reported", "unexpected"]
@@ -58,7 +58,7 @@ def failure(error: TacitError, *arguments: str, as_json: bool = False) -> typer.
     """Say on stderr what went wrong; the caller raises what it gets."""
     text = _text(error, arguments)
     if "the operator's log" in text:
-        from tacit.cli.project import operator_log
+        from tacit.cli.open_project import operator_log
 
         text = f"{text} in {operator_log()}"
     if as_json:
@@ -73,7 +73,7 @@ def unexpected(problem: Exception) -> int:
     """Say that something failed which nobody foresaw. Its words may quote data, so they go to the operator's log."""
     import logging
 
-    from tacit.cli.project import listening, operator_log
+    from tacit.cli.open_project import listening, operator_log
 
     with listening():
         logging.getLogger("tacit.operator").error("unexpected failure of the command", exc_info=problem)

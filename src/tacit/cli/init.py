@@ -16,13 +16,28 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.drafting import Draft, DraftColumn, DraftTable, is_name, open_places, project_text, typed_column
 from tacit.cli.errors import reported
-from tacit.cli.guesses import SAMPLE_ROWS, csv_header, guess_categories, guess_type, guess_unit, read_sample
 from tacit.cli.init_postgres import address_without_secrets, is_address, postgres_tables
-from tacit.cli.printing import JsonFlag, console, is_interactive, print_json
-from tacit.cli.project import listening
+from tacit.cli.open_project import listening
+from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
 from tacit.core.errors import InputError
+from tacit.project.project_template import (
+    Draft,
+    DraftColumn,
+    DraftTable,
+    is_name,
+    open_places,
+    project_text,
+    typed_column,
+)
+from tacit.project.schema_inference import (
+    SAMPLE_ROWS,
+    csv_header,
+    guess_categories,
+    guess_type,
+    guess_unit,
+    read_sample,
+)
 
 __all__ = ["init"]
 
@@ -69,7 +84,7 @@ def init(
             draft, files = _of_files(draft, sources, table, public or [], unit, output.parent, look=yes)
         _check_tables(draft, unit)
         if asking:
-            from tacit.cli.interview import interview
+            from tacit.cli.init_prompts import interview
 
             draft = interview(draft, files)
         text = project_text(draft)
@@ -139,7 +154,7 @@ def _check_tables(draft: Draft, unit: str | None) -> None:
 
 def _table(path: Path, beside: Path, *, public: bool, unit: str | None, look: bool) -> DraftTable:
     """What can be said about one file without asking; its rows are looked at only if ``look`` says so."""
-    from tacit.curator.schemas import Source, table_name
+    from tacit.project.source import Source, table_name
 
     if path.suffix.lower() not in (*_CSV, *_PARQUET):
         raise InputError("source", f"{path.name!r} must end in one of {', '.join((*_CSV, *_PARQUET))}")
@@ -181,7 +196,7 @@ def _csv_column(name: str, values: list[str | None] | None) -> DraftColumn:
 
 
 def _parquet_columns(path: Path) -> tuple[DraftColumn, ...]:
-    from tacit.curator.schemas import Source, column_types
+    from tacit.project.source import Source, column_types
 
     stored = column_types(Source.of(str(path)), "source") or {}
     return tuple(typed_column(name, None if kind is None else str(kind)) for name, kind in stored.items())

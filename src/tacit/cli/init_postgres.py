@@ -1,4 +1,4 @@
-"""``tacit init postgresql://…``: drafts of tables of a PostgreSQL, by what the database says of their columns.
+"""``tacit init postgresql://…``: draft tables from the database's own schema.
 
 Names and types are read, and nothing else: no row, and none of the statistics that a database keeps of its columns,
 which hold smallest, largest and most frequent values.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tacit.cli.drafting import DraftTable, is_name, typed_column
-from tacit.cli.guesses import guess_unit
 from tacit.core.errors import InputError
+from tacit.project.project_template import DraftTable, is_name, typed_column
+from tacit.project.schema_inference import guess_unit
 
 __all__ = ["address_without_secrets", "is_address", "postgres_tables"]
 

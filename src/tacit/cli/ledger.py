@@ -1,4 +1,4 @@
-"""``tacit ledger``: check the account of everything ever charged, read it, and what only an operator may do."""
+"""``tacit ledger``: verify, read and operate the ledger."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli.errors import EXIT_CODES, reported
-from tacit.cli.operators import (
+from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
+from tacit.cli.operator_options import (
+    LedgerLocation,
     OperatorOption,
-    Place,
     ReasonOption,
     adopted_ledger,
     check_exists,
@@ -23,12 +24,12 @@ from tacit.cli.operators import (
     reading,
     receipt_check,
 )
-from tacit.cli.printing import JsonFlag, console, print_json, visible
-from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, read_project
+from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError
+from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
-    from tacit.ledger import Record, Report
+    from tacit.ledger import Record, VerificationReport
 
 __all__ = ["app"]
 
@@ -144,9 +145,9 @@ def unit(
     Changing the file alone is refused: what was released was about the persons of before. What was spent stays spent,
     and this leaves a permanent entry. Programs that have the project open must open it again.
     """
-    from tacit.curator.config import load
-    from tacit.curator.rebinding import fix_units
-    from tacit.ledger.protection import unit_words
+    from tacit.curator.unit_change import fix_units
+    from tacit.ledger.protection_entries import unit_words
+    from tacit.project.project_file import load
 
     with reported("population", as_json=as_json):
         find_ledger(project)
@@ -177,7 +178,7 @@ def rotate_key(
     With --lost nobody can sign for the old key, so nobody follows by themselves: tell the new one to all who check
     receipts. A key that others may have seen is not lost: replace it without --lost.
     """
-    from tacit.curator.rotation import rotate_key as rotate
+    from tacit.receipts.key_rotation import rotate_key as rotate
 
     with reported(as_json=as_json):
         place = find_ledger(project)
@@ -198,7 +199,7 @@ def rotate_key(
 
 def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
     from tacit.curator.accounts import filter_of
-    from tacit.curator.config import ProjectModel, validate
+    from tacit.project.project_file import ProjectModel, validate
 
     models = validate(ProjectModel, read_project(project)).populations
     if population not in models:
@@ -223,7 +224,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _report_json(report: Report) -> dict[str, Any]:
+def _report_json(report: VerificationReport) -> dict[str, Any]:
     return {
         "ok": report.ok,
         "ledger": report.ledger,
@@ -238,7 +239,7 @@ def _report_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _show_report(report: Report) -> None:
+def _show_report(report: VerificationReport) -> None:
     screen = console()
     failed = f", {report.failures:,} failed" if report.failures else ""
     screen.print(
@@ -258,7 +259,7 @@ def _show_report(report: Report) -> None:
 
 
 def _record_json(record: Record) -> dict[str, Any]:
-    from tacit.curator.wire import exact_text
+    from tacit.wire.responses import exact_text
 
     return {
         "position": record.seq,
@@ -276,7 +277,7 @@ def _record_json(record: Record) -> dict[str, Any]:
     }
 
 
-def _entries(place: Place, last: int) -> list[dict[str, Any]]:
+def _entries(place: LedgerLocation, last: int) -> list[dict[str, Any]]:
     check_exists(place)
     with reading(place) as (reader, _):
         newest = [entry for entry, _ in zip(reader.entries_down(), range(last), strict=False)][::-1]
@@ -340,7 +341,7 @@ def _about(kind: str, body: dict[str, Any]) -> str:
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
         case "unit" | "column" | "declared":
-            from tacit.ledger.protection import protection_words
+            from tacit.ledger.protection_entries import protection_words
 
             return protection_words(kind, body)
         case "lost":

@@ -1,4 +1,4 @@
-"""``tacit plan``: people, privacy, error, confidence; say three and get the fourth. For learning, the rows."""
+"""``tacit plan``: compute one of people, privacy, error and confidence from the other three."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from tacit.cli.errors import reported
 
 if TYPE_CHECKING:
-    from tacit.mechanisms.planning import Plan
+    from tacit.mechanisms.planning import SampleSizePlan
 
 __all__ = ["plan"]
 
@@ -78,7 +78,7 @@ def plan(
         _show(found)
 
 
-def _as_json(found: Plan) -> dict[str, object]:
+def _as_json(found: SampleSizePlan) -> dict[str, object]:
     from tacit.core.numbers import float_nearest, format_up, round_down
 
     return {
@@ -95,7 +95,7 @@ def _as_json(found: Plan) -> dict[str, object]:
     }
 
 
-def _show(found: Plan) -> None:
+def _show(found: SampleSizePlan) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -115,7 +115,7 @@ def _plan_learning(
 ) -> None:
     from tacit.core.errors import InputError
     from tacit.core.numbers import format_up
-    from tacit.learn.theorem import plan_learning
+    from tacit.learn.sample_size_theorem import plan_learning
 
     if within is None or epsilon is None or delta is None or dimensions is None:
         named = {"within": within, "epsilon": epsilon, "delta": delta, "dimensions": dimensions}

@@ -1,4 +1,4 @@
-"""``tacit query`` and ``tacit explain``: ask a question, or see for nothing what it would cost."""
+"""``tacit query`` and ``tacit explain``: ask a question, or see its price first."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.answers import check_output, check_writable, print_answer
-from tacit.cli.asking import (
+from tacit.cli.answer_output import check_output, check_writable, print_answer
+from tacit.cli.errors import reported
+from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.cli.query_options import (
     Confidence,
     Delta,
     Epsilon,
     MaxGroups,
     Mu,
-    Price,
+    PriceOptions,
     Rho,
     SqlArgument,
     SqlFile,
@@ -25,9 +27,7 @@ from tacit.cli.asking import (
     Within,
     read_sql,
 )
-from tacit.cli.errors import reported
-from tacit.cli.printing import JsonFlag, console, is_interactive, print_json
-from tacit.cli.project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def query(
 
     tacit query "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward" --epsilon 0.5
     """
-    price = Price(epsilon, delta, rho, mu, within or [], confidence, max_groups, suppose)
+    price = PriceOptions(epsilon, delta, rho, mu, within or [], confidence, max_groups, suppose)
     with reported("sql", as_json=as_json or form == "json"):
         form = check_output(form, output, as_json)
         if plot is not None:
@@ -75,7 +75,7 @@ def query(
             raise InputError("sql", "say what to ask: a question in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
             if text is None:
-                from tacit.cli.prompt import Prompt
+                from tacit.cli.repl import Prompt
 
                 Prompt(curator, price, console()).run()
                 return
@@ -107,7 +107,7 @@ def explain(
 
     tacit explain "SELECT AVG(cost) AS cost FROM visits" --epsilon 0.5 --suppose 1000
     """
-    price = Price(epsilon, delta, rho, mu, within or [], confidence, max_groups, suppose)
+    price = PriceOptions(epsilon, delta, rho, mu, within or [], confidence, max_groups, suppose)
     with reported("sql", as_json=as_json):
         text = read_sql(sql, file)
         if text is None:
@@ -116,7 +116,7 @@ def explain(
             quote = curator.explain(text, **price.words)
             budget = curator.budget(quote)
     if as_json:
-        from tacit.curator.wire import budget_json
+        from tacit.wire.responses import budget_json
 
         content = json.loads(quote.to_json())
         print_json({**content, "engine_sql": content["engine_sql"] if engine else None, "budget": budget_json(budget)})

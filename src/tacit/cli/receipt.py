@@ -1,4 +1,4 @@
-"""``tacit receipt``: check a signed receipt without data, ledger or network; read one; give out the public key."""
+"""``tacit receipt``: verify, show and export receipts and public keys."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.operators import find_ledger, opened_ledger
-from tacit.cli.printing import JsonFlag, console, print_json, visible
-from tacit.cli.project import DEFAULT_PROJECT, ProjectOption
+from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
+from tacit.cli.operator_options import find_ledger, opened_ledger
+from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.curator.receipt import Receipt
-    from tacit.curator.receipt_checks import Check
+    from tacit.receipts.receipt import Receipt
+    from tacit.receipts.verify_receipt import ReceiptCheck
 
 __all__ = ["app"]
 
@@ -43,9 +43,9 @@ def verify(
     receipt's place in the ledger, and the receipt is compared with the one that the ledger holds there: released
     numbers, question and amounts. Exit code 1 if it does not hold.
     """
-    from tacit.curator.receipt import Receipt
-    from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
-    from tacit.curator.receipt_ledger import against_ledger
+    from tacit.receipts.ledger_comparison import against_ledger
+    from tacit.receipts.receipt import Receipt
+    from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
 
     with reported("receipt", as_json=as_json):
         text = _read(receipt)
@@ -77,7 +77,7 @@ def show(
 
     tacit receipt show 7 --json > receipt.json
     """
-    from tacit.curator.receipt import Receipt
+    from tacit.receipts.receipt import Receipt
 
     with reported("receipt", as_json=as_json):
         found = _stored(int(receipt), project) if receipt.isdecimal() else Receipt.from_json(_read(receipt))
@@ -106,10 +106,10 @@ def table(
 
     tacit receipt table visits.csv receipt.json
     """
-    from tacit.cli.project import opened
-    from tacit.curator.published import answer_again, difference, read_table
-    from tacit.curator.receipt import Receipt
-    from tacit.curator.receipt_checks import Check
+    from tacit.cli.open_project import opened
+    from tacit.receipts.receipt import Receipt
+    from tacit.receipts.verify_receipt import ReceiptCheck
+    from tacit.releases.published_table import answer_again, difference, read_table
 
     with reported("table", as_json=as_json):
         found = read_table(table)
@@ -121,7 +121,7 @@ def table(
                 answer = answer_again(curator, said, name=name, plan_file=plan, **words)
                 wrong = difference(answer, found, confidence)
                 same = f"{table} has the {len(found.rows)} rows of that release, and nothing else"
-                checks = (*checks, Check("table", wrong is None, same if wrong is None else f"{table}: {wrong}"))
+                checks = (*checks, ReceiptCheck("table", wrong is None, same if wrong is None else f"{table}: {wrong}"))
     ok = all(check.passed for check in checks)
     if as_json:
         print_json({"ok": ok, "checks": [{"name": c.name, "passed": c.passed, "words": c.words} for c in checks]})
@@ -147,7 +147,7 @@ def key(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> 
 
 
 def _stored(number: int, project: Path) -> Receipt:
-    from tacit.curator.receipt import Receipt
+    from tacit.receipts.receipt import Receipt
 
     find_ledger(project)
     with opened_ledger(project) as ledger:
@@ -161,8 +161,8 @@ def _stored(number: int, project: Path) -> Receipt:
 
 def _key_here(text: bytes, ledger: Any) -> str:
     """The key that was in force when the receipt was made; of what is no receipt, the one that is now."""
-    from tacit.curator.keyring import key_of
-    from tacit.curator.receipt import Receipt
+    from tacit.receipts.keyring import key_of
+    from tacit.receipts.receipt import Receipt
 
     try:
         return key_of(ledger, Receipt.from_json(text))
@@ -190,7 +190,7 @@ def _key(said: str) -> str:
         raise InputError("key", f"{said} does not hold a public key") from None
 
 
-def _show_checks(checks: tuple[Check, ...], ok: bool, verdict: str = "") -> None:
+def _show_checks(checks: tuple[ReceiptCheck, ...], ok: bool, verdict: str = "") -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -231,7 +231,7 @@ def _show(receipt: Receipt) -> None:
 
 
 def _amounts(named: Mapping[str, str]) -> str:
-    from tacit.curator.wire import exact_text
+    from tacit.wire.responses import exact_text
 
     return ", ".join(f"{name} {exact_text(Fraction(amount))}" for name, amount in named.items())
 

@@ -1,4 +1,4 @@
-"""``tacit release``: a planned set of statistics under one total, as tables, a report and a receipt."""
+"""``tacit release``: publish a planned set of statistics under one total."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.printing import JsonFlag, console, print_json
-from tacit.cli.project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.cli.terminal import JsonFlag, console, print_json
 
 if TYPE_CHECKING:
-    from tacit.curator.batch import BatchRelease
-    from tacit.curator.batch_plan import BatchPlan
-    from tacit.curator.batch_split import Split
     from tacit.curator.curator import Curator
+    from tacit.releases.budget_split import Split
+    from tacit.releases.planned_release import BatchRelease
+    from tacit.releases.release_file import BatchPlan
 
 __all__ = ["release"]
 
@@ -36,7 +36,7 @@ def release(
 
     tacit release yearly.toml
     """
-    from tacit.curator.batch import quote_batch, release_batch
+    from tacit.releases.planned_release import quote_batch, release_batch
 
     with reported("plan", as_json=as_json), opened(project, analyst=analyst) as curator:
         if quote:
@@ -67,7 +67,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
-    from tacit.query.explain import explain
+    from tacit.query.planning.explain import explain
 
     return {
         "release": batch.name,
@@ -85,7 +85,7 @@ def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
 
 
 def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
-    from tacit.curator.wire import budget_json, charge_json
+    from tacit.wire.responses import budget_json, charge_json
 
     population = done.charge.population
     return {

@@ -1,4 +1,4 @@
-"""``tacit serve``: one process that colleagues can ask, over HTTP and in a browser."""
+"""``tacit serve``: run the HTTP API and the console."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.printing import JsonFlag, console, print_json
-from tacit.cli.project import DEFAULT_PROJECT, ProjectOption, listening, read_project
+from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
+from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
+from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tacit.server.office import Office
-    from tacit.server.running import Started
+    from tacit.server.serve import Started
+    from tacit.server.service import CuratorService
 
 __all__ = ["serve"]
 
@@ -108,7 +109,7 @@ def _limits(said: list[str]) -> dict[str, float]:
 def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any, Any]:
     """What a server is made of; it is an extra, because most people ask and do not serve."""
     try:
-        from tacit.server.running import Serving, supervise
+        from tacit.server.serve import Serving, supervise
         from tacit.server.settings import Settings
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] == "tacit":
@@ -124,21 +125,21 @@ def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any,
 
 def _hospital(stack: ExitStack) -> Path:
     """The made-up hospital, in a folder that is gone afterwards."""
-    from tacit.cli.demo.hospital import make_hospital
+    from tacit.project.example_hospital import make_hospital
 
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-demo-"))
     return make_hospital().write(Path(folder))
 
 
-def _set_up(office: Office) -> dict[str, Any]:
+def _set_up(office: CuratorService) -> dict[str, Any]:
     """The secret of the set-up link, while there is no owner who could sign in."""
     secret = office.people.set_up_secret()
     return {} if secret is None else {"set_up": secret}
 
 
-def _demo_people(office: Office) -> dict[str, Any]:
+def _demo_people(office: CuratorService) -> dict[str, Any]:
     """An owner and an analyst of the demo: a link for each, and a token to ask with from Python."""
-    from tacit.server.people import Role
+    from tacit.server.identity import Role
 
     people = office.people
     people.add(_DEMO_OWNER, Role.OWNER, operator="demo")
@@ -172,7 +173,7 @@ def _tell(started: Started) -> None:
         _say(screen, f"Metrics at {started.metrics}")
     links = _links(started)
     if "set_up" in links:
-        from tacit.server.people.links import SET_UP_WORDS
+        from tacit.server.identity.invitations import SET_UP_WORDS
 
         _say(screen, f"Nobody can sign in yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
         _say(screen, f"    {links['set_up']}")

@@ -1,4 +1,4 @@
-"""Commands of ``tacit analysts`` about how people prove who they are: tokens, invitations, passwords."""
+"""``tacit analysts`` subcommands for tokens, invitations and passwords."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.operators import OperatorOption, opened_ledger, operator_name
-from tacit.cli.printing import JsonFlag, console, is_interactive, print_json
-from tacit.cli.project import DEFAULT_PROJECT, ProjectOption
+from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
+from tacit.cli.operator_options import OperatorOption, opened_ledger, operator_name
+from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.ledger import Ledger
-    from tacit.server.people import Issued, People, Scope, TokenInfo
+    from tacit.server.identity import Issued, People, TokenInfo, TokenScope
 
 __all__ = [
     "ExpiresOption",
@@ -136,9 +136,9 @@ def password(
 
 def people_of(ledger: Ledger, project: Path) -> People:
     """The people of a project whose ledger is open."""
-    from tacit.curator.config import load
     from tacit.ledger.memory import MEMORY
-    from tacit.server.people import People
+    from tacit.project.project_file import load
+    from tacit.server.identity import People
 
     loaded = load(project)
     return People.open(ledger, loaded.ledger or MEMORY, obvious=(loaded.name,))
@@ -188,13 +188,13 @@ def _people(project: Path) -> Iterator[People]:
         yield people
 
 
-def _scopes(said: list[str] | None) -> list[Scope] | None:
-    from tacit.server.people import Scope
+def _scopes(said: list[str] | None) -> list[TokenScope] | None:
+    from tacit.server.identity import TokenScope
 
     try:
-        return [Scope(word) for word in said] if said else None
+        return [TokenScope(word) for word in said] if said else None
     except ValueError:
-        raise InputError("scope", f"must be one of {', '.join(Scope)}") from None
+        raise InputError("scope", f"must be one of {', '.join(TokenScope)}") from None
 
 
 def _info_json(one: TokenInfo) -> dict[str, Any]:

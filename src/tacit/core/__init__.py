@@ -1,1 +1,16 @@
-"""The vocabulary: errors, neighbouring relations, guarantees, events, and exact numbers. Imports nothing of Tacit."""
+"""The vocabulary: errors, neighbouring relations, guarantees, events, and exact numbers. Imports nothing of Tacit.
+
+Modules:
+* :mod:`.cautions` — Cautions about parameters that are valid and protect little
+* :mod:`.charts` — Saving of charts as SVG, PNG, HTML or JSON
+* :mod:`.closing` — Base class for objects with a ``close()`` method
+* :mod:`.databases` — Databases in two forms: rows of a universe, or a histogram
+* :mod:`.divergences` — Divergences between finite distributions: max, approximate max, KL, Renyi, total variation
+* :mod:`.errors` — Errors that Tacit raises on purpose
+* :mod:`.events` — Privacy events: frozen descriptions of releases between mechanisms and accountants
+* :mod:`.guarantees` — Privacy guarantees in five currencies, with safe conversions and group privacy
+* :mod:`.normal` — Certified bounds on the normal distribution
+* :mod:`.numbers` — Exact numbers in, and floats out only with a named rounding direction
+* :mod:`.relations` — Neighbouring relations over rows and over histograms
+* :mod:`.sensitivity` — Sensitivity: exact formulas under either relation, and measurement by trying all neighbours
+"""

@@ -1,4 +1,4 @@
-"""Sentences about numbers that are correct and protect little.
+"""Cautions about parameters that are valid and protect little.
 
 A guarantee of ε = 1000, or of δ = 0.1 for fifty people, is a true statement that promises next to nothing. Nothing is
 refused for it: tests, teaching and comparisons need such numbers. Plans and mechanisms carry a sentence about it

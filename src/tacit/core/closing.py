@@ -1,4 +1,4 @@
-"""What is given back at the end of a ``with`` block."""
+"""Base class for objects with a ``close()`` method."""
 
 from __future__ import annotations
 

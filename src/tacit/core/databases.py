@@ -1,4 +1,4 @@
-"""Databases in the two forms of the textbook: rows of a universe, or the histogram of how often each record occurs.
+"""Databases in two forms: rows of a universe, or a histogram.
 
 A **universe** is the set of all records there can be. A database of n people is a list of n rows from it, or,
 the same thing, a vector of |universe| counts. ``[2, 0, 1]`` can be read both ways, as the rows 2, 0, 1 or as two of the

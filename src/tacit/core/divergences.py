@@ -1,4 +1,4 @@
-"""How far apart two finite distributions are, in the measures that differential privacy is stated in.
+"""Divergences between finite distributions: max, approximate max, KL, Renyi, total variation.
 
 Distributions are mappings ``outcome -> probability`` or sequences of probabilities. A probability is an exact number,
 or a pair ``(low, high)`` of exact numbers that encloses an irrational one. Every function returns an
@@ -18,7 +18,7 @@ function                     value                                        exact 
 
 An outcome that P can give and Q cannot makes the last four infinite; they then return ``math.inf``, which is the
 only float that an :class:`Enclosure` ever holds (with its negative). None of them is symmetric except total
-variation; privacy needs both directions, and :mod:`tacit.accounting.lab` asks for both.
+variation; privacy needs both directions, and :mod:`tacit.lab` asks for both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything Tacit raises on purpose.
+"""Errors that Tacit raises on purpose.
 
 ::
 

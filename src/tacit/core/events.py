@@ -1,4 +1,4 @@
-"""What was released, written down: frozen descriptions that stand between mechanisms and accountants.
+"""Privacy events: frozen descriptions of releases between mechanisms and accountants.
 
 A mechanism says what it does by an event; an accountant reads events and never sees a mechanism. The classes are
 append-only: a field is never renamed or given another meaning, because ledgers and receipts keep events for good.

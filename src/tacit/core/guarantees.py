@@ -1,4 +1,4 @@
-"""What a release promises, in the five currencies of the field, and how one is safely turned into another.
+"""Privacy guarantees in five currencies, with safe conversions and group privacy.
 
 Every guarantee is about a neighbouring *relation* (see :mod:`tacit.core.relations`) and holds its numbers exactly.
 A conversion goes only in the direction that a theorem covers and rounds towards *less* privacy: the result may

@@ -1,4 +1,4 @@
-"""The normal law, enclosed: every function returns rationals that the true value provably lies between.
+"""Certified bounds on the normal distribution.
 
 ``mpmath`` evaluates the error function at a precision far beyond what is claimed, and each result is widened by more
 than any rounding that happened on the way. Where two nearly equal tails are subtracted, each is enclosed by itself, so

@@ -1,4 +1,4 @@
-"""Which databases are neighbours: the two relations of the field, over rows and over histograms.
+"""Neighbouring relations over rows and over histograms.
 
 A database is a multiset of records from a universe. It can be written as its **rows** (a sequence, order without
 meaning) or as its **histogram** (how many times each record occurs). The l1 distance of two histograms counts the

@@ -1,4 +1,4 @@
-"""How far one person can move a statistic: exact sensitivities under either relation, and a way to measure them.
+"""Sensitivity: exact formulas under either relation, and measurement by trying all neighbours.
 
 Each function below returns a :class:`Sensitivity`: the largest l1, l2 and l∞ distance of the statistic's values on
 neighbouring databases. All are rationals; the l2 norm, a root, is kept as its exact square.

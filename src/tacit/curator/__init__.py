@@ -1,17 +1,19 @@
-"""The curator: the object users hold, and the whole path from a question to an answer.
+"""Curator: the path from a question to an answer.
 
-* :mod:`.answer`: the main path on one screen
-* :mod:`.curator`: :class:`~tacit.curator.curator.Curator`, with ``explain``, ``sql``, ``budget``, ``tables``,
-  ``history``, ``release``, ``charge``
-* :mod:`.opening`: :func:`tacit.open`; :mod:`.config` is the project file, :mod:`.opened_ledger` a ledger with its
-  :mod:`.keys`
-* :mod:`.sources` and :mod:`.fingerprints`: one file, one account, whatever it is called
-* :mod:`.accounts`: a population's account as users see it
-* :mod:`.quote`: what a question would do and cost
-* :mod:`.stored`: released numbers as text; :mod:`.receipt` and :mod:`.receipt_checks`: signed statements about them
-* :mod:`.result`: :class:`~tacit.curator.result.Answer`; :mod:`.tables`, :mod:`.show` and :mod:`.charts` are its
-  Arrow, text and plots; :mod:`.progress` is for terminals
-* :mod:`.direct`: mechanisms used from Python, on the same account
-* :mod:`.batch`: planned releases; :mod:`.batch_plan`, :mod:`.batch_split` and :mod:`.batch_report` are their file, the
-  division of the total, and the page for people
+Modules:
+* :mod:`.accounts` — Account of a population as users see it
+* :mod:`.answer` — Life of a question: parse → plan → quote → reserve → run → add noise → commit → answer
+* :mod:`.curator` — ``Curator``: the object users hold
+* :mod:`.departure` — Departure of an outcome: when it may become known
+* :mod:`.failed_runs` — Failed runs as durable outcomes of their charge
+* :mod:`.key_locks` — Locks by key: equal questions wait for one another
+* :mod:`.lru_cache` — Thread-safe LRU cache bounded by total weight
+* :mod:`.mechanism_release` — Mechanisms used from Python, charged and receipted like questions
+* :mod:`.model_fit` — Models fitted to protected rows inside the curator, charged and receipted like questions
+* :mod:`.opened_ledger` — Open ledger with its keys and source digests
+* :mod:`.opening` — ``tacit.open``: a curator from a project file, or from one file or frame
+* :mod:`.planner` — Planner with a cache of recent questions and plans
+* :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
+* :mod:`.unit_change` — Change of an account's unit by an operator
+* :mod:`.views` — Views of an answer: text, tables, charts
 """

@@ -1,4 +1,4 @@
-"""The account of a population as users see it: terms from the project file, state and lines from the ledger.
+"""Account of a population as users see it.
 
 ``reserve → run → commit``: a charge is admitted *before* data is read and counts from that moment on, whatever happens
 next; ``commit`` records that its answer exists. There is no refund, so a failure after the reservation costs what was
@@ -17,11 +17,11 @@ from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down
 from tacit.ledger import Amount, Balance, Outcome, Record, Reservation
-from tacit.ledger import Budget as LedgerBudget
+from tacit.ledger import LedgerBudget as LedgerBudget
 from tacit.query.request import Account as AccountKind
 
 if TYPE_CHECKING:
-    from tacit.curator.config import PopulationModel
+    from tacit.project.project_file import PopulationModel
 
 __all__ = ["Budget", "Entry", "account_kind", "entry_of", "filter_of", "share_caps"]
 

@@ -1,4 +1,4 @@
-"""The whole life of a question, on one screen: parse → plan → quote → reserve → run → add noise → commit → answer."""
+"""Life of a question: parse → plan → quote → reserve → run → add noise → commit → answer."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from dataclasses import dataclass, field
 
 from tacit.core.errors import EngineError, InternalError, TacitError
 from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.departures import AtOnce, Departure
-from tacit.curator.failing import check_succeeded, failed_run, note_failure
-from tacit.curator.keyring import Keyring, commit_signed
-from tacit.curator.keys import Keys
-from tacit.curator.plans import Planned, Plans, read_back
-from tacit.curator.receipt import Receipt, about_plan, issue
-from tacit.curator.result import Answer
-from tacit.curator.sources import scanned
-from tacit.curator.stored import canonical, digest_of, released_to_text
-from tacit.curator.turns import Turns
-from tacit.engines.protocol import Engine, Work
+from tacit.curator.departure import AtOnce, Departure
+from tacit.curator.failed_runs import check_succeeded, failed_run, note_failure
+from tacit.curator.key_locks import KeyLocks
+from tacit.curator.planner import Planner, PricedPlan, read_back
+from tacit.curator.views.answer_object import Answer
+from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.ledger import FAILED, BusyError, Ledger, LedgerError, Order, Outcome, Reservation, run_again
 from tacit.noise import entropy
-from tacit.query.after.matching import PublicRows
-from tacit.query.auto_bounds import find
+from tacit.project.source_binding import scanned
 from tacit.query.catalog import Catalog
-from tacit.query.explain import outline
 from tacit.query.limits import MAX_PUBLIC_ROWS
-from tacit.query.noising import Released, release
-from tacit.query.plan import Plan, with_bounds
+from tacit.query.planning.auto_bounds import find
+from tacit.query.planning.explain import outline
+from tacit.query.planning.plan import Plan, with_bounds
+from tacit.query.postprocess.public_join import PublicRows
+from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
+from tacit.receipts.keyring import Keyring, commit_signed
+from tacit.receipts.keys import Keys
+from tacit.receipts.receipt import Receipt, about_plan, issue
+from tacit.receipts.release_format import canonical, digest_of, released_to_text
 
-__all__ = ["Caller", "Desk", "answer", "opaque", "present", "quote", "release_key", "run", "told"]
+__all__ = ["Caller", "CuratorContext", "answer", "opaque", "present", "quote", "release_key", "run", "told"]
 
 _OPERATOR = logging.getLogger("tacit.operator")
 
@@ -46,7 +46,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Desk:
+class CuratorContext:
     """What answering needs: public metadata, the data, who authorises, and the keys that sign.
 
     Args:
@@ -68,22 +68,22 @@ class Desk:
     keys: Keyring
     accounts: Mapping[str, Account]
     version: Callable[[Iterable[str]], str]
-    turns: Turns = field(default_factory=Turns)
+    turns: KeyLocks = field(default_factory=KeyLocks)
     closing: threading.Event = field(default_factory=threading.Event, compare=False)
-    plans: Plans = field(init=False, repr=False, compare=False)
+    plans: Planner = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plans", Plans(self.catalog, self.accounts, self.engine, self.version))
+        object.__setattr__(self, "plans", Planner(self.catalog, self.accounts, self.engine, self.version))
 
 
-def quote(desk: Desk, sql: str, request: Request) -> Planned:
+def quote(desk: CuratorContext, sql: str, request: Request) -> PricedPlan:
     """Parse, plan and price: a function of the text, of public metadata and of the request. Free, and reads no data."""
     with opaque():
         return desk.plans.of(sql, request)
 
 
 def answer(
-    desk: Desk,
+    desk: CuratorContext,
     sql: str,
     request: Request,
     caller: Caller,
@@ -95,7 +95,7 @@ def answer(
 
     One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
     in this process or another. If the run fails, the failure is what the charge has bought, and everybody who asks the
-    same gets it; see :mod:`tacit.curator.failing`. If the process dies, the next run is under the same charge, a
+    same gets it; see :mod:`tacit.curator.failed_runs`. If the process dies, the next run is under the same charge, a
     bounded number of times.
 
     Args:
@@ -103,7 +103,7 @@ def answer(
         sql: the question.
         request: what it may cost, and what else is asked for.
         caller: who asks.
-        progress: for the terminal of whoever holds the data; see :mod:`tacit.curator.progress`.
+        progress: for the terminal of whoever holds the data; see :mod:`tacit.curator.views.progress_bar`.
         departure: decides when the outcome of a fresh question is written down, so when anybody can know of it.
 
     Raises:
@@ -129,15 +129,15 @@ def answer(
 
 
 def run(
-    desk: Desk, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
-) -> Released:
+    desk: CuratorContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
+) -> NoisyRelease:
     """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
     search = plan.first
     if search is not None:
         found = run(desk, search, progress, seconds)
         plan = with_bounds(plan, find(plan.final, found.noisy, found.laws))
     secret = desk.keys.group_secret(plan.final.population)
-    raw_measurements = desk.engine.measure(Work(plan.final, secret, timeout=seconds, progress=progress))
+    raw_measurements = desk.engine.measure(MeasurementTask(plan.final, secret, timeout=seconds, progress=progress))
     return release(plan, raw_measurements)
 
 
@@ -148,7 +148,14 @@ def present(plan: Plan, result: bytes, entry: Entry, receipt: Receipt, public: S
 
 
 def told(
-    desk: Desk, planned: Planned, sql: str, found: Outcome, public: Sequence[PublicRows], *, analyst: str, paid: bool
+    desk: CuratorContext,
+    planned: PricedPlan,
+    sql: str,
+    found: Outcome,
+    public: Sequence[PublicRows],
+    *,
+    analyst: str,
+    paid: bool,
 ) -> Answer:
     """What the ledger holds, as the answer to a question: its rows, and a receipt, in the words of whoever asks.
 
@@ -161,7 +168,7 @@ def told(
     return Answer(presented.finished, presented.plan, entry, _own_receipt(desk, planned, presented.plan, sql, found))
 
 
-def _own_receipt(desk: Desk, planned: Planned, ran: Plan, sql: str, found: Outcome) -> Receipt:
+def _own_receipt(desk: CuratorContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
     """The receipt of a release, in the words of whoever asks for it.
 
     The ledger holds the one of whoever ran it first. What they wrote, with its comments and names, is theirs and was
@@ -175,7 +182,7 @@ def _own_receipt(desk: Desk, planned: Planned, ran: Plan, sql: str, found: Outco
     return _receipt(desk.keys.current(desk.ledger), desk, planned, ran, sql, found.reservation, found.digest)
 
 
-def _order(desk: Desk, planned: Planned, sql: str, caller: Caller) -> Order:
+def _order(desk: CuratorContext, planned: PricedPlan, sql: str, caller: Caller) -> Order:
     plan = planned.plan
     return Order(
         plan.final.population,
@@ -191,7 +198,7 @@ def _order(desk: Desk, planned: Planned, sql: str, caller: Caller) -> Order:
     )
 
 
-def _salt(desk: Desk, sql: str, caller: Caller) -> str:
+def _salt(desk: CuratorContext, sql: str, caller: Caller) -> str:
     """What makes the hash of a charge tell nothing about it: receipts show that hash, also to those who did not pay.
 
     Without it, whoever guesses who asked, when and in which words could see that the guess was right.
@@ -200,10 +207,10 @@ def _salt(desk: Desk, sql: str, caller: Caller) -> str:
 
 
 def _run_once(
-    desk: Desk,
+    desk: CuratorContext,
     sql: str,
     reservation: Reservation,
-    planned: Planned,
+    planned: PricedPlan,
     progress: Callable[[float], None] | None,
     departure: Departure,
 ) -> Outcome:
@@ -229,7 +236,7 @@ def _run_once(
 
 
 def _receipt(
-    keys: Keys, desk: Desk, planned: Planned, ran: Plan, sql: str, reservation: Reservation, released: str
+    keys: Keys, desk: CuratorContext, planned: PricedPlan, ran: Plan, sql: str, reservation: Reservation, released: str
 ) -> Receipt:
     # Where AUTO bounds were found, the plan that ran is another than the one that was reserved for.
     words, known = (planned.outline, planned.mechanisms) if ran is planned.plan else (outline(ran), None)
@@ -246,7 +253,7 @@ def _receipt(
     )
 
 
-def release_key(desk: Desk, plan: Plan) -> str:
+def release_key(desk: CuratorContext, plan: Plan) -> str:
     """Names a release: the same numbers of the same data, the same noise, the same price.
 
     What is done with the cells afterwards (order, limits, names, expressions, the confidence of intervals) is

@@ -1,4 +1,4 @@
-"""The object users hold."""
+"""``Curator``: the object users hold."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget, Entry, entry_of
-from tacit.curator.answer import Caller, Desk, answer, opaque, quote
-from tacit.curator.direct import DirectRelease, Releases, charge_directly, release_directly
-from tacit.curator.fitting import Fitted, fit_privately
-from tacit.curator.keyring import key_of
-from tacit.curator.progress import terminal_progress
+from tacit.curator.answer import Caller, CuratorContext, answer, opaque, quote
+from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
+from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.quote import Quote
-from tacit.curator.receipt import Receipt
-from tacit.curator.receipt_checks import ReceiptReport, verify_receipt
-from tacit.curator.receipt_ledger import check_against_ledger
-from tacit.curator.result import Answer
+from tacit.curator.views.answer_object import Answer
+from tacit.curator.views.progress_bar import terminal_progress
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
 from tacit.query.request import Request
+from tacit.receipts.keyring import key_of
+from tacit.receipts.ledger_comparison import check_against_ledger
+from tacit.receipts.receipt import Receipt
+from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
 
 __all__ = ["Curator", "TableInfo"]
 
@@ -68,7 +68,7 @@ class Curator(Closing):
         analyst: who asks, unless a call says otherwise.
     """
 
-    def __init__(self, desk: Desk, analyst: str) -> None:
+    def __init__(self, desk: CuratorContext, analyst: str) -> None:
         self._desk = desk
         self.analyst = analyst
 
@@ -78,7 +78,7 @@ class Curator(Closing):
         return self._desk.project
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> CuratorContext:
         """What answering needs, for rooms that are built on a curator; analysts have no business with it."""
         return self._desk
 
@@ -195,7 +195,7 @@ class Curator(Closing):
 
     def release(
         self,
-        mechanism: Releases,
+        mechanism: ReleasingMechanism,
         value: Any,
         *,
         label: str,

@@ -1,4 +1,4 @@
-"""A ledger and what lies beside it: the keys that sign its receipts, and the digests of files seen before."""
+"""Open ledger with its keys and source digests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tacit.core.errors import InputError
-from tacit.curator.fingerprints import Digests
-from tacit.curator.keyring import Keyring, keys_in_force
-from tacit.curator.keys import Keys, has_waiting, make_keys, missing_keys, open_keys
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
+from tacit.project.fingerprints import Digests
+from tacit.receipts.keyring import Keyring, keys_in_force
+from tacit.receipts.keys import Keys, has_waiting, make_keys, missing_keys, open_keys
 
 __all__ = ["OpenedLedger", "open_ledger"]
 

@@ -1,4 +1,4 @@
-"""``tacit.open``: a curator from a project file, or from one file or frame and a few words about it."""
+"""``tacit.open``: a curator from a project file, or from one file or frame."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from typing import Any
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import account_kind, filter_of
-from tacit.curator.answer import Desk
-from tacit.curator.binding import declared_terms
-from tacit.curator.config import Project, ProjectModel, build, load, validate
+from tacit.curator.answer import CuratorContext
 from tacit.curator.curator import Curator
-from tacit.curator.fingerprints import Digests
-from tacit.curator.keyring import Keyring, mismatch
-from tacit.curator.keys import open_keys
 from tacit.curator.opened_ledger import OpenedLedger, open_ledger
-from tacit.curator.schemas import Source, is_spark_frame, table_name
-from tacit.curator.sources import BoundSources
 from tacit.engines.protocol import Engine
 from tacit.engines.registry import open_engine
 from tacit.ledger import Ledger
@@ -27,7 +20,14 @@ from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import read_body
 from tacit.ledger.overlay import rehearsed_on
 from tacit.ledger.protocol import Reader
+from tacit.project.fingerprints import Digests
+from tacit.project.project_file import Project, ProjectModel, build, load, validate
+from tacit.project.source import Source, is_spark_frame, table_name
+from tacit.project.source_binding import SourceBinder
+from tacit.project.unit_binding import declared_terms
 from tacit.query.catalog import UNIT_ROWS
+from tacit.receipts.keyring import Keyring, mismatch
+from tacit.receipts.keys import open_keys
 
 __all__ = ["OWNER", "open_curator", "open_project", "rehearse", "rehearse_new", "try_opening"]
 
@@ -201,19 +201,19 @@ def try_opening(project: Project, reader: Reader | None, key: str, digests: str)
         engine.close()
 
 
-def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> Desk:
+def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorContext:
     accounts = {}
     for name, model in project.populations.items():
         limit = filter_of(name, model)
         accounts[name] = account_kind(name, model, limit)
         opened.ledger.ensure_account(name, limit)
-    sources = BoundSources(project.catalog, project.sources, opened.ledger, opened.digests, opened.keys.veil, engine)
+    sources = SourceBinder(project.catalog, project.sources, opened.ledger, opened.digests, opened.keys.veil, engine)
     sources.bind()
     for table in project.catalog.tables:
         if table.population is not None and not table.public:
             terms = declared_terms(project.catalog, table)
             opened.ledger.declare(project.name, table.name, table.population, terms)
-    return Desk(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
+    return CuratorContext(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 
 def _engine(project: Project, session: Any) -> Engine:

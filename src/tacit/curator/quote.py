@@ -1,12 +1,12 @@
-"""What a question would do and cost: free, and known before any data is read."""
+"""Quote: effect and price of a question, free, before any data is read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tacit.core.guarantees import Guarantee
-from tacit.query.explain import Explanation
-from tacit.query.plan import Plan
+from tacit.query.planning.explain import Explanation
+from tacit.query.planning.plan import Plan
 
 __all__ = ["Quote", "QuoteForms"]
 

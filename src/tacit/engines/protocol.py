@@ -1,4 +1,4 @@
-"""What every engine does: exact integer measurements of an owned relation, rows of public ones, and nothing else.
+"""Engine protocol: exact integer measurements of owned relations, rows of public ones.
 
 An engine promises, for one final aggregation:
 
@@ -17,15 +17,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.query.algebra import Relation
-from tacit.query.final import FinalAggregation
+from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import Value
 
-__all__ = ["Engine", "HasViews", "Marks", "Measurements", "Recognises", "Work"]
+__all__ = ["Engine", "HasViews", "Marks", "MeasurementTask", "Measurements", "Recognises"]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class MeasurementTask:
     """One question for an engine.
 
     Args:
@@ -91,14 +91,14 @@ class Engine(Protocol):
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
         """The statements that would run, for people; reads no data."""
 
-    def measure(self, work: Work) -> Measurements:
+    def measure(self, work: MeasurementTask) -> Measurements:
         """Read the data.
 
         Raises:
             EngineError: for any failure, with an id and no other word.
         """
 
-    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+    def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a relation that is public throughout, sorted by its columns with NULL last.
 
         Only what stands above the final aggregation needs them. An engine checks for itself that every table the

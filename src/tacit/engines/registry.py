@@ -1,4 +1,4 @@
-"""Which engine an address means, and how it is opened: ``duckdb``, ``postgresql://…``, ``spark``, ``spark://…``, ``sc://…``.
+"""Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``spark://…``, ``sc://…``.
 
 Each engine is imported when a project names it and not before.
 """

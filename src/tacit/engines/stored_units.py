@@ -1,6 +1,7 @@
-"""How persons are written where the data lies: a store's own type must be one that the canonical unit can be read from.
+"""Check that the stored types of identifying columns give one canonical unit.
 
-:mod:`tacit.query.units` gives a population one *declared* type. This is about the types that a store has: a column of
+:mod:`tacit.query.canonical_unit` gives a population one *declared* type. This is about the types that a store has: a
+column of
 doubles declared as whole numbers has lost the ids above 2^53 before it is read; a UUID and a text can spell one person
 in two ways; ``char(n)`` has lost the spaces at its end. So a column that tells persons apart has one **form**, all of
 its files have the same, and all unit columns of a population that are texts have the same.
@@ -30,9 +31,9 @@ from enum import Enum
 from typing import Final
 
 from tacit.core.errors import InputError
+from tacit.query.canonical_unit import ROW, identifying
 from tacit.query.catalog import Catalog, Table
 from tacit.query.types import Kind, SqlType
-from tacit.query.units import ROW, identifying
 
 __all__ = ["Form", "StoredColumn", "check_stored_units"]
 

@@ -1,4 +1,4 @@
-r"""The laws of noise, to look at: the textbook's continuous ones and the discrete ones that Tacit draws.
+r"""Noise laws as objects: the continuous ones of textbooks and the discrete ones that Tacit draws.
 
 ========================= =================================== ======================= ==============================
 law                       density or mass                     tail Pr[\\|X\\| >= w]      variance
@@ -22,6 +22,15 @@ whose noise stays exact and discrete. :func:`law_of` gives the law that a mechan
 0.04978706837 2.828427125
 >>> print(distance_to_continuous(DiscreteLaplaceLaw(scale=2)))
 Discrete Laplace(2) beside Laplace(2): total variation 0.02372, cdf 0.1225 apart, variance 0.9794 of it
+
+Modules:
+* :mod:`.charts` — Charts of laws: density or masses, and tails on a logarithmic scale
+* :mod:`.continuous` — Continuous laws: Laplace, exponential, Gaussian
+* :mod:`.discrete` — Discrete laws that mechanisms draw exactly: discrete Laplace, geometric, discrete Gaussian
+* :mod:`.distances` — Distance between a drawn law and its textbook counterpart
+* :mod:`.drawn` — Law of the noise that a mechanism draws
+* :mod:`.law` — Base class of noise laws
+* :mod:`.staircase` — Staircase law
 """
 
 from __future__ import annotations

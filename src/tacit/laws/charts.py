@@ -1,4 +1,4 @@
-"""Charts of laws, as Altair objects: the density or the masses, and the tails on a logarithmic scale.
+"""Charts of laws: density or masses, and tails on a logarithmic scale.
 
 Altair is imported when a chart is made, so that nothing else pays for it.
 """

@@ -1,4 +1,4 @@
-"""The continuous laws of the textbook: Laplace, exponential, Gaussian."""
+"""Continuous laws: Laplace, exponential, Gaussian."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The discrete laws, which mechanisms draw exactly: two-sided geometric, geometric, discrete Gaussian."""
+"""Discrete laws that mechanisms draw exactly: discrete Laplace, geometric, discrete Gaussian."""
 
 from __future__ import annotations
 

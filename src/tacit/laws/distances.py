@@ -1,4 +1,4 @@
-"""How far the law that is drawn is from the law of the textbook, in numbers.
+"""Distance between a drawn law and its textbook counterpart.
 
 A law on the integers and a law with a density have no event in common that decides anything: the event "a whole number"
 has probability 1 under one and 0 under the other. Two comparisons mean something:

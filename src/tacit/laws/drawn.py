@@ -1,4 +1,4 @@
-"""The law of the noise that a mechanism draws."""
+"""Law of the noise that a mechanism draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every law of noise can say of itself."""
+"""Base class of noise laws."""
 
 from __future__ import annotations
 

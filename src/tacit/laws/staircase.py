@@ -1,4 +1,4 @@
-"""The staircase law: the least noise that pure privacy allows for one number that moves by several steps."""
+"""Staircase law."""
 
 from __future__ import annotations
 

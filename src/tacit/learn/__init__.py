@@ -2,15 +2,44 @@
 
 Entered only when used (``from tacit.learn import LogisticRegression``); needs the extra ``learn``.
 
-``reading``                             from whatever a table is given as to floats, value by value
-``rows``, ``losses``                    from tables of floats to integers whose influence is bounded exactly
-``features``, ``labels``                what is paid for to look at the data at all
-``spending``, ``noising``               the noise of a whole fit from (ε, δ), and the one door it enters by
-``gradient``, ``output``, ``objective`` three places to put the noise; ``minimise`` certifies minimisers
-``training``, ``linear``                from a table to weights
-``moments``                             sums and second moments
-``logistic``, ``svm``, ``regression``, ``pca``, ``kmeans``, ``naive_bayes``, ``scaling``   the estimators
-``sample_size``, ``theorem``            how many rows a model needs, as measured and by the theorem
+Modules:
+* :mod:`.budget_allocation` — Allocation of (ε, δ) among the releases of a fit, before any data is seen
+* :mod:`.estimator` — Base class of private estimators
+* :mod:`.feature_map` — Feature map: public map from values to integer rows, and the paid survey that centres it
+* :mod:`.gradient` — Gradient perturbation: noisy gradient descent in which every number that depends on data is an
+  integer
+* :mod:`.integer_rows` — Integer rows of exactly bounded norm from tables of floats
+* :mod:`.kmeans` — Private k-means: Lloyd's algorithm with noisy sums
+* :mod:`.labels` — Class labels: declared, or selected privately at a price
+* :mod:`.linear` — Linear models trained by noisy gradients, by their noisy minimiser, or by the minimiser of a
+  noisy objective
+* :mod:`.logistic` — Logistic regression under differential privacy
+* :mod:`.losses` — The derivatives of losses, as integers: what one row adds to a gradient, decided by that row and
+  public weights
+* :mod:`.moments` — Sums of squares with noise: what least squares and principal components need of a table, in one
+  release
+* :mod:`.naive_bayes` — Gaussian naive Bayes under differential privacy
+* :mod:`.objective_perturbation` — Objective perturbation for one output: the minimiser of a loss with a random
+  linear term
+* :mod:`.output_perturbation` — Output perturbation: the minimiser itself, rounded to a grid, with noise for how far
+  one row can move it
+* :mod:`.pca` — Principal components under differential privacy
+* :mod:`.progress` — A progress bar for long fits: only on a terminal, only when it takes a while, and only about
+  public numbers
+* :mod:`.regression` — Least squares under differential privacy
+* :mod:`.release` — Release of an integer vector with exact noise; the only exit of values computed from rows
+* :mod:`.sample_size` — Sample size of private models: theorem's shape with measured constants
+* :mod:`.sample_size_theorem` — Sample-size theorem of private gradient descent, beside the measured planner
+* :mod:`.scaling` — Scalers: from declared bounds for nothing, or from noisy means and variances at a price
+* :mod:`.sklearn_compat` — Imports from scikit-learn, with a clear message where it is missing
+* :mod:`.smooth_losses` — Smooth convex losses for methods that need a minimiser
+* :mod:`.solver` — Certified minimiser of a regularised loss
+* :mod:`.svm` — A linear support vector classifier under differential privacy
+* :mod:`.torch` — Networks with a guarantee: one object that samples, clips, adds noise, accounts and stops, so that
+  all five agree
+* :mod:`.training` — The three ways to train a linear model, each from (ε, δ) to weights: what is released, with
+  what noise, the account
+* :mod:`.value_reading` — Reading of tables to floats, value by value, without errors that depend on a value
 """
 
 from tacit.learn.kmeans import KMeans
@@ -19,9 +48,9 @@ from tacit.learn.naive_bayes import GaussianNB
 from tacit.learn.pca import PCA
 from tacit.learn.regression import LinearRegression, Ridge
 from tacit.learn.sample_size import expected_excess, rows_needed
+from tacit.learn.sample_size_theorem import plan_learning, rows_by_theorem
 from tacit.learn.scaling import MinMaxScaler, StandardScaler
 from tacit.learn.svm import LinearSVC
-from tacit.learn.theorem import plan_learning, rows_by_theorem
 
 __all__ = [
     "PCA",

@@ -1,4 +1,4 @@
-"""What all private estimators share: reading tables, the guarantee of a fit, and a report of it.
+"""Base class of private estimators.
 
 Estimators follow scikit-learn: the constructor only stores, ``fit`` checks everything and returns the estimator,
 learned names end in an underscore. They differ where privacy asks for it: ``epsilon`` has no default and everything is
@@ -20,8 +20,8 @@ from tacit.core.errors import InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE
-from tacit.learn.reading import is_frame, read_table
-from tacit.learn.scikit import BaseEstimator, check_is_fitted, validate_data
+from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
+from tacit.learn.value_reading import is_frame, read_table
 
 __all__ = ["Guarantees", "PrivacyReport", "PrivateEstimator"]
 

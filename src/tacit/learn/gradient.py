@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.learn import noising
+from tacit.learn import release as noising
+from tacit.learn.integer_rows import UNIT, Integers, exact_product
 from tacit.learn.losses import GRID, Loss, clip_residuals
 from tacit.learn.progress import progress
-from tacit.learn.rows import UNIT, Integers, exact_product
 from tacit.noise import entropy
 
-__all__ = ["LONGEST", "RATE_STEPS", "Descent", "Table", "logits_of", "rate_on_grid", "sample_rows", "to_grid"]
+__all__ = ["LONGEST", "RATE_STEPS", "Descent", "GradientTable", "logits_of", "rate_on_grid", "sample_rows", "to_grid"]
 
 #: Steps of the grid of weights per unit.
 WEIGHTS: Final = 1 << 20
@@ -39,7 +39,7 @@ NOISE: Final = 2.0
 
 
 @dataclass(frozen=True)
-class Table:
+class GradientTable:
     """What a descent reads: finished integer rows, targets, and which rows count at all."""
 
     rows: NDArray[np.float64]
@@ -76,7 +76,7 @@ class Descent:
     noise: float = NOISE
     longest: float = LONGEST
 
-    def run(self, table: Table, *, title: str = "fit") -> NDArray[np.float64]:
+    def run(self, table: GradientTable, *, title: str = "fit") -> NDArray[np.float64]:
         """The weights, one column per output: the average over the second half of the steps."""
         weights = np.zeros((table.rows.shape[1], self.outputs))
         total = np.zeros_like(weights)
@@ -102,7 +102,7 @@ class Descent:
         unit = self.clip * UNIT * float_nearest(self.rate) * max(self.rows_estimate, 1.0)
         return min(by_noise, self.longest / self.steps / unit)
 
-    def raw_sum(self, table: Table, weights: NDArray[np.float64]) -> Integers:
+    def raw_sum(self, table: GradientTable, weights: NDArray[np.float64]) -> Integers:
         """The sum of clipped gradients of a sample before noise, exactly; a row moves it by at most clip·UNIT."""
         if self.rate < 1:
             chosen = np.flatnonzero(sample_rows(len(table), self.rate) & table.counts)

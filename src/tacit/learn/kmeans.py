@@ -1,4 +1,4 @@
-"""Clusters under differential privacy: Lloyd's algorithm with noisy sums."""
+"""Private k-means: Lloyd's algorithm with noisy sums."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
-from tacit.learn import noising
+from tacit.learn import release as noising
+from tacit.learn.budget_allocation import Phase, check_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
 from tacit.learn.progress import progress
-from tacit.learn.rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
-from tacit.learn.scikit import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, check_is_fitted
-from tacit.learn.spending import Phase, check_privacy, spend
+from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, check_is_fitted
 from tacit.learn.training import described
 from tacit.noise.gaussian import DiscreteGaussian
 

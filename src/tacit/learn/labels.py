@@ -1,4 +1,4 @@
-"""Class labels: declared, or found out at a price; never read off the data for free."""
+"""Class labels: declared, or selected privately at a price."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tacit.core.events import ApproxEvent, ComposedEvent, Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.numbers import Number, exact_positive
 from tacit.core.relations import Relation, as_relation
-from tacit.learn.reading import as_elements, one_column
-from tacit.learn.rows import Integers
+from tacit.learn.integer_rows import Integers
+from tacit.learn.value_reading import as_elements, one_column
 from tacit.mechanisms.base import check_iterable
 from tacit.mechanisms.partition_selection import PartitionSelection
 

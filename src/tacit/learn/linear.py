@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
 from tacit.core.relations import Relation, as_relation
+from tacit.learn.budget_allocation import check_privacy
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.features import BIAS, RowMap, Survey
+from tacit.learn.feature_map import BIAS, RowMap, Survey
 from tacit.learn.gradient import rate_on_grid
+from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import WHOLE, Loss
-from tacit.learn.rows import UNIT, Box, Integers
-from tacit.learn.scikit import ClassifierMixin, check_is_fitted
-from tacit.learn.smooth import SmoothLoss
-from tacit.learn.spending import check_privacy
+from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
+from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.training import Data, Trained, steps_for, train_gradient, train_objective, train_output
 
 __all__ = ["STEPS", "LinearClassifier", "LinearModel"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tacit.learn.linear import LinearClassifier
 from tacit.learn.losses import Logistic, Loss, Softmax
-from tacit.learn.smooth import SmoothLogistic, SmoothLoss, SmoothSoftmax
+from tacit.learn.smooth_losses import SmoothLogistic, SmoothLoss, SmoothSoftmax
 
 __all__ = ["LogisticRegression"]
 
@@ -42,7 +42,7 @@ class LogisticRegression(LinearClassifier):
         relation: which tables are neighbours.
 
     Attributes:
-        coef_, intercept_: of the rows as :mod:`tacit.learn.features` maps them, not of raw values.
+        coef_, intercept_: of the rows as :mod:`tacit.learn.feature_map` maps them, not of raw values.
         classes_: the labels, sorted.
         guarantee_, event_: what the fit promises and what it released; :meth:`privacy_report` puts it in words.
 

@@ -16,7 +16,7 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.learn.rows import Integers, scale_rows
+from tacit.learn.integer_rows import Integers, scale_rows
 
 __all__ = ["GRID", "WHOLE", "HuberHinge", "Logistic", "Loss", "Softmax", "Squared", "clip_residuals"]
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.learn import noising
-from tacit.learn.rows import UNIT, Box, Integers, exact_product
-from tacit.learn.spending import Phase
+from tacit.learn import release as noising
+from tacit.learn.budget_allocation import Phase
+from tacit.learn.integer_rows import UNIT, Box, Integers, exact_product
 
 __all__ = ["FeatureSums", "SecondMoments", "raw_triangle"]
 

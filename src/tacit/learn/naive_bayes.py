@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.core.relations import Relation, as_relation
+from tacit.learn.budget_allocation import check_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.integer_rows import FINE, Box
 from tacit.learn.labels import ClassLabels
 from tacit.learn.moments import FeatureSums
-from tacit.learn.rows import FINE, Box
-from tacit.learn.scikit import ClassifierMixin, check_is_fitted
-from tacit.learn.spending import check_privacy, spend
+from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
 from tacit.learn.training import described
 
 __all__ = ["GaussianNB"]

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count
 from tacit.core.relations import Relation, as_relation
+from tacit.learn.budget_allocation import check_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.features import RowMap, Survey
+from tacit.learn.feature_map import RowMap, Survey
+from tacit.learn.integer_rows import FINE, UNIT, Box
 from tacit.learn.moments import SecondMoments
-from tacit.learn.rows import FINE, UNIT, Box
-from tacit.learn.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
-from tacit.learn.spending import check_privacy, spend
+from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
 from tacit.learn.training import described
 
 __all__ = ["PCA"]

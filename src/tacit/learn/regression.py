@@ -13,16 +13,16 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_nonnegative, exact_probability, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.core.sensitivity import check_bounds
+from tacit.learn.budget_allocation import Phase, check_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.features import RowMap, Survey
-from tacit.learn.gradient import Descent, Table, rate_on_grid
+from tacit.learn.feature_map import RowMap, Survey
+from tacit.learn.gradient import Descent, GradientTable, rate_on_grid
+from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, scale_rows
 from tacit.learn.losses import GRID, WHOLE, Squared
 from tacit.learn.moments import SecondMoments
-from tacit.learn.reading import as_elements, one_column, read_numbers
-from tacit.learn.rows import FINE, UNIT, Box, Integers, scale_rows
-from tacit.learn.scikit import RegressorMixin, check_is_fitted
-from tacit.learn.spending import Phase, check_privacy, spend
+from tacit.learn.sklearn_compat import RegressorMixin, check_is_fitted
 from tacit.learn.training import described, steps_for
+from tacit.learn.value_reading import as_elements, one_column, read_numbers
 
 __all__ = ["LinearRegression", "Ridge"]
 
@@ -119,7 +119,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         rows = joint_rows(box, values, targets)
         # Features and constant are what the weights meet; the target is scaled as its row is.
         beside = (rows[:, -2:-1] * (GRID / UNIT)).astype(np.int64)
-        table = Table(np.delete(rows, -2, axis=1), beside, np.ones(len(rows), np.bool_))
+        table = GradientTable(np.delete(rows, -2, axis=1), beside, np.ones(len(rows), np.bool_))
         longest = _STEP_SIZE * steps * clip / WHOLE
         sigma2 = spent.of("gradient")
         descent = Descent(Squared(), 1, clip, steps, rate, sigma2, found.rows_estimate, _NOISE, longest)

@@ -1,4 +1,4 @@
-"""How many rows a private model needs: a theorem's shape with measured constants.
+"""Sample size of private models: theorem's shape with measured constants.
 
 For a linear classifier of d columns trained on n rows with the account of a μ-Gaussian mechanism, the error rate on
 fresh rows exceeds that of the best linear classifier by about
@@ -22,7 +22,7 @@ from typing import Final
 from tacit.accounting.gaussian import log_gaussian_delta
 from tacit.core.errors import AccountingError
 from tacit.core.numbers import Number, check_count, exact_probability, float_nearest
-from tacit.learn.spending import check_privacy
+from tacit.learn.budget_allocation import check_privacy
 
 __all__ = ["expected_excess", "rows_needed"]
 

@@ -13,11 +13,11 @@ from tacit.core.guarantees import PureDP
 from tacit.core.numbers import Number, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.core.sensitivity import check_bounds
+from tacit.learn.budget_allocation import check_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.integer_rows import FINE, Box
 from tacit.learn.moments import FeatureSums
-from tacit.learn.rows import FINE, Box
-from tacit.learn.scikit import OneToOneFeatureMixin, TransformerMixin, check_is_fitted
-from tacit.learn.spending import check_privacy, spend
+from tacit.learn.sklearn_compat import OneToOneFeatureMixin, TransformerMixin, check_is_fitted
 from tacit.learn.training import described
 
 __all__ = ["MinMaxScaler", "StandardScaler"]

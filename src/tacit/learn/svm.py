@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tacit.learn.integer_rows import Integers
 from tacit.learn.linear import LinearClassifier
 from tacit.learn.losses import HuberHinge, Loss
-from tacit.learn.rows import Integers
-from tacit.learn.smooth import SmoothHinge, SmoothLoss
+from tacit.learn.smooth_losses import SmoothHinge, SmoothLoss
 
 __all__ = ["LinearSVC"]
 

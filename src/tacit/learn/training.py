@@ -1,6 +1,7 @@
 """The three ways to train a linear model, each from (ε, δ) to weights: what is released, with what noise, the account.
 
-All start from integer rows (:mod:`tacit.learn.rows`) and a public map of features (:mod:`tacit.learn.features`); they
+All start from integer rows (:mod:`tacit.learn.integer_rows`) and a public map of features
+(:mod:`tacit.learn.feature_map`); they
 differ in where the noise enters: into every gradient, onto the minimiser, or into the objective.
 """
 
@@ -19,15 +20,15 @@ from tacit.core.events import ApproxEvent, DiscreteLaplaceEvent, Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.numbers import exp_bounds, format_up, round_down, round_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.learn.features import RowMap, Survey
-from tacit.learn.gradient import Descent, Table
+from tacit.learn.budget_allocation import Phase, Spent, spend
+from tacit.learn.feature_map import RowMap, Survey
+from tacit.learn.gradient import Descent, GradientTable
+from tacit.learn.integer_rows import UNIT, Integers
 from tacit.learn.losses import Loss
-from tacit.learn.minimise import Problem
-from tacit.learn.objective import ObjectiveRelease
-from tacit.learn.output import OutputRelease, laplace_sensitivity, moved_steps
-from tacit.learn.rows import UNIT, Integers
-from tacit.learn.smooth import SmoothLoss
-from tacit.learn.spending import Phase, Spent, spend
+from tacit.learn.objective_perturbation import ObjectiveRelease
+from tacit.learn.output_perturbation import OutputRelease, laplace_sensitivity, moved_steps
+from tacit.learn.smooth_losses import SmoothLoss
+from tacit.learn.solver import Problem
 
 __all__ = ["Data", "Trained", "described", "steps_for", "train_gradient", "train_objective", "train_output"]
 
@@ -49,9 +50,9 @@ class Data:
     counts: NDArray[np.bool_]
     row_map: RowMap
 
-    def table(self, row_map: RowMap) -> Table:
+    def table(self, row_map: RowMap) -> GradientTable:
         """The rows as the model sees them."""
-        return Table(row_map(self.values), self.targets, self.counts)
+        return GradientTable(row_map(self.values), self.targets, self.counts)
 
     @property
     def width(self) -> int:
@@ -195,7 +196,7 @@ def _surveyed(survey: Survey, data: Data, spent: Spent) -> tuple[RowMap, float]:
     return replace(data.row_map, center=found.center), found.rows_estimate
 
 
-def _problem(table: Table, release: OutputRelease) -> Problem:
+def _problem(table: GradientTable, release: OutputRelease) -> Problem:
     return Problem(release.loss, table, release.regularization, np.zeros((table.rows.shape[1], release.loss.outputs)))
 
 

@@ -1,8 +1,37 @@
-"""Durable accounts: the only part of Tacit that can authorise a charge.
+"""Ledger: durable accounts, the only part that can authorise a charge.
 
-``ledger.py`` is what others hold; ``records.py`` what goes in and comes out; ``protocol.py`` what a database must do;
-``sqlite.py`` the database that is there by default. ``ledger.proof.md`` says why the sum of charges stays within the
-cap.
+Modules:
+* :mod:`.account_terms` — Terms of an account and the price of a charge under them
+* :mod:`.anchor` — Anchor: the newest entry remembered outside the ledger, to detect rollback
+* :mod:`.disk` — Durable operations on small files
+* :mod:`.entries` — Ledger entries: canonical text and effect, a function of the text alone
+* :mod:`.errors` — Errors of the ledger
+* :mod:`.fast_parse` — Fast-path parsing of reserve and commit entries
+* :mod:`.fixed_point` — Fixed-point unit for privacy amounts
+* :mod:`.hash_chain` — Hash chain: every entry's hash covers its text and all earlier entries
+* :mod:`.history` — History: pages of charges, single charges, equal questions, remaining questions
+* :mod:`.journal` — Journal: append and read entries; stops for good when storage fails
+* :mod:`.key_succession` — Succession of signing keys recorded in the chain
+* :mod:`.ledger` — ``Ledger``: durable account of charges
+* :mod:`.lost_charges` — Charges known to be lost when a ledger is adopted
+* :mod:`.memory` — In-memory ledger for one process
+* :mod:`.messages` — Messages about accounts and missing budget
+* :mod:`.migrations` — The tables of a ledger, version by version; one module per database
+* :mod:`.opening` — Opening of a ledger: database, anchor, trust
+* :mod:`.operator_entries` — Entries by operators that change what holds, for auditors
+* :mod:`.overlay` — Overlay of a ledger: reads another one, keeps writes in memory
+* :mod:`.postgres` — PostgreSQL storage of a ledger
+* :mod:`.postgres_pool` — Connection pool for PostgreSQL ledgers
+* :mod:`.protected_units` — Units, source columns and declarations recorded in the ledger
+* :mod:`.protection_entries` — Entries about units, source columns and declarations
+* :mod:`.protocol` — Storage protocol of a ledger: one atomic durable step, and reads
+* :mod:`.records` — Records that go into and come out of the ledger
+* :mod:`.run_count` — Number of runs of one charge
+* :mod:`.signatures` — Public keys and signatures for verifying a ledger
+* :mod:`.sql_reader` — Reading ledger tables with the same SQL on every database
+* :mod:`.sqlite` — SQLite storage of a ledger
+* :mod:`.sqlite_reader` — Reading of a SQLite ledger
+* :mod:`.verify` — Verification of a ledger from its entries alone
 """
 
 from __future__ import annotations
@@ -16,15 +45,15 @@ from tacit.ledger.records import (
     Amount,
     Analyst,
     Balance,
-    Budget,
+    LedgerBudget,
     Order,
     Outcome,
     Record,
-    Report,
     Reservation,
     Succession,
+    VerificationReport,
 )
-from tacit.ledger.runs import MOST_RUNS, run_again
+from tacit.ledger.run_count import MOST_RUNS, run_again
 
 __all__ = [
     "FAILED",
@@ -33,19 +62,19 @@ __all__ = [
     "Amount",
     "Analyst",
     "Balance",
-    "Budget",
     "BusyError",
     "ConflictError",
     "Head",
     "Ledger",
+    "LedgerBudget",
     "LedgerError",
     "Order",
     "Outcome",
     "Record",
     "ReplacedKeyError",
-    "Report",
     "Reservation",
     "RollbackError",
     "Succession",
+    "VerificationReport",
     "run_again",
 ]

@@ -1,4 +1,4 @@
-"""The anchor: the newest entry, remembered outside the ledger, so that an old copy is found out.
+"""Anchor: the newest entry remembered outside the ledger, to detect rollback.
 
 An anchor is a file of two slots, each a line with a checksum. A mark is written to the slot that holds the older one
 and synced, so a crash or a torn write leaves the other. The ledger advances the anchor before a reservation is given
@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tacit.ledger.disk import Disk
-from tacit.ledger.protocol import GENESIS, TRAIL, Head, StorageError, Trail
+from tacit.ledger.protocol import GENESIS, TRAIL, Head, RecentHeads, StorageError
 
 __all__ = [
     "Anchor",
     "AnchorFile",
     "AnchorFolder",
+    "AnchorMark",
     "Holds",
-    "Mark",
     "OtherHistoryError",
     "find_anchor",
     "onwards",
@@ -51,11 +51,11 @@ class OtherHistoryError(StorageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class AnchorMark:
     """The newest entry of a ledger that is known of."""
 
     ledger: str
-    trail: Trail
+    trail: RecentHeads
 
     @property
     def head(self) -> Head:
@@ -69,10 +69,10 @@ class Mark:
 class Anchor(Protocol):
     """Where the newest entry is remembered."""
 
-    def read(self) -> Mark | None:
+    def read(self) -> AnchorMark | None:
         """What is remembered of the ledger that was here; ``None`` where nothing is."""
 
-    def of(self, ledger: str) -> Mark | None:
+    def of(self, ledger: str) -> AnchorMark | None:
         """What is remembered of one ledger, wherever it was."""
 
     def begin(self, ledger: str) -> str:
@@ -84,7 +84,7 @@ class Anchor(Protocol):
     def replace(self, ledger: str, head: Head) -> None:
         """Remember this and nothing else, whatever was remembered before: an operator's decision."""
 
-    def advance(self, own: Head, newest: Trail, holds: Holds) -> None:
+    def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
         """Have an entry remembered, durably, in the history of what is remembered from here on.
 
         Args:
@@ -98,7 +98,7 @@ class Anchor(Protocol):
         """
 
 
-def onwards(known: Trail, own: Head, newest: Trail, holds: Holds) -> Trail:
+def onwards(known: RecentHeads, own: Head, newest: RecentHeads, holds: Holds) -> RecentHeads:
     """What an anchor that remembers ``known`` shall remember, so that its history holds ``own`` and ``known``.
 
     The entry ``own`` is in the ledger; so whatever else is there and is not older has it in its history.
@@ -123,11 +123,11 @@ class AnchorFile:
         self._lock = threading.Lock()
         self._news = threading.Lock()
         self._ledger = ""
-        self._newest = Trail(GENESIS)
-        self._written: Trail | None = None
-        self._seen: dict[bytes, Mark | None] = {}
+        self._newest = RecentHeads(GENESIS)
+        self._written: RecentHeads | None = None
+        self._seen: dict[bytes, AnchorMark | None] = {}
 
-    def read(self) -> Mark | None:
+    def read(self) -> AnchorMark | None:
         """What the file says; :class:`StorageError` if it is there and says nothing that makes sense."""
         try:
             content = self._disk.read(self._path)
@@ -137,14 +137,14 @@ class AnchorFile:
             return None
         return _newer(*self._slots(content))
 
-    def of(self, ledger: str) -> Mark | None:
+    def of(self, ledger: str) -> AnchorMark | None:
         """The mark, if it is this ledger's."""
         mark = self.read()
         return mark if mark is not None and mark.ledger == ledger else None
 
     def begin(self, ledger: str) -> str:
         """A new file, unless there is one."""
-        self._create(Mark(ledger, Trail(GENESIS)), replace=False)
+        self._create(AnchorMark(ledger, RecentHeads(GENESIS)), replace=False)
         mark = self.read()
         return ledger if mark is None else mark.ledger
 
@@ -154,15 +154,15 @@ class AnchorFile:
 
     def replace(self, ledger: str, head: Head) -> None:
         """A new file with this mark in both slots."""
-        self._create(Mark(ledger, Trail(head)), replace=True)
+        self._create(AnchorMark(ledger, RecentHeads(head)), replace=True)
 
-    def _create(self, mark: Mark, *, replace: bool) -> None:
+    def _create(self, mark: AnchorMark, *, replace: bool) -> None:
         try:
             self._disk.create(self._path, _line(mark) * 2, replace=replace)
         except OSError as problem:
             raise StorageError(f"the anchor {self._path} cannot be made: {problem}") from problem
 
-    def advance(self, own: Head, newest: Trail, holds: Holds) -> None:
+    def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
         """Write the mark. Threads that wait here are served by one write of the newest entry among them."""
         with self._news:
             if newest.head.seq > self._newest.head.seq:
@@ -173,7 +173,7 @@ class AnchorFile:
             else:
                 onwards(self._written, own, self._written, holds)
 
-    def _change(self, own: Head, newest: Trail, holds: Holds) -> Trail:
+    def _change(self, own: Head, newest: RecentHeads, holds: Holds) -> RecentHeads:
         """Write the mark unless the file has one that is as new, and say which of the two it has now."""
         after = newest
 
@@ -183,7 +183,7 @@ class AnchorFile:
             after = onwards(known, own, newest, holds)
             if after is known:
                 return None
-            mark = Mark(self._ledger, after)
+            mark = AnchorMark(self._ledger, after)
             line = _line(mark)
             self._seen[line] = mark
             return offset, line
@@ -194,7 +194,7 @@ class AnchorFile:
             raise StorageError(f"the anchor {self._path} cannot be written: {problem}") from problem
         return after
 
-    def _newest_of(self, content: bytes) -> tuple[Trail, int]:
+    def _newest_of(self, content: bytes) -> tuple[RecentHeads, int]:
         """What the file remembers, and where to write the next mark: over the older of the two."""
         first, second = self._slots(content)
         for mark in (first, second):
@@ -203,7 +203,7 @@ class AnchorFile:
         newest = _newer(first, second)
         return newest.trail, _SLOT if newest is first else 0
 
-    def _slots(self, content: bytes) -> tuple[Mark | None, Mark | None]:
+    def _slots(self, content: bytes) -> tuple[AnchorMark | None, AnchorMark | None]:
         # What was read or written a moment ago need not be read closely again.
         first, second, seen = content[:_SLOT], content[_SLOT : 2 * _SLOT], self._seen
         one = seen[first] if first in seen else _mark(first)
@@ -224,7 +224,7 @@ class AnchorFolder:
         self._place = place
         self._file: AnchorFile | None = None
 
-    def read(self) -> Mark | None:
+    def read(self) -> AnchorMark | None:
         """What is remembered of the ledger that was last seen at this place."""
         try:
             note = self._disk.read(self._note)
@@ -233,9 +233,9 @@ class AnchorFolder:
         if note is None:
             return None
         ledger = note.split(b"\n")[0].decode("ascii", "replace")
-        return self._at(ledger).read() or Mark(ledger, Trail(GENESIS))
+        return self._at(ledger).read() or AnchorMark(ledger, RecentHeads(GENESIS))
 
-    def of(self, ledger: str) -> Mark | None:
+    def of(self, ledger: str) -> AnchorMark | None:
         """What is remembered of a ledger."""
         return self._at(ledger).of(ledger)
 
@@ -257,7 +257,7 @@ class AnchorFolder:
         self._at(ledger).replace(ledger, head)
         self._settle(ledger, replace=True)
 
-    def advance(self, own: Head, newest: Trail, holds: Holds) -> None:
+    def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
         """As for the ledger's file."""
         if self._file is None:
             raise StorageError("no anchor was chosen")
@@ -291,7 +291,7 @@ def state_folder() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state").absolute() / "tacit"
 
 
-def _newer(first: Mark | None, second: Mark | None) -> Mark:
+def _newer(first: AnchorMark | None, second: AnchorMark | None) -> AnchorMark:
     if first is None or (second is not None and second.trail.head.seq > first.trail.head.seq):
         first = second
     if first is None:
@@ -299,13 +299,13 @@ def _newer(first: Mark | None, second: Mark | None) -> Mark:
     return first
 
 
-def _line(mark: Mark) -> bytes:
+def _line(mark: AnchorMark) -> bytes:
     before = "-".join(mark.trail.before[:TRAIL]) or "-"
     text = f"{_MAGIC[6]} {mark.ledger} {mark.head.seq} {mark.head.hash} {before}"
     return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".ljust(_SLOT).encode("ascii")
 
 
-def _mark(slot: bytes) -> Mark | None:
+def _mark(slot: bytes) -> AnchorMark | None:
     text = slot.decode("ascii", "replace").rstrip()
     parts = text.split(" ")
     if _MAGIC.get(len(parts)) != parts[0]:
@@ -313,4 +313,4 @@ def _mark(slot: bytes) -> Mark | None:
     if hashlib.sha256(text[: -len(parts[-1]) - 1].encode()).hexdigest() != parts[-1]:
         return None
     before = tuple(filter(None, parts[4].split("-"))) if len(parts) == 6 else ()
-    return Mark(parts[1], Trail(Head(int(parts[2]), parts[3]), before))
+    return AnchorMark(parts[1], RecentHeads(Head(int(parts[2]), parts[3]), before))

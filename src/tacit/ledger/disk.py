@@ -1,4 +1,4 @@
-"""The few things that are done with small files, each durable when it returns.
+"""Durable operations on small files.
 
 Everything outside the database goes through here, so that tests can put a disk underneath that fails, tears writes or
 dies at any call.

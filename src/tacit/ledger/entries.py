@@ -1,4 +1,4 @@
-"""Entries: canonical text, and what each does. What an entry does is a function of its text alone.
+"""Ledger entries: canonical text and effect, a function of the text alone.
 
 :func:`step_of` is used both to write an entry and, by ``verify``, to find out what it must have done.
 
@@ -10,7 +10,7 @@ account    a population's account and its terms
 caps       other caps for an account, by an operator
 quota      caps for one analyst's or project's share
 source     fingerprints of data that holds persons of a population
-unit       what one person of a population is; see :mod:`tacit.ledger.protection` for this and the next two
+unit       what one person of a population is; see :mod:`tacit.ledger.protection_entries` for this and the next two
 column     which column of a source names the person
 declared   bounds, categories and limits of a table, and what changed since the last time
 analyst    someone was registered, changed, revoked
@@ -37,11 +37,11 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from tacit.core.errors import InputError
-from tacit.ledger.grains import from_grains, grains_up
-from tacit.ledger.protection import EFFECTS
-from tacit.ledger.protocol import Cap, Move, Name, Pocket, Step
+from tacit.ledger.account_terms import PricedCharge, caps_of, filter_from_terms
+from tacit.ledger.fixed_point import from_grains, grains_up
+from tacit.ledger.protection_entries import EFFECTS
+from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step
 from tacit.ledger.records import Order
-from tacit.ledger.terms import Priced, caps_of, filter_from_terms
 
 __all__ = [
     "amounts_text",
@@ -137,7 +137,7 @@ def check_text(text: str, parameter: str) -> str:
     return text
 
 
-def reserve_body(order: Order, price: Callable[[str], Priced]) -> dict[str, Any]:
+def reserve_body(order: Order, price: Callable[[str], PricedCharge]) -> dict[str, Any]:
     """The entry of a charge; ``price`` gives its price in a population's account."""
     population = plain_name(order.population, "population")
     _check_key(order.idempotency_key)
@@ -269,14 +269,14 @@ def _caps(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _population_caps(body: Mapping[str, Any]) -> list[Cap]:
     caps = caps_of(filter_from_terms(body["terms"]))
-    return [Cap(Pocket(body["population"], "", currency), cap) for currency, cap in caps.items()]
+    return [Cap(BalanceKey(body["population"], "", currency), cap) for currency, cap in caps.items()]
 
 
 def _quota(body: Mapping[str, Any]) -> dict[str, Any]:
     caps = body["caps"].items()
     return {
         "caps": [
-            Cap(Pocket(body["population"], body["owner"], currency), None if cap is None else _grains(cap))
+            Cap(BalanceKey(body["population"], body["owner"], currency), None if cap is None else _grains(cap))
             for currency, cap in caps
         ]
     }
@@ -301,13 +301,15 @@ def _reserve(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def _moves(population: str, analyst: str, project: str, amounts: tuple[tuple[str, str], ...]) -> tuple[Move, ...]:
+def _moves(
+    population: str, analyst: str, project: str, amounts: tuple[tuple[str, str], ...]
+) -> tuple[BalanceChange, ...]:
     owners = [("", False)]
     owners += [(owner_of(analyst, ""), True)] if analyst else []
     owners += [(owner_of("", project), True)] if project else []
     grains = [(currency, _grains(amount)) for currency, amount in amounts]
     return tuple(
-        Move(Pocket(population, owner, currency), amount, opens)
+        BalanceChange(BalanceKey(population, owner, currency), amount, opens)
         for owner, opens in owners
         for currency, amount in grains
         if amount

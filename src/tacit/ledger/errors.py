@@ -1,4 +1,4 @@
-"""What the ledger raises, besides the errors of :mod:`tacit.core.errors`.
+"""Errors of the ledger.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The durable account: what is authorised here was paid for, and stays paid for.
+"""``Ledger``: durable account of charges.
 
 ``reserve → run → commit``. :meth:`Ledger.reserve` makes a charge durable before it returns; data is read after that.
 :meth:`Ledger.commit` makes the outcome durable before the answer leaves. A reservation without a commit counts as
@@ -19,20 +19,20 @@ from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.core.events import Event, event_from_json
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_nonnegative
-from tacit.ledger.book import Clock, translated
-from tacit.ledger.chain import digest
+from tacit.ledger.account_terms import PricedCharge, filter_from_terms, price, terms_of
 from tacit.ledger.entries import check_text, owner_of, plain_name, reserve_body, source_name
 from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError
-from tacit.ledger.grains import from_grains, grains_down
-from tacit.ledger.losses import ANEW, loss_of, lost_name
+from tacit.ledger.fixed_point import from_grains, grains_down
+from tacit.ledger.hash_chain import digest
+from tacit.ledger.journal import Clock, translated
+from tacit.ledger.lost_charges import ANEW, loss_of, lost_name
 from tacit.ledger.memory import MEMORY
+from tacit.ledger.messages import budget, shortage, terms_words
 from tacit.ledger.opening import check_anchor, check_not_gone, choose_anchor, open_reader, open_store, read_entry
-from tacit.ledger.protected import Protected
-from tacit.ledger.protocol import Head, Name, Placed, Short, StorageError, Taken
-from tacit.ledger.records import Analyst, Budget, Order, Outcome, Record, Report, Reservation
-from tacit.ledger.terms import Priced, filter_from_terms, price, terms_of
+from tacit.ledger.protected_units import Protected
+from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, StorageError
+from tacit.ledger.records import Analyst, LedgerBudget, Order, Outcome, Record, Reservation, VerificationReport
 from tacit.ledger.verify import amounts_of, verify
-from tacit.ledger.words import budget, shortage, terms_words
 
 __all__ = ["Ledger"]
 
@@ -93,7 +93,8 @@ class Ledger(Protected, Closing):
         """Open a ledger whose anchor is missing or ahead, after a full verification.
 
         That it was done, by whom, why, and what the anchor said, becomes a permanent entry. Where the anchor proves
-        that entries are missing, every account is charged what it has left (:mod:`tacit.ledger.losses`). Where the
+        that entries are missing, every account is charged what it has left (:mod:`tacit.ledger.lost_charges`). Where
+        the
         ledger was deleted, a new one is begun, with ``public_key`` and ``key_check`` as :meth:`open` has them.
         """
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
@@ -110,7 +111,7 @@ class Ledger(Protected, Closing):
         anchor: str | os.PathLike[str] | None = None,
         progress: Callable[[int, int], None] | None = None,
         check_outcome: Callable[[Outcome], str | None] | None = None,
-    ) -> Report:
+    ) -> VerificationReport:
         """Verify everything without changing anything, also a ledger that :meth:`open` refuses."""
         with translated(), open_reader(place, still=True) as (reader, _):
             report = verify(reader, progress=progress, check_outcome=check_outcome)
@@ -235,7 +236,7 @@ class Ledger(Protected, Closing):
             self._terms(owner)
             while fresh := self._unbound(owner, fingerprints):
                 body = {"kind": "source", "population": owner, "fingerprints": fresh, "name": name}
-                if isinstance(self._write(body), Placed):
+                if isinstance(self._write(body), Appended):
                     return
 
     def source_of(self, fingerprint: str) -> str | None:
@@ -262,7 +263,7 @@ class Ledger(Protected, Closing):
         """Write something down for good: plain JSON, integers and text, no floats."""
         with self._working():
             placed = self._write({"kind": "note", "note": check_text(kind, "kind"), "fields": dict(fields)})
-            if not isinstance(placed, Placed):
+            if not isinstance(placed, Appended):
                 raise StorageError("a note was refused")
             return placed.head
 
@@ -293,10 +294,10 @@ class Ledger(Protected, Closing):
         with self._working():
             body = reserve_body(order, lambda population: self._price(population, order.charge))
             result = self._write(body)
-            if isinstance(result, Placed):
+            if isinstance(result, Appended):
                 amounts = amounts_of(body)
                 return Reservation(result.head.seq, result.head.hash, result.previous, body["population"], amounts)
-            if isinstance(result, Short):
+            if isinstance(result, InsufficientBudget):
                 raise BudgetError(shortage(body, result.levels))
             return self._known(body, result)
 
@@ -322,9 +323,9 @@ class Ledger(Protected, Closing):
             digests = {name: digest(paper) for name, paper in papers.items()}
             signed = {"key": key} if key else {}
             placed = self._write({"kind": "commit", "of": reservation.seq, "papers": digests, **signed}, papers)
-            if isinstance(placed, Placed):
+            if isinstance(placed, Appended):
                 return Outcome(reservation, placed.head.seq, digests["result"], result, receipt, key=key)
-            if isinstance(placed, Taken) and placed.name.space == "successor":
+            if isinstance(placed, AlreadyTaken) and placed.name.space == "successor":
                 raise ReplacedKeyError(f"the key {key} was replaced at entry {placed.seq}")
             kept = self._kept(reservation.seq)
             if kept is None:
@@ -336,7 +337,9 @@ class Ledger(Protected, Closing):
         with self._working():
             return self._kept(seq)
 
-    def budget(self, population: str, *, analyst: str = "", project: str = "", charge: Charge | None = None) -> Budget:
+    def budget(
+        self, population: str, *, analyst: str = "", project: str = "", charge: Charge | None = None
+    ) -> LedgerBudget:
         """What is spent and left; and how many more charges like ``charge`` fit."""
         name = plain_name(population, "population")
         who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
@@ -388,7 +391,7 @@ class Ledger(Protected, Closing):
         *,
         progress: Callable[[int, int], None] | None = None,
         check_outcome: Callable[[Outcome], str | None] | None = None,
-    ) -> Report:
+    ) -> VerificationReport:
         """Recompute everything: chain, prices, sums, caps, names, outcomes. A ledger that is not whole is stopped.
 
         Args:
@@ -406,7 +409,7 @@ class Ledger(Protected, Closing):
         self._stopped = self._stopped or "it was closed"
         self._store.close()
 
-    def _price(self, population: str, charge: Charge) -> Priced:
+    def _price(self, population: str, charge: Charge) -> PricedCharge:
         """Equal questions are priced once: events and guarantees are values."""
         key = (population, charge) if isinstance(charge, Event | Guarantee) else None
         priced = self._prices.get(key) if key is not None else None
@@ -419,7 +422,7 @@ class Ledger(Protected, Closing):
                 self._prices[key] = priced
         return priced
 
-    def _known(self, body: Mapping[str, Any], taken: Taken) -> Reservation | Outcome:
+    def _known(self, body: Mapping[str, Any], taken: AlreadyTaken) -> Reservation | Outcome:
         """An order that cannot be new, because a name it needs stands for an entry."""
         if taken.name.space == "revoked":
             raise AccessError(f"{body['analyst']} may not ask any more")
@@ -427,7 +430,7 @@ class Ledger(Protected, Closing):
         if taken.name.space == "repeat" and body["key"]:
             words = {name: body[name] for name in ("population", "analyst", "project", "key", "request")}
             again = self._write({"kind": "repeat", "of": seq, **words})
-            if isinstance(again, Taken):
+            if isinstance(again, AlreadyTaken):
                 return self._known({**body, "repeat": ""}, again)
         elif taken.name.space == "request":
             seq = self._same_request(body, seq)
@@ -476,7 +479,7 @@ class Ledger(Protected, Closing):
             self._write({"kind": "analyst", "name": who, "active": active, "details": dict(details), **words})
 
 
-def _check_readable(priced: Priced) -> None:
+def _check_readable(priced: PricedCharge) -> None:
     """What is written must be read again by whoever verifies: too many digits are refused before they are kept."""
     try:
         event_from_json(priced.event)

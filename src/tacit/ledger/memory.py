@@ -1,4 +1,4 @@
-"""A ledger that lasts as long as the process: for one sitting, for tests, and as the protocol in its plainest form."""
+"""In-memory ledger for one process."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tacit.ledger.anchor import Holds, Mark, onwards
-from tacit.ledger.chain import link
+from tacit.ledger.anchor import AnchorMark, Holds, onwards
+from tacit.ledger.hash_chain import link
 from tacit.ledger.protocol import (
     GENESIS,
     TRAIL,
+    AlreadyTaken,
+    Appended,
+    BalanceKey,
+    BalanceState,
     Head,
-    Level,
+    InsufficientBudget,
     Name,
-    Placed,
-    Pocket,
     Reader,
-    Short,
+    RecentHeads,
     Step,
     StorageError,
     Stored,
-    Taken,
-    Trail,
 )
 
 __all__ = ["MEMORY", "MemoryAnchor", "MemoryStore"]
@@ -38,7 +38,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._entries: list[Stored] = []
         self._names: dict[Name, int] = {}
-        self._levels: dict[Pocket, Level] = {}
+        self._levels: dict[BalanceKey, BalanceState] = {}
         self._papers: dict[tuple[int, str], bytes] = {}
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -53,7 +53,7 @@ class MemoryStore:
         """Never."""
         return
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
         # A child has a copy of everything: what it spent, its parent would have left.
         if os.getpid() != self._pid:
@@ -61,10 +61,10 @@ class MemoryStore:
         with self._lock:
             for name in (*step.bars, *step.claims):
                 if name in self._names:
-                    return Taken(name, self._names[name])
+                    return AlreadyTaken(name, self._names[name])
             after, short = self._after(step)
             if short:
-                return Short(tuple(short))
+                return InsufficientBudget(tuple(short))
             head = self.head()
             seq = head.seq + 1
             self._levels.update(after)
@@ -73,23 +73,23 @@ class MemoryStore:
                 self._names.pop(name, None)
             self._papers.update({(seq, title): content for title, content in step.papers.items()})
             self._entries.append(Stored(seq, step.body, head.hash, link(head.hash, step.body)))
-            return Placed(self.head(), head.hash, self._trail())
+            return Appended(self.head(), head.hash, self._trail())
 
-    def _trail(self) -> Trail:
+    def _trail(self) -> RecentHeads:
         last = self._entries[: -TRAIL - 2 : -1]
-        return Trail.of(last[0].head, [entry.hash for entry in last[1:]])
+        return RecentHeads.of(last[0].head, [entry.hash for entry in last[1:]])
 
-    def _after(self, step: Step) -> tuple[dict[Pocket, Level], list[Level]]:
+    def _after(self, step: Step) -> tuple[dict[BalanceKey, BalanceState], list[BalanceState]]:
         after, short = {}, []
         for pocket, cap in step.caps:
             known = self._levels.get(pocket)
-            after[pocket] = Level(pocket, 0 if known is None else known.spent, cap)
+            after[pocket] = BalanceState(pocket, 0 if known is None else known.spent, cap)
         for pocket, amount, opens in step.moves:
             level = self._levels.get(pocket)
             if level is None and not opens:
                 raise StorageError(f"the pocket {'/'.join(pocket)} is gone")
-            level = level or Level(pocket, 0, None)
-            after[pocket] = Level(pocket, level.spent + amount, level.cap)
+            level = level or BalanceState(pocket, 0, None)
+            after[pocket] = BalanceState(pocket, level.spent + amount, level.cap)
             if level.cap is not None and level.spent + amount > level.cap:
                 short.append(level)
         return after, short
@@ -118,7 +118,7 @@ class MemoryStore:
         for place in range(last, 0, -1):
             yield self._entries[place - 1]
 
-    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[Level, ...]:
+    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
         """Pockets at one moment."""
         with self._lock:
             return tuple(
@@ -154,21 +154,21 @@ class MemoryAnchor:
     """An anchor that lasts as long as the process."""
 
     def __init__(self) -> None:
-        self._mark: Mark | None = None
+        self._mark: AnchorMark | None = None
         self._lock = threading.Lock()
 
-    def read(self) -> Mark | None:
+    def read(self) -> AnchorMark | None:
         """The mark."""
         return self._mark
 
-    def of(self, ledger: str) -> Mark | None:
+    def of(self, ledger: str) -> AnchorMark | None:
         """The mark, if it is this ledger's."""
         return self._mark if self._mark is not None and self._mark.ledger == ledger else None
 
     def begin(self, ledger: str) -> str:
         """Remember a ledger unless one is remembered."""
         with self._lock:
-            self._mark = self._mark or Mark(ledger, Trail(GENESIS))
+            self._mark = self._mark or AnchorMark(ledger, RecentHeads(GENESIS))
             return self._mark.ledger
 
     def use(self, ledger: str) -> None:
@@ -177,11 +177,11 @@ class MemoryAnchor:
     def replace(self, ledger: str, head: Head) -> None:
         """Remember this."""
         with self._lock:
-            self._mark = Mark(ledger, Trail(head))
+            self._mark = AnchorMark(ledger, RecentHeads(head))
 
-    def advance(self, own: Head, newest: Trail, holds: Holds) -> None:
+    def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
         """Remember what is newer."""
         with self._lock:
             if self._mark is None:
                 raise StorageError("no anchor was chosen")
-            self._mark = Mark(self._mark.ledger, onwards(self._mark.trail, own, newest, holds))
+            self._mark = AnchorMark(self._mark.ledger, onwards(self._mark.trail, own, newest, holds))

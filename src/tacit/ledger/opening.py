@@ -1,4 +1,4 @@
-"""Getting hold of a ledger: which database, which anchor, and whether what is there may be trusted."""
+"""Opening of a ledger: database, anchor, trust."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tacit.ledger.anchor import Anchor, Mark, find_anchor
-from tacit.ledger.chain import link
+from tacit.ledger.anchor import Anchor, AnchorMark, find_anchor
 from tacit.ledger.entries import step_of
 from tacit.ledger.errors import RollbackError
+from tacit.ledger.hash_chain import link
 from tacit.ledger.memory import MEMORY, MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import Reader, StorageError, Store, Stored, Trail
+from tacit.ledger.protocol import Reader, RecentHeads, StorageError, Store, Stored
 from tacit.ledger.verify import quick_check
 from tacit.noise import entropy
 
@@ -161,13 +161,15 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
     here = anchor.read()
     if here is not None and here.ledger != ledger and here.head.seq > 0:
         raise RollbackError(
-            f"the ledger at {place} is {Mark(ledger, Trail(reader.head()))}, and its anchor remembers {here}: it was "
+            f"the ledger at {place} is {AnchorMark(ledger, RecentHeads(reader.head()))}, and its anchor remembers "
+            f"{here}: it was "
             f"replaced; bring back the right one, or take this one with `tacit ledger adopt`"
         )
     mark = anchor.of(ledger)
     if mark is None:
         raise RollbackError(
-            f"the ledger at {place} is {Mark(ledger, Trail(reader.head()))}, and no anchor remembers it, so nothing "
+            f"the ledger at {place} is {AnchorMark(ledger, RecentHeads(reader.head()))}, and no anchor remembers it, "
+            f"so nothing "
             f"tells an old copy from the newest; bring the anchor back, or take the ledger as it is with "
             f"`tacit ledger adopt`"
         )
@@ -175,7 +177,7 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
         return
     entry = reader.entry(mark.head.seq)
     if entry is None or entry.hash != mark.head.hash:
-        found = Mark(ledger, Trail(reader.head() if entry is None else entry.head))
+        found = AnchorMark(ledger, RecentHeads(reader.head() if entry is None else entry.head))
         raise RollbackError(
             f"the ledger at {place} is an old or another copy: it is {found}, and its anchor remembers {mark}; bring "
             f"the newest copy back, or take this one with `tacit ledger adopt`"

@@ -1,4 +1,4 @@
-"""A ledger to rehearse on: it reads what another one holds, and keeps what is written to it in memory alone.
+"""Overlay of a ledger: reads another one, keeps writes in memory.
 
 Opening a project writes accounts and marks of sources one after the other, and may be refused at the last of them. So
 everything is tried here first: an opening that is refused leaves nothing behind, and ``tacit doctor`` finds out whether
@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tacit.ledger.chain import link
+from tacit.ledger.hash_chain import link
 from tacit.ledger.memory import MEMORY, MemoryAnchor
 from tacit.ledger.protocol import (
+    AlreadyTaken,
+    Appended,
+    BalanceKey,
+    BalanceState,
     Head,
-    Level,
+    InsufficientBudget,
     Name,
-    Placed,
-    Pocket,
     Reader,
-    Short,
+    RecentHeads,
     Step,
     StorageError,
     Stored,
-    Taken,
-    Trail,
 )
 
 __all__ = ["OverlayStore", "rehearsed_on"]
@@ -38,7 +38,7 @@ class OverlayStore:
         self._base = below.head()
         self._added: list[Stored] = []
         self._names: dict[Name, int | None] = {}
-        self._levels: dict[Pocket, Level] = {}
+        self._levels: dict[BalanceKey, BalanceState] = {}
         self._papers: dict[tuple[int, str], bytes] = {}
 
     @property
@@ -51,27 +51,27 @@ class OverlayStore:
         """Never."""
         return
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """As :mod:`tacit.ledger.protocol` says, in memory."""
         for name in (*step.bars, *step.claims):
             seq = self.find(name)
             if seq is not None:
-                return Taken(name, seq)
-        after: dict[Pocket, Level] = {}
+                return AlreadyTaken(name, seq)
+        after: dict[BalanceKey, BalanceState] = {}
         short = []
         for pocket, cap in step.caps:
             known = self._level(pocket)
-            after[pocket] = Level(pocket, 0 if known is None else known.spent, cap)
+            after[pocket] = BalanceState(pocket, 0 if known is None else known.spent, cap)
         for pocket, amount, opens in step.moves:
             level = self._level(pocket)
             if level is None and not opens:
                 raise StorageError(f"the pocket {'/'.join(pocket)} is gone")
-            level = level or Level(pocket, 0, None)
-            after[pocket] = Level(pocket, level.spent + amount, level.cap)
+            level = level or BalanceState(pocket, 0, None)
+            after[pocket] = BalanceState(pocket, level.spent + amount, level.cap)
             if level.cap is not None and level.spent + amount > level.cap:
                 short.append(level)
         if short:
-            return Short(tuple(short))
+            return InsufficientBudget(tuple(short))
         head = self.head()
         seq = head.seq + 1
         self._levels.update(after)
@@ -79,7 +79,7 @@ class OverlayStore:
         self._names.update(dict.fromkeys(step.drops, None))
         self._papers.update({(seq, title): content for title, content in step.papers.items()})
         self._added.append(Stored(seq, step.body, head.hash, link(head.hash, step.body)))
-        return Placed(self.head(), head.hash, Trail(self.head()))
+        return Appended(self.head(), head.hash, RecentHeads(self.head()))
 
     def head(self) -> Head:
         """The last entry's place and hash."""
@@ -109,7 +109,7 @@ class OverlayStore:
         last = self._base.seq + 1
         yield from self._below.entries_down(before=last if before is None else min(before, last))
 
-    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[Level, ...]:
+    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
         """Pockets, sorted."""
         found = {level.pocket: level for level in self._below.levels(account, owners)}
         found |= {
@@ -137,7 +137,7 @@ class OverlayStore:
     def close(self) -> None:
         """Nothing: what is below belongs to somebody else."""
 
-    def _level(self, pocket: Pocket) -> Level | None:
+    def _level(self, pocket: BalanceKey) -> BalanceState | None:
         if pocket in self._levels:
             return self._levels[pocket]
         below = self._below.levels(pocket.account, [pocket.owner])

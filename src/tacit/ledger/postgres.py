@@ -1,4 +1,4 @@
-"""A ledger in a PostgreSQL database, for several processes and machines.
+"""PostgreSQL storage of a ledger.
 
 *One call a step.* The procedure ``append`` (in :mod:`tacit.ledger.migrations.postgres`) takes the ledger's lock,
 decides and writes, so a step is one round trip, whatever it claims and moves.
@@ -23,22 +23,22 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tacit.ledger.migrations.postgres import MIGRATIONS
-from tacit.ledger.postgres_links import Links, failures, texts
+from tacit.ledger.postgres_pool import ConnectionPool, failures, texts
 from tacit.ledger.protocol import (
     GENESIS,
+    AlreadyTaken,
+    Appended,
+    BalanceChange,
+    BalanceState,
     Head,
-    Level,
-    Move,
+    InsufficientBudget,
     Name,
-    Placed,
     Reader,
-    Short,
+    RecentHeads,
     Step,
     StorageError,
-    Taken,
-    Trail,
 )
-from tacit.ledger.table_reader import TableReader
+from tacit.ledger.sql_reader import TableReader
 
 if TYPE_CHECKING:
     import psycopg
@@ -85,7 +85,7 @@ class PostgresReader(TableReader):
 class PostgresStore(TableReader):
     """The store protocol on a schema of a PostgreSQL database; any number of threads, processes and machines."""
 
-    def __init__(self, links: Links, place: str, migrated: tuple[int, int] | None) -> None:
+    def __init__(self, links: ConnectionPool, place: str, migrated: tuple[int, int] | None) -> None:
         super().__init__()
         self._links = links
         self._patience = b"%ds" % _PATIENCE
@@ -109,7 +109,7 @@ class PostgresStore(TableReader):
             raise StorageError(f"{schema!r} cannot name a ledger: use small letters, digits and underscores")
         shown = _shown(address, schema)
         options = " ".join(f"-c {setting}" for setting in (f"search_path={schema},pg_catalog", *_SETTINGS))
-        links = Links(address, options, shown, prepared=_APPEND, most=_CONNECTIONS, patience=_PATIENCE)
+        links = ConnectionPool(address, options, shown, prepared=_APPEND, most=_CONNECTIONS, patience=_PATIENCE)
         with failures(shown), links.connect() as connection:
             migrated = _prepare(connection, schema, migrations, create)
         links.give(links.take())  # what is wrong with the tables is found at once
@@ -125,7 +125,7 @@ class PostgresStore(TableReader):
         """Versions before and after, where opening has changed them; a new schema has not been migrated."""
         return self._migrated
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
         self._check_process()
         names = (*step.bars, *step.claims, *step.puts)
@@ -150,11 +150,11 @@ class PostgresStore(TableReader):
         if verdict == b"placed":
             return _placed(int(place), int(newest), trail[2:].decode())
         if verdict == b"taken":
-            return Taken(names[int(details) - 1], int(place))
+            return AlreadyTaken(names[int(details) - 1], int(place))
         words = details.split()
-        return Short(
+        return InsufficientBudget(
             tuple(
-                Level(step.moves[int(words[at]) - 1].pocket, int(words[at + 1]), int(words[at + 2]))
+                BalanceState(step.moves[int(words[at]) - 1].pocket, int(words[at + 1]), int(words[at + 2]))
                 for at in range(0, len(words), 3)
             )
         )
@@ -245,7 +245,7 @@ def _prepare(
 
 
 @lru_cache(maxsize=1024)
-def _moves(moves: tuple[Move, ...]) -> tuple[bytes, ...]:
+def _moves(moves: tuple[BalanceChange, ...]) -> tuple[bytes, ...]:
     """Accounts, owners, currencies, amounts, and which may be opened: the same for equal charges of one analyst."""
     return (
         texts([move.pocket.account for move in moves]),
@@ -266,12 +266,12 @@ def _papers(papers: Mapping[str, bytes]) -> tuple[bytes | None, bytes | None]:
     return (texts([*papers]), texts(["\\x" + paper.hex() for paper in papers.values()])) if papers else (None, None)
 
 
-def _placed(place: int, newest: int, hashes: str) -> Placed:
+def _placed(place: int, newest: int, hashes: str) -> Appended:
     """What ``append`` says of an entry, and of those that are there by now, newest first."""
     found = [hashes[at : at + 64] for at in range(0, len(hashes), 64)]
     own = newest - place
     previous = found[own + 1] if place > 1 else GENESIS.hash
-    return Placed(Head(place, found[own]), previous, Trail.of(Head(newest, found[0]), found[1:]))
+    return Appended(Head(place, found[own]), previous, RecentHeads.of(Head(newest, found[0]), found[1:]))
 
 
 def _json(values: Sequence[Any]) -> bytes | None:

@@ -1,13 +1,15 @@
-"""What a ledger needs from a database: one atomic, durable step, and a few reads.
+"""Storage protocol of a ledger: one atomic durable step, and reads.
 
 Everything that ever changes a ledger is a :class:`Step`: one entry for the chain, together with what it moves and the
 names it takes. A store carries out a step *whole and durably* or not at all:
 
-1. every name in ``bars`` and ``claims`` must be free, else :class:`Taken` (the first that is not, in that order);
-2. every pocket in ``moves`` must hold ``spent + amount <= cap``, else :class:`Short` with all that do not; a pocket
+1. every name in ``bars`` and ``claims`` must be free, else :class:`AlreadyTaken` (the first that is not, in that
+order);
+2. every pocket in ``moves`` must hold ``spent + amount <= cap``, else :class:`InsufficientBudget` with all that do
+not; a pocket
    without a cap always does; an unknown pocket is made without one if the move says ``opens``;
 3. the entry is put after the head: ``hash = sha256(previous hash || sha256(body))``, and caps, moves, names and papers
-   are written with it; all of that is on disk before :meth:`Store.append` returns :class:`Placed`.
+   are written with it; all of that is on disk before :meth:`Store.append` returns :class:`Appended`.
 
 Steps of all threads, processes and machines happen one after the other. Nothing is ever deleted but the names in
 ``drops``. A store decides nothing else: what the names mean is the ledger's business, so PostgreSQL can do a step in
@@ -28,22 +30,22 @@ from typing import Final, NamedTuple, Protocol
 __all__ = [
     "GENESIS",
     "TRAIL",
+    "AlreadyTaken",
+    "Appended",
+    "BalanceChange",
+    "BalanceKey",
+    "BalanceState",
     "Cap",
     "Head",
-    "Level",
-    "Move",
+    "InsufficientBudget",
     "Name",
-    "Placed",
-    "Pocket",
     "Reader",
-    "Short",
+    "RecentHeads",
     "Step",
     "StorageError",
     "Store",
     "StoreBusy",
     "Stored",
-    "Taken",
-    "Trail",
 ]
 
 
@@ -71,14 +73,14 @@ TRAIL: Final = 9
 _SHORT: Final = 32
 
 
-class Trail(NamedTuple):
+class RecentHeads(NamedTuple):
     """An entry, and the beginnings of the hashes before it, newest first: enough to see what its history holds."""
 
     head: Head
     before: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, head: Head, hashes: Sequence[str]) -> Trail:
+    def of(cls, head: Head, hashes: Sequence[str]) -> RecentHeads:
         """The trail of an entry, from whole hashes."""
         return cls(head, tuple([hashed[:_SHORT] for hashed in hashes]))
 
@@ -97,7 +99,7 @@ class Name(NamedTuple):
     key: str
 
 
-class Pocket(NamedTuple):
+class BalanceKey(NamedTuple):
     """One running sum: of an account, of everybody (``owner`` empty) or of one analyst or project, in a currency."""
 
     account: str
@@ -105,18 +107,18 @@ class Pocket(NamedTuple):
     currency: str
 
 
-class Level(NamedTuple):
+class BalanceState(NamedTuple):
     """What a pocket holds, in grains; ``cap`` is ``None`` where nothing was fixed."""
 
-    pocket: Pocket
+    pocket: BalanceKey
     spent: int
     cap: int | None
 
 
-class Move(NamedTuple):
+class BalanceChange(NamedTuple):
     """Add ``amount`` grains to a pocket."""
 
-    pocket: Pocket
+    pocket: BalanceKey
     amount: int
     opens: bool = False
 
@@ -124,7 +126,7 @@ class Move(NamedTuple):
 class Cap(NamedTuple):
     """Fix the cap of a pocket, making it where there is none. What was spent stays."""
 
-    pocket: Pocket
+    pocket: BalanceKey
     cap: int | None
 
 
@@ -143,7 +145,7 @@ class Step(NamedTuple):
     """
 
     body: str
-    moves: Sequence[Move] = ()
+    moves: Sequence[BalanceChange] = ()
     caps: Sequence[Cap] = ()
     claims: Sequence[Name] = ()
     bars: Sequence[Name] = ()
@@ -152,7 +154,7 @@ class Step(NamedTuple):
     papers: Mapping[str, bytes] = MappingProxyType({})
 
 
-class Placed(NamedTuple):
+class Appended(NamedTuple):
     """The step was carried out, and is durable.
 
     ``newest`` is an entry that is durable as well, this one or one that was put after it meanwhile, with a trail that
@@ -161,20 +163,20 @@ class Placed(NamedTuple):
 
     head: Head
     previous: str
-    newest: Trail
+    newest: RecentHeads
 
 
-class Taken(NamedTuple):
+class AlreadyTaken(NamedTuple):
     """Nothing was changed: the name stands for an entry already."""
 
     name: Name
     seq: int
 
 
-class Short(NamedTuple):
+class InsufficientBudget(NamedTuple):
     """Nothing was changed: these pockets do not have enough left."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[BalanceState, ...]
 
 
 class Stored(NamedTuple):
@@ -209,7 +211,7 @@ class Reader(Protocol):
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         """Entries from the newest to the oldest, streaming."""
 
-    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[Level, ...]:
+    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
         """Pockets at one moment, sorted; of one account and of some owners where said."""
 
     def names(self, space: str | None = None) -> Iterator[tuple[Name, int]]:
@@ -230,7 +232,7 @@ class Store(Reader, Protocol):
     def migrated(self) -> tuple[int, int] | None:
         """The schema's version before and after, if opening has changed it."""
 
-    def append(self, step: Step) -> Placed | Taken | Short:
+    def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """Carry out a step, durably, or change nothing."""
 
     def snapshot(self) -> AbstractContextManager[Reader]:

@@ -1,4 +1,4 @@
-"""What goes into the ledger and what comes out of it."""
+"""Records that go into and come out of the ledger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tacit.core.numbers import format_up
 from tacit.ledger.protocol import Head
 
 if TYPE_CHECKING:
-    from tacit.ledger.overrides import Override
+    from tacit.ledger.operator_entries import Override
 
 __all__ = [
     "FAILED",
@@ -23,13 +23,13 @@ __all__ = [
     "Amount",
     "Analyst",
     "Balance",
-    "Budget",
+    "LedgerBudget",
     "Order",
     "Outcome",
     "Record",
-    "Report",
     "Reservation",
     "Succession",
+    "VerificationReport",
 ]
 
 #: The result of a run that failed: one text for all failures, so that a receipt with its digest says so to anybody.
@@ -141,7 +141,7 @@ class Balance:
 
 
 @dataclass(frozen=True)
-class Budget:
+class LedgerBudget:
     """The state of an account, as one analyst in one project meets it.
 
     Args:
@@ -227,7 +227,7 @@ class Succession:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerificationReport:
     """What a full verification found.
 
     Args:

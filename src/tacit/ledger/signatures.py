@@ -1,4 +1,4 @@
-"""Public keys and what is signed with them, as far as whoever checks a ledger needs it."""
+"""Public keys and signatures for verifying a ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger in one SQLite file.
+"""SQLite storage of a ledger.
 
 *Durable.* Write-ahead log with ``synchronous=FULL``: a commit returns when the log is synced. Checkpoints are made here
 and not by SQLite on the side, because it would keep their errors to itself, and a failed sync must stop the ledger.
@@ -25,24 +25,24 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
-from tacit.ledger.chain import link
 from tacit.ledger.disk import Disk, HeldError
+from tacit.ledger.hash_chain import link
 from tacit.ledger.migrations.sqlite import MIGRATIONS
 from tacit.ledger.protocol import (
     GENESIS,
     TRAIL,
+    AlreadyTaken,
+    Appended,
+    BalanceKey,
+    BalanceState,
     Head,
-    Level,
+    InsufficientBudget,
     Name,
-    Placed,
-    Pocket,
     Reader,
-    Short,
+    RecentHeads,
     Step,
     StorageError,
     StoreBusy,
-    Taken,
-    Trail,
 )
 from tacit.ledger.sqlite_reader import SqliteReader, failures, sealed
 
@@ -58,7 +58,7 @@ _LAST: Final = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT ?"
 #: How to get a connection to a path, for tests that put something between.
 Connect = Callable[[Path], sqlite3.Connection]
 
-_Result = Placed | Taken | Short
+_Result = Appended | AlreadyTaken | InsufficientBudget
 
 
 class _Ticket:
@@ -180,7 +180,7 @@ class SqliteStore(SqliteReader):
             heads = [Head(seq, hashed.hex()) for seq, hashed in run(_LAST, (TRAIL,)).fetchall()]
             for ticket in batch:
                 ticket.result = self._carry_out(ticket.step, heads[0] if heads else GENESIS)
-                if isinstance(ticket.result, Placed):
+                if isinstance(ticket.result, Appended):
                     heads.insert(0, ticket.result.head)
             run("COMMIT")
         except BaseException:
@@ -188,9 +188,9 @@ class SqliteStore(SqliteReader):
                 run("ROLLBACK")
             raise
         if heads:
-            newest = Trail.of(heads[0], [head.hash for head in heads[1:]])
+            newest = RecentHeads.of(heads[0], [head.hash for head in heads[1:]])
             for ticket in batch:
-                if isinstance(ticket.result, Placed):
+                if isinstance(ticket.result, Appended):
                     ticket.result = ticket.result._replace(newest=newest)
         self._since_checkpoint += len(batch)
         if self._since_checkpoint >= _CHECKPOINT_EVERY:
@@ -205,28 +205,30 @@ class SqliteStore(SqliteReader):
         for move in step.moves:
             if move.pocket not in levels and not move.opens:
                 raise StorageError(f"the pocket {'/'.join(move.pocket)} is gone")
-        changed = [Level(pocket, levels[pocket].spent if pocket in levels else 0, cap) for pocket, cap in step.caps]
+        changed = [
+            BalanceState(pocket, levels[pocket].spent if pocket in levels else 0, cap) for pocket, cap in step.caps
+        ]
         short = []
         for move in step.moves:
-            level = levels.get(move.pocket, Level(move.pocket, 0, None))
-            changed.append(Level(move.pocket, level.spent + move.amount, level.cap))
+            level = levels.get(move.pocket, BalanceState(move.pocket, 0, None))
+            changed.append(BalanceState(move.pocket, level.spent + move.amount, level.cap))
             if level.cap is not None and level.spent + move.amount > level.cap:
                 short.append(level)
         if short:
-            return Short(tuple(short))
+            return InsufficientBudget(tuple(short))
         placed = Head(head.seq + 1, link(head.hash, step.body))
         self._put(step, changed, placed)
-        return Placed(placed, head.hash, Trail(placed))
+        return Appended(placed, head.hash, RecentHeads(placed))
 
-    def _taken(self, names: Sequence[Name]) -> Taken | None:
+    def _taken(self, names: Sequence[Name]) -> AlreadyTaken | None:
         if not names:
             return None
         one = "SELECT space, key, seq FROM names WHERE space = ? AND key = ?"
         rows = self._writer.execute(_union(one, len(names)), [part for name in names for part in name]).fetchall()
         found = {Name(space, key): seq for space, key, seq in rows}
-        return next((Taken(name, found[name]) for name in names if name in found), None)
+        return next((AlreadyTaken(name, found[name]) for name in names if name in found), None)
 
-    def _held(self, pockets: Sequence[Pocket]) -> dict[Pocket, Level]:
+    def _held(self, pockets: Sequence[BalanceKey]) -> dict[BalanceKey, BalanceState]:
         if not pockets:
             return {}
         one = self._pockets + "WHERE account = ? AND owner = ? AND currency = ?"
@@ -234,7 +236,7 @@ class SqliteStore(SqliteReader):
         rows = self._writer.execute(_union(one, len(pockets)), values).fetchall()
         return {level.pocket: level for level in map(self._level, rows)}
 
-    def _put(self, step: Step, levels: Sequence[Level], head: Head) -> None:
+    def _put(self, step: Step, levels: Sequence[BalanceState], head: Head) -> None:
         run, each = self._writer.execute, self._writer.executemany
         run("INSERT INTO entries VALUES (?, ?, ?)", (head.seq, step.body, bytes.fromhex(head.hash)))
         if levels:

@@ -1,4 +1,4 @@
-"""Reading a ledger in SQLite."""
+"""Reading of a SQLite ledger."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
-from tacit.ledger.protocol import Level, StorageError
-from tacit.ledger.table_reader import TableReader
+from tacit.ledger.protocol import BalanceState, StorageError
+from tacit.ledger.sql_reader import TableReader
 
 __all__ = ["SqliteReader", "failures", "sealed"]
 
@@ -53,14 +53,14 @@ class SqliteReader(TableReader):
         with self._reading, failures("the ledger"):
             return self._connection.execute(statement, values).fetchall()
 
-    def _level(self, row: Sequence[Any]) -> Level:
+    def _level(self, row: Sequence[Any]) -> BalanceState:
         """The row of a pocket, if its seal is right."""
         if _seal(tuple(row[:6])) != row[6]:
             raise StorageError(f"what is kept of {row[2]} of {row[0]} is damaged: its seal does not fit")
         return super()._level(row)
 
 
-def sealed(level: Level, seq: int) -> tuple[Any, ...]:
+def sealed(level: BalanceState, seq: int) -> tuple[Any, ...]:
     """The row of a pocket, with a checksum over it."""
     row = (*level.pocket, str(level.spent), None if level.cap is None else str(level.cap), seq)
     return (*row, _seal(row))

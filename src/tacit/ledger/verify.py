@@ -1,4 +1,4 @@
-"""Recomputing a ledger from its entries alone, and comparing all that is kept beside them.
+"""Verification of a ledger from its entries alone.
 
 What is recomputed: every hash of the chain; every price, from the event written down; every sum, and that it was
 within its cap when it grew; which name stands for which entry; that a commit belongs to one reservation and a
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
-from tacit.ledger.chain import digest, link
+from tacit.ledger.account_terms import filter_from_terms, price
 from tacit.ledger.entries import (
     amounts_text,
     effects_of,
@@ -26,15 +26,25 @@ from tacit.ledger.entries import (
     repeat_name,
     request_name,
 )
-from tacit.ledger.glance import Charge, Commit, glance
-from tacit.ledger.grains import from_grains
-from tacit.ledger.overrides import Override, override_of
-from tacit.ledger.protection import ProtectionAudit
-from tacit.ledger.protocol import GENESIS, Head, Level, Move, Name, Pocket, Reader, StorageError, Stored
-from tacit.ledger.records import FAILED_DIGEST, Amount, Outcome, Report, Reservation
+from tacit.ledger.fast_parse import Commit, ParsedCharge, glance
+from tacit.ledger.fixed_point import from_grains
+from tacit.ledger.hash_chain import digest, link
+from tacit.ledger.messages import owner_words
+from tacit.ledger.operator_entries import Override, override_of
+from tacit.ledger.protection_entries import ProtectionAudit
+from tacit.ledger.protocol import (
+    GENESIS,
+    BalanceChange,
+    BalanceKey,
+    BalanceState,
+    Head,
+    Name,
+    Reader,
+    StorageError,
+    Stored,
+)
+from tacit.ledger.records import FAILED_DIGEST, Amount, Outcome, Reservation, VerificationReport
 from tacit.ledger.signatures import is_signed, succession_text
-from tacit.ledger.terms import filter_from_terms, price
-from tacit.ledger.words import owner_words
 from tacit.noise import entropy
 
 __all__ = ["Progress", "amounts_of", "quick_check", "verify"]
@@ -58,7 +68,7 @@ def verify(
     *,
     progress: Progress | None = None,
     check_outcome: Callable[[Outcome], str | None] | None = None,
-) -> Report:
+) -> VerificationReport:
     """Check everything that a snapshot holds; the report lists what is wrong."""
     audit = _Audit(reader, check_outcome)
     try:
@@ -89,7 +99,7 @@ def quick_check(reader: Reader, what: str = "the ledger") -> None:
 
 def _check_newest(reader: Reader) -> None:
     levels = {level.pocket: level for level in reader.levels()}
-    recent: dict[Pocket, int] = {}
+    recent: dict[BalanceKey, int] = {}
     expected = reader.head()
     for entry, _ in zip(reader.entries_down(), range(_RECENT), strict=False):
         if entry.head != expected or link(entry.previous, entry.body) != entry.hash:
@@ -116,7 +126,7 @@ def _amounts(stated: tuple[tuple[str, str], ...]) -> tuple[Amount, ...]:
 class _Known(NamedTuple):
     """What a charge does, who must not have been revoked, and what is wrong with its amounts."""
 
-    moves: Sequence[Move]
+    moves: Sequence[BalanceChange]
     bar: Name | None
     wrong: str
 
@@ -137,8 +147,8 @@ class _Audit:
         self._overrides: list[Override] = []
         self._known: dict[tuple[str, ...], _Known] = {}
         self._quotes: set[str] = set()
-        self._spent: dict[Pocket, int] = {}
-        self._caps: dict[Pocket, int | None] = {}
+        self._spent: dict[BalanceKey, int] = {}
+        self._caps: dict[BalanceKey, int | None] = {}
         self._moving: dict[Name, int] = {}
         self._protection = ProtectionAudit()
         self._taken = 0
@@ -163,7 +173,7 @@ class _Audit:
         """Compare the sums and the names with what is kept."""
         kept = {level.pocket: level for level in self._reader.levels()}
         for pocket in sorted(kept.keys() | self._spent.keys()):
-            owed = Level(pocket, self._spent.get(pocket, 0), self._caps.get(pocket))
+            owed = BalanceState(pocket, self._spent.get(pocket, 0), self._caps.get(pocket))
             if kept.get(pocket) != owed:
                 self.problem(f"{_whose(pocket)}: {_holds(kept.get(pocket))}, and the entries say {_holds(owed)}")
         weight = self._weight
@@ -181,14 +191,14 @@ class _Audit:
     def _head(self) -> Head:
         return Head(self._last.seq, self._last.hash)
 
-    def report(self) -> Report:
+    def report(self) -> VerificationReport:
         """What was found."""
         problems = self._problems
         if self._missed:
             problems = [*problems, f"and {self._missed} more"]
         counts = self._head.seq, self._head, self._charges, self._outcomes
         told = tuple(self._protection.changes), tuple(self._overrides)
-        return Report(self._ledger, *counts, tuple(problems), *told, self._failures)
+        return VerificationReport(self._ledger, *counts, tuple(problems), *told, self._failures)
 
     def problem(self, words: str) -> None:
         """Note one, and only count what is too much to read."""
@@ -242,7 +252,7 @@ class _Audit:
             self._spent.setdefault(cap.pocket, 0)
         self._move(entry.seq, effects.get("moves", ()))
 
-    def _move(self, seq: int, moves: Sequence[Move]) -> None:
+    def _move(self, seq: int, moves: Sequence[BalanceChange]) -> None:
         for pocket, amount, opens in moves:
             spent = self._spent.get(pocket, 0) + amount
             limit = self._caps.get(pocket)
@@ -253,7 +263,7 @@ class _Audit:
     def _glanced(self, entry: Stored) -> bool:
         """Do what :meth:`_apply` does, if a glance at the entry says all."""
         seen = glance(entry.body) if entry.seq > 1 else None
-        if isinstance(seen, Charge):
+        if isinstance(seen, ParsedCharge):
             return self._charge(entry.seq, seen)
         if isinstance(seen, Commit):
             self._taken += self._weight("outcome", seen.of, entry.seq)
@@ -261,7 +271,7 @@ class _Audit:
             return True
         return False
 
-    def _charge(self, seq: int, seen: Charge) -> bool:
+    def _charge(self, seq: int, seen: ParsedCharge) -> bool:
         amounts, analyst, event, key, population, project, quote, repeat = seen
         known = self._known.get((population, analyst, project, event, amounts))
         if known is None:
@@ -278,7 +288,7 @@ class _Audit:
         self._move(seq, known.moves)
         return True
 
-    def _learn(self, seen: Charge) -> _Known | None:
+    def _learn(self, seen: ParsedCharge) -> _Known | None:
         """What equal charges of one person have in common: read, priced and compared once.
 
         Everything that the answer depends on is in the key, but for the account's terms; when those change, everything
@@ -381,13 +391,13 @@ class _Audit:
         return self._states[seq] if 0 < seq < len(self._states) else 0
 
 
-def _whose(pocket: Pocket) -> str:
+def _whose(pocket: BalanceKey) -> str:
     """Such as ``epsilon of patients`` or ``epsilon of patients for analyst alice``."""
     whose = f" for {owner_words(pocket.owner)}" if pocket.owner else ""
     return f"{pocket.currency} of {pocket.account}{whose}"
 
 
-def _holds(level: Level | None) -> str:
+def _holds(level: BalanceState | None) -> str:
     if level is None:
         return "nothing is kept"
     # Exactly: what differs in the last digit must not look the same.

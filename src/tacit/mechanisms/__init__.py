@@ -1,9 +1,36 @@
 """Mechanisms: releases with a stated guarantee, a stated error, and a proof beside the code.
 
-``base``         what all have in common          ``grid``        floats on a public lattice
-``additive``     noise on numbers: ``laplace``, ``gaussian`` (with its calibration and profile), ``staircase``
-``scores``       choosing a candidate: ``exponential``, ``permute_and_flip``, ``noisy_max``, ``top_k``
-``counts``       many counts at once: ``histogram``, ``counting_queries``
-``mean``, ``sparse_vector``, ``randomized_response``
-``planning``     any three of error, confidence, epsilon, people (``sufficiency`` has the bounds)
+Modules:
+* :mod:`.additive` — Adding noise to numbers: the part that Laplace, Gaussian and staircase noise share
+* :mod:`.base` — Base class of mechanisms: guarantee, error and input
+* :mod:`.count_vector` — Vectors of counts released at once, shared by histograms and counting queries
+* :mod:`.counting_queries` — Many counting questions at once, which may overlap as they please; see
+  ``counting_queries.proof.md``
+* :mod:`.exponential` — The exponential mechanism: choose a candidate, better ones exponentially more often
+* :mod:`.gaussian` — The Gaussian mechanism, on integers and on a grid of floats
+* :mod:`.gaussian_calibration` — Finding the standard deviation of Gaussian noise for an (epsilon, delta), always
+  rounded to the safe side
+* :mod:`.gaussian_profile` — How much discrete Gaussian noise gives away, as proven bounds: delta at an epsilon, and
+  tails
+* :mod:`.grid` — A public lattice for floats: multiples of a power of two that is chosen without looking at the data
+* :mod:`.histogram` — A histogram over public bins: how many people are in each, all bins at once; see
+  ``histogram.proof.md``
+* :mod:`.key_order` — Public order and form of the keys of a mapping
+* :mod:`.laplace` — The Laplace mechanism, on integers and on a grid of floats
+* :mod:`.mean` — The mean of one bounded value per person, with the number of people public or private; see
+  ``mean.proof.md``
+* :mod:`.noisy_max` — Report noisy max: the candidate with the largest noisy score, and its margin
+* :mod:`.partition_rules` — Rules that keep or drop a group, with exact probabilities
+* :mod:`.partition_selection` — Partition selection: private choice of group keys by their number of units
+* :mod:`.permute_and_flip` — Permute-and-flip: selection with at most the error of the exponential mechanism under
+  pure DP
+* :mod:`.planning` — Planning: any three of people, privacy, error and confidence give the fourth
+* :mod:`.randomized_response` — Randomized response: each person perturbs their own answer
+* :mod:`.sample_size_formulas` — Sample-size formulas relating people, epsilon, error and failure probability
+* :mod:`.selection_scores` — Exact scores of candidates, shared by the selection mechanisms
+* :mod:`.sparse_vector` — The sparse vector technique: ask as many questions as you like, pay only for those that
+  exceed a threshold
+* :mod:`.staircase` — The staircase mechanism: the least noise that pure differential privacy allows for one number
+* :mod:`.survey_bounds` — Error bounds of surveys by randomized response
+* :mod:`.top_k` — The k best candidates, one exponential mechanism after the other
 """

@@ -1,4 +1,4 @@
-"""What every mechanism has in common: what it promises, how far off it may be, and how it reads its input.
+"""Base class of mechanisms: guarantee, error and input.
 
 A mechanism is built from public parameters, does all checking and calibration when it is built, and then releases
 as often as it is asked; each release costs :attr:`Mechanism.guarantee` again. Whether numbers are taken as whole or

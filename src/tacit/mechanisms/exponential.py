@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex
 from tacit.core.events import ExponentialEvent
 from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import Number, exp_bounds
-from tacit.mechanisms.scores import ScoreList, WeightedSelection, check_candidates, log_inverse
+from tacit.mechanisms.selection_scores import ScoreList, WeightedSelection, check_candidates, log_inverse
 from tacit.noise.selection import select_exponential
 
 __all__ = ["Exponential"]

@@ -9,7 +9,7 @@ from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.sensitivity import histogram
 from tacit.mechanisms.base import check_iterable
-from tacit.mechanisms.counts import CountRelease, NoisyCounts
+from tacit.mechanisms.count_vector import CountRelease, NoisyCounts
 from tacit.mechanisms.laplace import Laplace
 
 __all__ = ["Histogram"]

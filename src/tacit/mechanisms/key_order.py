@@ -1,4 +1,4 @@
-"""One public order and one public form for the keys of a mapping, so that neither can carry what a unit decided.
+"""Public order and form of the keys of a mapping.
 
 The keys of a mapping come in the order in which they were first seen, and of several equal keys (``1``, ``1.0``,
 ``True``) the one seen first is kept. Both may be the doing of a single unit. What a release returns is therefore

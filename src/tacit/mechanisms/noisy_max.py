@@ -1,4 +1,4 @@
-"""Report noisy max: add noise to every score and say which came out on top, and by how much.
+"""Report noisy max: the candidate with the largest noisy score, and its margin.
 
 See ``noisy_max.proof.md`` for the proof, ties and margins included.
 """
@@ -19,7 +19,7 @@ from tacit.core.events import PureEvent
 from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import Number, exact_probability, exp_bounds, float_up
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.mechanisms.scores import ScoreList, Selection, calibrate_epsilon, check_candidates
+from tacit.mechanisms.selection_scores import ScoreList, Selection, calibrate_epsilon, check_candidates
 from tacit.noise.geometric import Geometric
 from tacit.noise.inversion import LARGEST_FAST_SCALE
 from tacit.noise.laplace import LARGEST_SCALE, DiscreteLaplace

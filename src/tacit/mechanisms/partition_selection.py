@@ -1,4 +1,4 @@
-"""Which groups may be named at all: private selection of partitions by their number of units.
+"""Partition selection: private choice of group keys by their number of units.
 
 See ``partition_selection.proof.md`` for the proof.
 """
@@ -26,8 +26,14 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.base import Mechanism, per_output_beta, read_integers, smallest_that
 from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
-from tacit.mechanisms.keep_rules import KeepRule, Threshold, TruncatedGeometric, gaussian_threshold, laplace_threshold
 from tacit.mechanisms.key_order import plain_order
+from tacit.mechanisms.partition_rules import (
+    KeepRule,
+    Threshold,
+    TruncatedGeometric,
+    gaussian_threshold,
+    laplace_threshold,
+)
 
 __all__ = ["RULES", "PartitionSelection"]
 

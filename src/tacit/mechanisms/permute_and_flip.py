@@ -1,4 +1,4 @@
-"""Permute-and-flip: the exponential mechanism's better sibling where only pure epsilon counts.
+"""Permute-and-flip: selection with at most the error of the exponential mechanism under pure DP.
 
 See ``permute_and_flip.proof.md`` for the proof, and for why it is not of bounded range.
 """
@@ -14,7 +14,7 @@ from tacit.core.errors import InputError
 from tacit.core.events import PureEvent
 from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import Number, exp_bounds
-from tacit.mechanisms.scores import ScoreList, WeightedSelection, check_candidates, log_inverse
+from tacit.mechanisms.selection_scores import ScoreList, WeightedSelection, check_candidates, log_inverse
 from tacit.noise.selection import select_permute_and_flip
 
 __all__ = ["PermuteAndFlip"]

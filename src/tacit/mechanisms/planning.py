@@ -1,4 +1,4 @@
-"""How many people, how much privacy, how close, how surely: any three give the fourth.
+"""Planning: any three of people, privacy, error and confidence give the fourth.
 
 :func:`plan` answers for the mechanisms of the lecture hall with the constants of the noise that Tacit really draws.
 Every answer is rounded so that the promise holds: people, epsilon and error up, confidence down.
@@ -42,12 +42,12 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.base import smallest_that
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.sufficiency import MECHANISMS, Question, question_of
+from tacit.mechanisms.sample_size_formulas import MECHANISMS, SampleSizeQuestion, question_of
 from tacit.mechanisms.survey_bounds import SurveyBounds, survey_bounds, survey_size
 
 __all__ = [
     "MECHANISMS",
-    "Plan",
+    "SampleSizePlan",
     "SurveyBounds",
     "cautions",
     "counting_rule",
@@ -67,7 +67,7 @@ _DIGITS: Final = 12
 
 
 @dataclass(frozen=True)
-class Plan:
+class SampleSizePlan:
     """Four numbers that fit together: with probability ``confidence`` the error is at most ``within``.
 
     Attributes:
@@ -143,7 +143,7 @@ def plan(
     bins: SupportsIndex | None = None,
     candidates: SupportsIndex | None = None,
     relation: Relation | str | None = None,
-) -> Plan:
+) -> SampleSizePlan:
     """The missing one of ``within``, ``confidence``, ``epsilon`` and ``people``.
 
     Args:
@@ -169,7 +169,7 @@ def plan(
         raise InputError(wrong, "state exactly three of within, confidence, epsilon and people; the fourth is computed")
     known = {name: _READ[name](value) for name, value in given.items() if value is not None}
     known[missing[0]] = _solve(question, missing[0], known)
-    return Plan(
+    return SampleSizePlan(
         mechanism=mechanism,
         **known,
         solved=missing[0],
@@ -179,7 +179,7 @@ def plan(
     )
 
 
-def counting_rule(*, within: Number, epsilon: Number) -> Plan:
+def counting_rule(*, within: Number, epsilon: Number) -> SampleSizePlan:
     """Takes n = ⌈2/(αε)⌉ people for a count with Laplace noise; the plan says what confidence that buys, about 86%.
 
     >>> counting_rule(within="0.01", epsilon="0.1").people
@@ -189,7 +189,7 @@ def counting_rule(*, within: Number, epsilon: Number) -> Plan:
     return plan("laplace", within=share, epsilon=price, people=math.ceil(2 / (share * price)))
 
 
-def polling_rule(*, within: Number, gamma: Number) -> Plan:
+def polling_rule(*, within: Number, gamma: Number) -> SampleSizePlan:
     """Takes n = ⌈1/(γ²α²)⌉ people for randomized response; the plan says what confidence that buys, at least 99.9%.
 
     >>> polling_rule(within="0.05", gamma="0.25").people
@@ -208,7 +208,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def _solve(question: Question, missing: str, known: dict[str, Any]) -> Fraction | int:
+def _solve(question: SampleSizeQuestion, missing: str, known: dict[str, Any]) -> Fraction | int:
     """The number called ``missing``, rounded so that the promise holds."""
     fixed = {name: value for name, value in known.items() if name != "confidence"}
     if "confidence" in known:

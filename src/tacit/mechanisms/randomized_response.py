@@ -1,4 +1,4 @@
-"""Randomized response: everybody perturbs their own answer, and only the crowd can be read.
+"""Randomized response: each person perturbs their own answer.
 
 See ``randomized_response.proof.md`` for the privacy proof, the law of the estimate and the coverage of its interval.
 """

@@ -28,7 +28,7 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.base import Mechanism, check_iterable, per_output_beta, read_numbers
 from tacit.mechanisms.grid import Grid
-from tacit.mechanisms.scores import calibrate_epsilon, check_monotone
+from tacit.mechanisms.selection_scores import calibrate_epsilon, check_monotone
 from tacit.noise.laplace import DiscreteLaplace
 
 __all__ = ["SparseVector"]

@@ -1,4 +1,4 @@
-"""How far a survey by randomized response can be off: the blackboard's bound beside those that prove it.
+"""Error bounds of surveys by randomized response.
 
 Each of n people tells the truth with probability 1/2 + γ. The estimate of the share of yes is unbiased with a variance
 of (1/4 - γ²)/(4γ²n) <= 1/(16γ²n). Chebyshev's inequality turns this into an error of at most 1/(2γ√n) with probability

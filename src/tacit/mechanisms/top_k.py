@@ -16,7 +16,7 @@ from tacit.core.events import ExponentialEvent, RepeatedEvent
 from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import Number, check_count, float_up
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.mechanisms.scores import ScoreList, Selection, calibrate_epsilon, check_candidates, log_inverse
+from tacit.mechanisms.selection_scores import ScoreList, Selection, calibrate_epsilon, check_candidates, log_inverse
 from tacit.noise.selection import select_exponential
 
 __all__ = ["TopK"]

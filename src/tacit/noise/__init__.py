@@ -1,1 +1,14 @@
-"""Exact samplers. Every distribution here is the mathematical one; no decision is left to float rounding."""
+"""Exact samplers. Every distribution here is the mathematical one; no decision is left to float rounding.
+
+Modules:
+* :mod:`.bernoulli` — Exact Bernoulli draws
+* :mod:`.entropy` — Source of all random bits
+* :mod:`.gaussian` — Discrete Gaussian noise: P(x) ∝ exp(-x²/(2σ²)) on the integers, for any rational σ² > 0
+* :mod:`.geometric` — Geometric draws with an exponential rate: P(X >= k) = exp(-rate·k)
+* :mod:`.inversion` — Inversion of lazily revealed uniforms: fast in floats where provably right, exact elsewhere
+* :mod:`.laplace` — Discrete Laplace noise: P(x) = tanh(1/(2t))·exp(-|x|/t) on the integers, for any rational scale
+  t > 0
+* :mod:`.reference` — Reference samplers in integer arithmetic, independent of the fast ones
+* :mod:`.selection` — Choosing one of many candidates with exactly the probabilities of a selection mechanism
+* :mod:`.uniform` — Uniform integers, and real uniforms revealed digit by digit
+"""

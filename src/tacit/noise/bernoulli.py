@@ -1,4 +1,4 @@
-"""Coins with exactly the probability asked for."""
+"""Exact Bernoulli draws."""
 
 from __future__ import annotations
 

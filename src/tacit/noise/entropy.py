@@ -1,4 +1,4 @@
-"""The only door to randomness.
+"""Source of all random bits.
 
 Everything random in Tacit is made of bits that come from :func:`current`, and those come from the operating system:
 single draws read ``os.urandom`` through a small pool, bulk draws read an AES-256-CTR keystream whose key and counter

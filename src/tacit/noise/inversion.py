@@ -1,4 +1,4 @@
-"""Inverting a lazily revealed uniform: fast in floats where that is provably right, exact everywhere else.
+"""Inversion of lazily revealed uniforms: fast in floats where provably right, exact elsewhere.
 
 Geometric and discrete Laplace draws are all of one form,
 

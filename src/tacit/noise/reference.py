@@ -1,4 +1,4 @@
-"""The same maps from bits to draws, in integer arithmetic alone: slow, short, and independent of the fast ones.
+"""Reference samplers in integer arithmetic, independent of the fast ones.
 
 Nothing here is used for releases. Tests and auditors feed the same bits to a sampler of :mod:`tacit.noise` and to its
 counterpart here and expect the same integer, bit for bit. Where the fast code takes logarithms in floats and settles

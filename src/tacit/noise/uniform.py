@@ -1,4 +1,4 @@
-"""Uniform integers, and real uniforms whose binary digits are revealed only as far as somebody looks."""
+"""Uniform integers, and real uniforms revealed digit by digit."""
 
 from __future__ import annotations
 

@@ -1,23 +1,28 @@
-"""From SQL text and public metadata to a plan; touches no data.
+"""Query: from SQL text and public metadata to a plan; touches no data.
 
-The front half, from text to a resolved :class:`Question`:
-
-* :mod:`.types`, :mod:`.domains`: the seven types; what is publicly known about values, with interval arithmetic
-* :mod:`.catalog`: tables, populations, units, bounds: all the metadata there is
-* :mod:`.limits`, :mod:`.parse`, :mod:`.options`, :mod:`.option_text`: text to a syntax tree on an allow-list
-* :mod:`.expressions`, :mod:`.functions`: typed scalar nodes and total functions
-* :mod:`.algebra`, :mod:`.ownership`: relational nodes, and the rules that keep every row somebody's
-* :mod:`.measures`, :mod:`.keys`, :mod:`.final`: what is measured, for which groups, and what happens to the released
-cells
-* :mod:`.resolve`, :mod:`.rules`: from the tree to a question in normal form
-* :mod:`.auto_bounds`: bounds that a question finds privately before it uses them
-* :mod:`.refusal`: how and why a question is refused
+Modules:
+* :mod:`.canonical_unit` — Canonical unit of a population: one type in every table
+* :mod:`.catalog` — Catalog: public metadata about tables, units and columns
+* :mod:`.domains` — Domains: public knowledge about values, with interval arithmetic
+* :mod:`.limits` — Public limits on the size of a query
+* :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
+* :mod:`.planning` — Planning: releases, noise, price and expected error of a question
+* :mod:`.postprocess` — Post-processing of released numbers: estimates, intervals and steps above the aggregation
+* :mod:`.public_keys` — Public group keys: finite sets that follow from declarations
+* :mod:`.question` — Question: the final aggregation and the steps on its released cells
+* :mod:`.refusal` — Refusal of a query, with code and words
+* :mod:`.relational` — Relational algebra with ownership of rows
+* :mod:`.release` — Release: exact integers become noisy ones
+* :mod:`.request` — Request: price or accuracy, account and options of a question
+* :mod:`.resolve` — From SQL text and a catalog to a resolved question
+* :mod:`.rules` — Rewrite rules: one per file, in this order, each from a question to a question that asks the same
+* :mod:`.types` — The seven types of the query language and the Python values that stand for theirs
 """
 
 from __future__ import annotations
 
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
-from tacit.query.final import Question
+from tacit.query.question import Question
 from tacit.query.refusal import CODES, Refusal
 from tacit.query.resolve import resolve
 

@@ -1,4 +1,4 @@
-"""Public metadata: which tables there are, who is protected in them, and what is known about their columns.
+"""Catalog: public metadata about tables, units and columns.
 
 A catalog holds no data and no paths. Everything the planner decides follows from the SQL text and from this.
 
@@ -27,9 +27,9 @@ from types import MappingProxyType
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+from tacit.query.canonical_unit import ROW, check_units
 from tacit.query.domains import MAX_VALUES, Domain, Range, finite, truth
 from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
-from tacit.query.units import ROW, check_units
 
 __all__ = [
     "ROW",
@@ -171,7 +171,8 @@ class Table:
         foreign_keys: columns that point to unique columns of other tables.
         max_groups: the most groups one unit may count in, unless a query says less.
         max_rows: the most rows of one unit that count per group.
-        unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.work`): believed where
+        unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.planning.work`):
+        believed where
             work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
         size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` is part of the digest:
             a question in which they decide anything says so in its own text.

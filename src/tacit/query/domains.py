@@ -1,4 +1,4 @@
-"""What is publicly known about the values of an expression, and interval arithmetic over it.
+"""Domains: public knowledge about values, with interval arithmetic.
 
 A :class:`Range` is a *presumption* taken from metadata: declared bounds may be wrong about a row, so nothing may rely
 on a range for safety. Ranges choose the clamp of an aggregate (and the clamp makes them true), the type of a decimal

@@ -1,4 +1,4 @@
-"""Stated limits on what a query may look like, checked before anything expensive happens.
+"""Public limits on the size of a query.
 
 All are properties of the text, so refusing by them says nothing about data. They are generous for people and small
 enough that no text can make planning slow or deep: the parser is recursive, and every tree below it is walked
@@ -63,7 +63,7 @@ MAX_JOINED: Final = 200_000
 #: Pairs of a released and a public row that its condition is tried on (equalities are looked up instead), and of a row
 #: and one before it in a running aggregate of released rows.
 MAX_PAIRS: Final = 1_000_000
-#: Row operations that the rows of one unit may cause in one question (:mod:`tacit.query.work`).
+#: Row operations that the rows of one unit may cause in one question (:mod:`tacit.query.planning.work`).
 MAX_UNIT_WORK: Final = 1_000_000
 #: Row operations of the public relations that are joined with released rows.
 MAX_PUBLIC_WORK: Final = 20_000_000

@@ -1,4 +1,4 @@
-"""The one way in which the query layer says no.
+"""Refusal of a query, with code and words.
 
 A refusal is a function of the SQL text and of public metadata alone. Its ``code`` is stable and may be matched on;
 its sentence names the column or clause, the rule, and what to write instead. Refusing costs nothing.

@@ -1,4 +1,4 @@
-"""What an analyst asks for besides the question: a price or an accuracy, and from which kind of account.
+"""Request: price or accuracy, account and options of a question.
 
 ==========  ======================================== ==============================================================
 account     what may be typed                        what the whole query then costs
@@ -24,7 +24,7 @@ from typing import Final
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
-from tacit.query.options import Options
+from tacit.query.parsing.query_options import Options
 
 __all__ = ["ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "Account", "Request", "Terms", "settle"]
 

@@ -1,8 +1,16 @@
-"""The server: many analysts, one curator.
+"""Server: HTTP API, console, identity and worker processes.
 
-* :mod:`.office`: what every door does for a person: visibility, quotes, questions, budgets, history, receipts
-* :mod:`.http`: the door for programs; :mod:`.console`: the one for people; :mod:`.running` opens both
-* :mod:`.people`: who may come in, and as what
-* :mod:`.settings`, :mod:`.slots`, :mod:`.rates`, :mod:`.errors`: limits, fixed times, and how no is said;
-  :mod:`.buckets`: what rates are counted in, by all worker processes together
+Modules:
+* :mod:`.api` — HTTP API: JSON or Arrow for programs
+* :mod:`.console` — Console: pages for people, rendered on the server
+* :mod:`.departure` — Departure of one question: its thread and outcome are held until then
+* :mod:`.errors` — Errors of the server
+* :mod:`.identity` — Identity: people, roles, tokens, passwords, sessions, invitations
+* :mod:`.rate_limit` — Token-bucket rate limits
+* :mod:`.response_slots` — Response slots: fixed times at which responses leave
+* :mod:`.serve` — Serving: sockets, TLS, worker processes, connection limits, logs and metrics
+* :mod:`.service` — Permission-checked operations shared by the API and the console
+* :mod:`.settings` — Settings of a server
+* :mod:`.shared_token_buckets` — Token buckets in memory shared by worker processes
+* :mod:`.timing` — Timing: departures decided from the plan, lateness released with noise
 """

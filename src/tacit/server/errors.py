@@ -1,4 +1,4 @@
-"""What only a server raises, besides the errors of the rooms below.
+"""Errors of the server.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Everything about a server that can be set, in one place."""
+"""Settings of a server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""When an answer leaves is decided before data is read; whether it was ready by then is told with noise.
+"""Timing: departures decided from the plan, lateness released with noise.
 
 A fresh question leaves at its *departure*: a number of seconds after it began, which follows from the slot and from how
-much work one person can cause in it (:attr:`tacit.query.plan.Plan.unit_work`). The data decides one thing only: whether
+much work one person can cause in it (:attr:`tacit.query.planning.plan.Plan.unit_work`). The data decides one thing
+only: whether
 the answer was ready. That is compared with noise, as the sparse vector technique does, so that any number of answers
 on time cost one epsilon together, and each one that is late costs one more. How many may be late is limited.
 ``timing.proof.md`` has the argument and what it assumes.
@@ -19,13 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import AccessError
 from tacit.mechanisms.sparse_vector import SparseVector
-from tacit.server.buckets import Buckets
+from tacit.server.shared_token_buckets import Buckets
 
 if TYPE_CHECKING:
-    from tacit.query.plan import Plan
+    from tacit.query.planning.plan import Plan
     from tacit.server.settings import Settings
 
-__all__ = ["Decided", "DepartureSchedule", "LateAnswers", "LateLimit", "Verdict"]
+__all__ = ["Decided", "DepartureSchedule", "LateAnswers", "LateLimit", "LatenessVerdict"]
 
 _OPERATOR = logging.getLogger("tacit.operator")
 
@@ -45,7 +46,7 @@ MISSED: Final = Fraction(1, 10**12)
 _LARGEST: Final = 2**60
 
 
-class Verdict(Enum):
+class LatenessVerdict(Enum):
     """What became of a question at a departure."""
 
     ON_TIME = "it leaves now"
@@ -202,7 +203,7 @@ class LateAnswers:
 
     def verdict(
         self, analyst: str, population: str, decided: Decided, place: int, taken: int | None, *, failed: bool = False
-    ) -> Verdict:
+    ) -> LatenessVerdict:
         """What becomes of a question at a departure.
 
         Args:
@@ -217,10 +218,10 @@ class LateAnswers:
             stream = self._stream(population)
             # Nothing may be late any more, so what runs ends as a failure whether or not it is ready: no data decides.
             if stream is None or self.late(analyst) >= self._settings.late_per_analyst:
-                return Verdict.FAILED
+                return LatenessVerdict.FAILED
             noisy = taken is not None and stream.ask(decided.lateness(taken, place))
             if not noisy and taken is not None and not failed:
-                return Verdict.ON_TIME
+                return LatenessVerdict.ON_TIME
             # It has told all that it may.
             del self._streams[population]
             self._counts.add(_of_analyst(analyst), self._settings.late_per_analyst)
@@ -233,7 +234,7 @@ class LateAnswers:
             "an answer about %s for %s %s at its departure after %g s; see slot, row_seconds and late_per_analyst",
             population, analyst, words, decided.times[place] / TICKS,
         )  # fmt: skip
-        return Verdict.FAILED if failed or last or closed else Verdict.LATE
+        return LatenessVerdict.FAILED if failed or last or closed else LatenessVerdict.LATE
 
     def _stream(self, population: str) -> SparseVector | None:
         """The stream of a population in this process, begun if there is none; None where no more may be begun."""

@@ -1,9 +1,15 @@
 """Privacy loss distributions, certified: an upper and a lower bound on ε that provably enclose the true value.
 
-* ``pairs``      what is known about one release: two laws P, Q of its output, by the law of the loss ln(P/Q)
-* ``discretise`` a loss law on a grid that is worse than the true one, and one that is better
-* ``convolve``   the law of the sum of many losses, by FFT, with every error bounded
-* ``account``    the choice of grid and tilt, and the answer
-
 ``pld.proof.md`` has the arguments.
+
+Modules:
+* :mod:`.account` — Certified accountant: lower and upper bounds on ε for any list of releases
+* :mod:`.convolve` — The law of the sum of many independent losses, by one FFT per law, with every error bounded
+* :mod:`.discrete` — Pairs of the noise that Tacit adds: discrete Laplace and discrete Gaussian on the integers
+* :mod:`.discretise` — Certified discretisation of a privacy loss law: one that dominates the pair, one that the
+  pair dominates
+* :mod:`.pairs` — Dominating pairs of laws, seen through their privacy loss
+* :mod:`.sampled` — Dominating pairs of releases that run on a secret Poisson sample
+* :mod:`.solve` — From the tilted law of the total loss to ε at a given δ, on either side
+* :mod:`.translate` — Translation of events to dominating pairs, in both directions
 """

@@ -1,4 +1,4 @@
-"""The certified accountant: ε from below and from above, for any list of releases.
+"""Certified accountant: lower and upper bounds on ε for any list of releases.
 
 *Privacy.* The answer's ε holds at δ for every list of mechanisms that fit the events, and no smaller ε than ``lower``
 does: lower <= true ε <= ε, where the true ε is the smallest that holds for all of them. ``lower`` comes from mechanisms
@@ -29,15 +29,15 @@ from fractions import Fraction
 from typing import Final
 
 from tacit.accounting.basic import stated_pair
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import CompositionPlan
 from tacit.accounting.gaussian import gaussian_epsilon_high, gaussian_epsilon_low
 from tacit.accounting.pld.convolve import Sum, TiltedSum
 from tacit.accounting.pld.discretise import TooFineError, lower_lattice, upper_lattice
 from tacit.accounting.pld.pairs import GaussianPair, LossPair
 from tacit.accounting.pld.solve import lower_epsilon, upper_epsilon
 from tacit.accounting.pld.translate import SLACK, Term, mu_squared, terms_of
-from tacit.accounting.releases import Plan
 from tacit.accounting.renyi import compose_renyi
-from tacit.accounting.result import Composed
 from tacit.core.errors import AccountingError
 from tacit.core.normal import gaussian_delta_bounds
 from tacit.core.numbers import float_down, float_nearest, float_up, sqrt_bounds
@@ -87,7 +87,7 @@ class _Bracket:
         return (self.high - self.low) / self.high if self.high > 0 else 0.0
 
 
-def compose_pld(plan: Plan, delta: Fraction, *, bracket: bool = True, changing: bool = False) -> Composed:
+def compose_pld(plan: CompositionPlan, delta: Fraction, *, bracket: bool = True, changing: bool = False) -> Composed:
     """The certified bracket of ε at ``delta``; without ``bracket`` only its upper end, in about half the time.
 
     With ``changing`` the neighbours may change sides from release to release.
@@ -121,7 +121,7 @@ def compose_pld(plan: Plan, delta: Fraction, *, bracket: bool = True, changing: 
     return _answer(plan, delta, found, note, known=known)
 
 
-def _answer(plan: Plan, delta: Fraction, found: _Bracket, note: str, *, known: bool) -> Composed:
+def _answer(plan: CompositionPlan, delta: Fraction, found: _Bracket, note: str, *, known: bool) -> Composed:
     high, low = Fraction(found.high), Fraction(max(found.low, 0.0)) if known else None
     # No composition of pure releases exceeds their sum.
     pairs = [(stated_pair(item.release), item.count) for item in plan.items]
@@ -130,7 +130,7 @@ def _answer(plan: Plan, delta: Fraction, found: _Bracket, note: str, *, known: b
     return Composed(max(high, Fraction(0)), delta, relation=plan.relation, method="pld", lower=low, note=note)
 
 
-def _gaussian(plan: Plan, delta: Fraction, mu2: tuple[Fraction, Fraction]) -> Composed:
+def _gaussian(plan: CompositionPlan, delta: Fraction, mu2: tuple[Fraction, Fraction]) -> Composed:
     """Gaussians alone: exact, without a grid."""
     # Discrete noise may differ from the continuous one by SLACK per release, in ε and in relative δ.
     slack = 2 * SLACK * plan.count if mu2[0] != mu2[1] else Fraction(0)
@@ -144,14 +144,14 @@ def _gaussian(plan: Plan, delta: Fraction, mu2: tuple[Fraction, Fraction]) -> Co
     return Composed(high, delta, relation=plan.relation, method="pld", lower=low)
 
 
-def _fallback(plan: Plan, delta: Fraction, reason: str) -> Composed:
+def _fallback(plan: CompositionPlan, delta: Fraction, reason: str) -> Composed:
     answer = compose_renyi(plan, delta)
     return Composed(
         answer.epsilon, delta, relation=plan.relation, method="rdp", note=f"Renyi accounting instead of pld: {reason}"
     )
 
 
-def _directions(plan: Plan, *, changing: bool) -> tuple[list[_Direction] | None, tuple[Fraction, Fraction]]:
+def _directions(plan: CompositionPlan, *, changing: bool) -> tuple[list[_Direction] | None, tuple[Fraction, Fraction]]:
     """Everything to compose, Gaussians merged into one; and their total μ²."""
     low2 = high2 = infinity = Fraction(0)
     terms: list[tuple[Term, int]] = []

@@ -1,4 +1,4 @@
-"""A loss law on a grid, certified: one that dominates the pair, and one that the pair dominates.
+"""Certified discretisation of a privacy loss law: one that dominates the pair, one that the pair dominates.
 
 *Upper* (connect the dots; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022): mass whose loss lies between two grid
 points goes to those two points in the only proportion that keeps its probability under P *and* under Q. The result

@@ -1,4 +1,4 @@
-"""What is known about one release: a dominating pair of laws, seen through its privacy loss.
+"""Dominating pairs of laws, seen through their privacy loss.
 
 A pair (P, Q) *dominates* a mechanism when E_γ(M(D)‖M(D')) <= E_γ(P‖Q) for all γ >= 0 and all neighbours, where E_γ is
 the hockey-stick divergence. Dominating pairs compose (Zhu, Dong and Wang 2022), and of a pair only the law of its loss

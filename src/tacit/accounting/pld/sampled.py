@@ -1,4 +1,4 @@
-"""Pairs of releases that run on a secret Poisson sample.
+"""Dominating pairs of releases that run on a secret Poisson sample.
 
 Let (P, Q) dominate a release on data with the unit against data without it. On a sample of rate q the unit is there
 with probability q, so with it the output has law (1-q)Q + qP and without it Q. Its loss ln(1 - q + q e^L) is

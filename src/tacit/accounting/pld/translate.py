@@ -1,4 +1,4 @@
-"""From events to dominating pairs: which law stands for which release, in either direction.
+"""Translation of events to dominating pairs, in both directions.
 
 :func:`pairs_of` returns what to compose for an upper bound and for a lower one. The two differ only for the discrete
 Gaussian of large σ, which lies between two continuous ones, and for releases of which only part is known.
@@ -12,10 +12,10 @@ from fractions import Fraction
 from typing import Final
 
 from tacit.accounting.amplification import amplified_epsilon
+from tacit.accounting.composition_plan import Leaf
 from tacit.accounting.pld.discrete import DiscreteGaussianPair, DiscreteLaplacePair
 from tacit.accounting.pld.pairs import BoundedRangePair, GaussianPair, LaplacePair, LossPair, TwoPoint, response_pair
 from tacit.accounting.pld.sampled import AddedPair, EitherPair, RemovedPair, ThinnedPair
-from tacit.accounting.releases import Leaf
 from tacit.core.events import (
     ApproxEvent,
     DiscreteGaussianEvent,

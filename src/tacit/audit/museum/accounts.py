@@ -1,4 +1,4 @@
-"""Bugs in the price: the mechanism is right, and what it is said to cost is not."""
+"""Exhibits: accounting bugs, where the mechanism is right and its stated price is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from tacit.audit.exact import ExactLoss, exact
-from tacit.audit.museum.piece import Piece
+from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip

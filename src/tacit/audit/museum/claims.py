@@ -1,4 +1,4 @@
-"""Bugs in what is said around a release: in which order, how much it costs at least, how much it costs by itself."""
+"""Exhibits: false claims around a release, such as order, lower bounds and the price of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import product
 from tacit.accounting.compose import compose
 from tacit.audit.exact import ExactLoss, exact
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.piece import Piece
+from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.events import DiscreteGaussianEvent, ExponentialEvent, PoissonSampledEvent
 from tacit.core.guarantees import ApproxDP

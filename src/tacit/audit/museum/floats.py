@@ -1,4 +1,4 @@
-"""Noise in floating point: the low bits of the answer say what was noised."""
+"""Exhibits: floating-point noise whose low bits reveal the value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.piece import Piece
+from tacit.audit.museum.exhibit import Piece
 from tacit.core.guarantees import ApproxDP
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace

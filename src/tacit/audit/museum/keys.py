@@ -1,4 +1,4 @@
-"""Which groups there are is a secret too."""
+"""Exhibits: group keys released without private selection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.piece import Piece
+from tacit.audit.museum.exhibit import Piece
 from tacit.core.guarantees import ApproxDP
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_selection import PartitionSelection

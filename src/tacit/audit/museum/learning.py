@@ -1,4 +1,4 @@
-"""Fits in which one row decides what it must not: whether an error comes, what type all labels have, others' masks."""
+"""Exhibits: fits in which one row decides errors, label types or other rows' masks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.audit.museum.piece import Piece
+from tacit.audit.museum.exhibit import Piece
 from tacit.audit.neighbours import Neighbours
-from tacit.audit.replay import Report
+from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.core.errors import InternalError
 from tacit.mechanisms.gaussian import Gaussian
@@ -80,11 +80,11 @@ def _pairs(rows: Sequence[Any], extra: Sequence[Any]) -> list[Neighbours]:
     return [*less, *more]
 
 
-def _on_labels(function: Callable[[Sequence[Any]], int]) -> list[Report]:
+def _on_labels(function: Callable[[Sequence[Any]], int]) -> list[ReplayReport]:
     return replay_neighbours(function, list(_LABELS), neighbours=_pairs(_LABELS, ("unknown", None, 1)))
 
 
-def _on_gradients(function: Callable[[Sequence[int]], int]) -> list[Report]:
+def _on_gradients(function: Callable[[Sequence[int]], int]) -> list[ReplayReport]:
     return replay_neighbours(function, list(_GRADIENTS), neighbours=_pairs(_GRADIENTS, (_UNIT,)))
 
 

@@ -1,12 +1,12 @@
-"""Bugs in who is a person: every number is bounded as it should be, and one person is several, or another one."""
+"""Exhibits: identity bugs, where one person counts as several."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tacit.audit.museum.piece import Piece
-from tacit.audit.replay import Report
+from tacit.audit.museum.exhibit import Piece
+from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.core.errors import InputError
 from tacit.mechanisms.laplace import Laplace
@@ -52,7 +52,7 @@ def unit_that_is_a_term(rows: Sequence[dict[str, Any]]) -> tuple[int, str]:
     raise AssertionError("the second unit is another one")
 
 
-def _replayed(function: Callable[[Any], Any], database: Sequence[Any]) -> Callable[[], Sequence[Report]]:
+def _replayed(function: Callable[[Any], Any], database: Sequence[Any]) -> Callable[[], Sequence[ReplayReport]]:
     return lambda: replay_neighbours(function, list(database), unit="person")
 
 

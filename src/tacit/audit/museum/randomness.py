@@ -1,4 +1,4 @@
-"""Randomness that is used twice, and randomness that should have been."""
+"""Exhibits: repeated, predictable or missing randomness."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from tacit.audit.exact import Chance, ExactLoss, exact
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.piece import Piece
+from tacit.audit.museum.exhibit import Piece
 from tacit.core.numbers import log_bounds
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import DiscreteLaplace

@@ -6,8 +6,8 @@ import csv
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tacit.audit.museum.piece import Piece
-from tacit.audit.replay import Report
+from tacit.audit.museum.exhibit import Piece
+from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.mechanisms.laplace import Laplace
 
@@ -66,7 +66,7 @@ def _is_row(line: str) -> bool:
         return False
 
 
-def _replayed(function: Callable[[Any], Any], database: Sequence[Any]) -> Callable[[], Sequence[Report]]:
+def _replayed(function: Callable[[Any], Any], database: Sequence[Any]) -> Callable[[], Sequence[ReplayReport]]:
     return lambda: replay_neighbours(function, list(database), claimed=1)
 
 

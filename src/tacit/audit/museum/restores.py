@@ -1,4 +1,4 @@
-"""Bugs of memory: an account that forgets what was spent, because it was put back, adopted or copied."""
+"""Exhibits: accounts that forget charges after a restore, an adoption or a copy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 
 from tacit.audit.exact import ExactLoss, exact
-from tacit.audit.museum.piece import Piece
+from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import PureDP
 

@@ -1,4 +1,4 @@
-"""The sparse vector technique, wrong in three of the ways in which it has been published or shipped."""
+"""Exhibits: published variants of the sparse vector technique that are not private."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.piece import Piece
-from tacit.audit.replay import Report, replay
+from tacit.audit.museum.exhibit import Piece
+from tacit.audit.replay import ReplayReport, replay
 from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.noise.laplace import DiscreteLaplace
 
@@ -65,7 +65,7 @@ def _long(function: Callable[[Sequence[int]], list[bool]], samples: int = 2_000)
     return lower_bound(function, first, first[::-1], claimed=1, samples=samples, confidence=0.999)
 
 
-def _shown(function: Callable[[Sequence[int]], list[Any]]) -> list[Report]:
+def _shown(function: Callable[[Sequence[int]], list[Any]]) -> list[ReplayReport]:
     return [replay(function, [10], [10 + _STEP])]
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import product
 
 from tacit.audit.exact import ExactLoss, exact
-from tacit.audit.museum.piece import Piece
+from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import PureDP
 

@@ -1,4 +1,4 @@
-"""Private training that is not what its accountant thinks it is."""
+"""Exhibits: private training that does not match its accountant."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tacit.accounting.compose import compose
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.piece import Piece
-from tacit.audit.replay import Report
+from tacit.audit.museum.exhibit import Piece
+from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.core.events import GaussianEvent, PoissonSampledEvent
 from tacit.core.guarantees import ApproxDP
@@ -81,7 +81,7 @@ def _batches(function: Callable[[int], int], samples: int) -> LowerBound:
     return lower_bound(function, _FIRST, _SECOND, claimed=claim, delta=_DELTA, samples=samples, confidence=0.999)
 
 
-def _normalised(function: Callable[[Sequence[int]], float]) -> list[Report]:
+def _normalised(function: Callable[[Sequence[int]], float]) -> list[ReplayReport]:
     return replay_neighbours(function, [3, -5, 40, 7])
 
 

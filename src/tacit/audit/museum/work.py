@@ -1,12 +1,12 @@
-"""Bugs in how long an answer takes, and in whether there is one: noise does not hide either."""
+"""Exhibits: running time and failure that depend on one person."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tacit.audit.museum.piece import Piece
-from tacit.audit.replay import Report
+from tacit.audit.museum.exhibit import Piece
+from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.mechanisms.laplace import Laplace
 
@@ -37,7 +37,7 @@ def join_of_few(rows: Sequence[int]) -> int:
     return int(Laplace(epsilon=1, l1_sensitivity=1).release(met))
 
 
-def _replayed(function: Callable[[Any], Any], database: Sequence[int]) -> Callable[[], Sequence[Report]]:
+def _replayed(function: Callable[[Any], Any], database: Sequence[int]) -> Callable[[], Sequence[ReplayReport]]:
     return lambda: replay_neighbours(function, list(database))
 
 

@@ -1,9 +1,10 @@
-"""``tacit demo``: a made-up hospital lets strangers ask, and nobody in it is told on.
+"""``tacit demo``: the story of an example hospital.
 
-* :mod:`.hospital`: the data, the same every time
-* :mod:`.story`: what happens, scene by scene
-* :mod:`.attack`: differencing, on the curator and on an unprotected copy
-* :mod:`.stage`: how it looks
+Modules:
+* :mod:`.attack` — Differencing attack of the demo: two counts that differ in one person
+* :mod:`.command` — The command ``tacit demo``
+* :mod:`.display` — Display of the demo: headings, coloured SQL, bars with errors
+* :mod:`.scenes` — Scenes of ``tacit demo``; each prints itself and returns what it showed
 """
 
 from __future__ import annotations

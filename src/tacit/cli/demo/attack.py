@@ -1,4 +1,4 @@
-"""The oldest attack there is: two harmless counts, with one person between them.
+"""Differencing attack of the demo: two counts that differ in one person.
 
 "How many patients were in oncology?" and "how many, apart from patient 10042?" are both fair questions. Asked of the
 bare table, their difference is 10042's secret. Asked of a curator, it is noise: whoever guesses from answers that cost
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tacit.cli.demo.hospital import Hospital
+    from tacit.project.example_hospital import Hospital
 
 __all__ = ["ALL", "Guess", "but", "choose_victims", "difference"]
 

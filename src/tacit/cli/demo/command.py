@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.printing import JsonFlag, print_json
+from tacit.cli.terminal import JsonFlag, print_json
 
 __all__ = ["demo"]
 
@@ -22,8 +22,8 @@ def demo(
 
     Takes a few seconds. Nothing is left behind unless --keep says where.
     """
-    from tacit.cli.demo.stage import Stage
-    from tacit.cli.demo.story import tell
+    from tacit.cli.demo.display import Stage
+    from tacit.cli.demo.scenes import tell
     from tacit.core.errors import InputError
 
     stage = Stage(quiet=as_json)

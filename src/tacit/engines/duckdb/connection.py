@@ -1,4 +1,4 @@
-"""A locked DuckDB: it reads the declared sources and nothing else, and none of that can be changed afterwards.
+"""Locked DuckDB connection that reads the declared sources only.
 
 After opening: no file, network or Python object is reachable except the declared files, no extension can be installed
 or loaded, the configuration is locked, and memory and threads are limited. The analyst's text never comes here; the
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.identities import check_identities, check_row_numbers
-from tacit.engines.duckdb.residents import DATABASE
+from tacit.engines.duckdb.fast.table_cache import DATABASE
 from tacit.engines.duckdb.sources import DuckDBTable, SourceLike, open_source
+from tacit.engines.duckdb.unit_columns import check_identities, check_row_numbers
 from tacit.query.catalog import Catalog
 
 if TYPE_CHECKING:

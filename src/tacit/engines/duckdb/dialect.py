@@ -1,16 +1,16 @@
-"""How DuckDB writes things."""
+"""DuckDB dialect."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from tacit.engines.duckdb.texts import TEXTS
+from tacit.engines.duckdb.text_functions import TEXTS
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON, Lowering
-from tacit.engines.sql.functions.times import within_years
+from tacit.engines.sql.functions.dates import within_years
 from tacit.engines.sql.quantising import double_steps
-from tacit.query.measures import Measure
+from tacit.query.planning.measures import Measure
 from tacit.query.types import SqlType
 
 __all__ = ["DUCKDB", "DuckDB", "mantissa"]

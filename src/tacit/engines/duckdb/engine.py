@@ -17,29 +17,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.closing import Closing
+from tacit.engines.active_sessions import ActiveSessions
 from tacit.engines.duckdb.connection import Limits
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.examples import read_examples
-from tacit.engines.duckdb.fetching import MOST_ROWS, ROW_BYTES, folded_rows
-from tacit.engines.duckdb.opened import OpenedSources, SourceStates
-from tacit.engines.duckdb.prepared import Cursors
-from tacit.engines.duckdb.residents import Residents
-from tacit.engines.duckdb.session import Session
+from tacit.engines.duckdb.fast.rows import MOST_ROWS, ROW_BYTES, folded_rows
+from tacit.engines.duckdb.fast.statement_cache import CursorPool
+from tacit.engines.duckdb.fast.table_cache import TableCache
+from tacit.engines.duckdb.opened_sources import OpenedSources, SourceStates
+from tacit.engines.duckdb.session import DuckDBSession
 from tacit.engines.duckdb.sources import DuckDBTable, SourceLike
 from tacit.engines.duckdb.statements import DuckDBStatement, statements
-from tacit.engines.duckdb.watching import Watch
-from tacit.engines.opaque import opaquely
-from tacit.engines.protocol import Measurements, Work
-from tacit.engines.running import Running
-from tacit.engines.sql.examples import examples_sql
-from tacit.engines.sql.partials import check_width
-from tacit.engines.sql.public import check_public, public_rows, rows_sql
+from tacit.engines.duckdb.timeouts import TimeoutWatcher
+from tacit.engines.duckdb.training_rows import read_examples
+from tacit.engines.error_hiding import opaquely
+from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.engines.sql.public_rows import check_public, public_rows, rows_sql
+from tacit.engines.sql.read_measurements import read_measurements
 from tacit.engines.sql.relations import has_row_units, scanned
-from tacit.engines.sql.results import read_measurements
+from tacit.engines.sql.training_rows import examples_sql
+from tacit.engines.sql.unit_totals import check_width
 from tacit.engines.sql.windows import check_windows
-from tacit.query.algebra import Relation
 from tacit.query.catalog import Catalog
-from tacit.query.final import FinalAggregation
+from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import Value
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class DuckDBEngine(Closing):
         # Rows that are bounded outside the database keep to its limit as well.
         self._most_rows = min(MOST_ROWS, self._sources.latest.memory // ROW_BYTES)
         self._threads = self._limits.threads or os.cpu_count() or 1
-        self._watch = Watch()
-        self._running = Running()
+        self._watch = TimeoutWatcher()
+        self._running = ActiveSessions()
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -82,7 +82,7 @@ class DuckDBEngine(Closing):
         return self._sources.latest.tables
 
     @property
-    def _residents(self) -> Residents:
+    def _residents(self) -> TableCache:
         return self._sources.latest.residents
 
     def check(self, final: FinalAggregation) -> None:
@@ -103,25 +103,25 @@ class DuckDBEngine(Closing):
         }
         return tuple(_shown(statement) for statement in statements(final, named, b"secret"))
 
-    def measure(self, work: Work) -> Measurements:
+    def measure(self, work: MeasurementTask) -> Measurements:
         """Run the statements; progress is told about four times a second."""
         self.check(work.final)
         return self._opaquely(work.final.source, lambda: self._measure(work))
 
-    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+    def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
         check_public(relation, self._public)
         check_windows(DUCKDB, relation)
         return self._opaquely(relation, lambda: self._rows(relation, most))
 
     def examples(
-        self, relation: Relation, numbers: Sequence[int], label: int | None, key_secret: bytes
+        self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
         check_windows(DUCKDB, relation)
         return self._opaquely(relation, lambda: self._examples(relation, numbers, label, key_secret))
 
-    def _opaquely(self, relation: Relation, run: Callable[[], Result]) -> Result:
+    def _opaquely(self, relation: RelationNode, run: Callable[[], Result]) -> Result:
         return opaquely(run, lambda: "; ".join(self._tables[table].scan for table in sorted(scanned(relation))))
 
     def is_view(self, table: str) -> bool:
@@ -142,7 +142,7 @@ class DuckDBEngine(Closing):
         self.interrupt()
         self._sources.close()
 
-    def _measure(self, work: Work) -> Measurements:
+    def _measure(self, work: MeasurementTask) -> Measurements:
         seconds = self._limits.seconds if work.timeout is None else work.timeout
         with (
             self._sources.reading() as opened,
@@ -154,21 +154,21 @@ class DuckDBEngine(Closing):
             answered = [(statement, self._answer(session, statement)) for statement in planned]
         return read_measurements(work.final, answered)
 
-    def _rows(self, relation: Relation, most: int) -> tuple[tuple[Value | None, ...], ...]:
+    def _rows(self, relation: RelationNode, most: int) -> tuple[tuple[Value | None, ...], ...]:
         with self._sources.reading() as opened, self._session(opened, self._limits.seconds, None) as session:
             _register(session.cursor, relation, opened.tables)
             found = session.cursor.execute(rows_sql(DUCKDB, relation, most, opened.tables)).fetchall()
         return public_rows(found, relation, most)
 
     def _examples(
-        self, relation: Relation, numbers: Sequence[int], label: int | None, secret: bytes
+        self, relation: RelationNode, numbers: Sequence[int], label: int | None, secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         with self._sources.reading() as opened, self._session(opened, self._limits.seconds, None) as session:
             _register(session.cursor, relation, opened.tables)
             sql = examples_sql(DUCKDB, relation, numbers, label, secret, opened.tables)
             return read_examples(session.cursor, sql, len(numbers), labelled=label is not None)
 
-    def _answer(self, session: Session, statement: DuckDBStatement) -> list[Any]:
+    def _answer(self, session: DuckDBSession, statement: DuckDBStatement) -> list[Any]:
         """The rows of a statement, by its faster form if that can."""
         if statement.rows is not None:
             rows = folded_rows(session, statement.rows, self._most_rows, self._threads)
@@ -182,8 +182,8 @@ class DuckDBEngine(Closing):
         opened: OpenedSources,
         seconds: float | None,
         progress: Callable[[float], None] | None,
-        cursors: Cursors | None = None,
-    ) -> Iterator[Session]:
+        cursors: CursorPool | None = None,
+    ) -> Iterator[DuckDBSession]:
         with opened.cursor(cursors, watched=progress is not None) as session:
             try:
                 with self._running.entered(session), self._watch.over(session, seconds, progress):
@@ -192,7 +192,7 @@ class DuckDBEngine(Closing):
                 session.end()
 
 
-def _register(cursor: duckdb.DuckDBPyConnection, relation: Relation, tables: Mapping[str, DuckDBTable]) -> None:
+def _register(cursor: duckdb.DuckDBPyConnection, relation: RelationNode, tables: Mapping[str, DuckDBTable]) -> None:
     """Show the frames that a relation reads to a cursor."""
     for name in scanned(relation):
         frame = tables[name].frame

@@ -1,4 +1,4 @@
-"""One question at work in the database."""
+"""Session of one question in DuckDB."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Session"]
+__all__ = ["DuckDBSession"]
 
 
-class Session:
+class DuckDBSession:
     """A cursor, and whether it has been told to stop: work between and after statements asks for itself.
 
     Args:

@@ -1,4 +1,4 @@
-"""Where rows come from: files and frames, brought to the declared types so that no value can make a scan fail.
+"""DuckDB sources: files and frames read as the declared types, so that no value can fail a scan.
 
 Every declared column is read through a total expression: numbers that are not finite, texts that do not parse, dates
 outside the years 1 to 9999 and values too large for the declared type are NULL. CSV is read as text alone and cast by
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.errors import InputError
+from tacit.engines.arrow_frames import LAST_NANOSECOND, as_arrow, sound_table
+from tacit.engines.duckdb.csv_lines import LINE, count_left_out, csv_scan, read_header, separator_of
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
-from tacit.engines.duckdb.lines import LINE, count_left_out, csv_scan, read_header, separator_of
-from tacit.engines.duckdb.parquet import describe, open_parquet
-from tacit.engines.files import find_files
-from tacit.engines.frames import LAST_NANOSECOND, as_arrow, sound_table
+from tacit.engines.duckdb.parquet_scan import describe, open_parquet
+from tacit.engines.source_files import find_files
 from tacit.engines.sql.casts import cast_sql
-from tacit.engines.sql.functions.times import from_microseconds, within_years
-from tacit.engines.sql.tables import StoredTable
+from tacit.engines.sql.functions.dates import from_microseconds, within_years
+from tacit.engines.sql.stored_table import StoredTable
 from tacit.query.catalog import ROW, Table
 from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
 

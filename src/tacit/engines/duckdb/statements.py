@@ -1,4 +1,4 @@
-"""DuckDB's own way to bound units.
+"""DuckDB statements that bound units.
 
 Where a unit may have more public groups than it may keep, a bit set per unit says which places of its permutation are
 taken; the place of the last group it may keep is its limit, and rows beyond the limit are left out before anything is
@@ -14,20 +14,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from tacit.engines.duckdb.bitsets import kept_clauses
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fetching import MOST_ROWS, RowPlan
-from tacit.engines.duckdb.shares import read_shares
+from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
+from tacit.engines.duckdb.fast.rows import MOST_ROWS, RowPlan
+from tacit.engines.duckdb.fast.unit_arrays import read_shares
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
-from tacit.engines.sql.partials import Partials
 from tacit.engines.sql.relations import has_union, scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer, writer
-from tacit.engines.sql.tables import StoredTable
-from tacit.query.algebra import Filter, Project, Relation, Scan
-from tacit.query.expressions import Reference
-from tacit.query.final import FinalAggregation
-from tacit.query.measures import Measure
+from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.unit_totals import Partials
+from tacit.query.planning.measures import Measure
+from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
+from tacit.query.relational.expressions import Reference
 
 __all__ = ["DuckDBStatement", "statements"]
 
@@ -92,7 +92,7 @@ class _Writer(Writer):
     def _reading_places(self, read: frozenset[int]) -> Self:
         """The same with the numbers of keys instead of keys, where the table has them and nobody reads the keys."""
         used, node = set(read) | {self.unit}, self.final.source
-        while isinstance(node, Filter):
+        while isinstance(node, FilterRows):
             used |= slots_of([node.condition])
             node = node.source
         # What is computed from small numbers is one as well, and has to fit.
@@ -137,8 +137,8 @@ class _Writer(Writer):
 
     def _most_rows(self) -> int | None:
         """How many rows the source has at most, where that is known: no more than the one table that it reads."""
-        node: Relation = self.final.source
-        while isinstance(node, Filter | Project):
+        node: RelationNode = self.final.source
+        while isinstance(node, FilterRows | ProjectColumns):
             node = node.source
         return self.tables[node.table.lower()].rows if isinstance(node, Scan) and not node.path else None
 

@@ -1,4 +1,4 @@
-"""How PostgreSQL writes things, from version 13 on.
+"""PostgreSQL dialect, version 13 and later.
 
 It has no TRY_CAST: what could fail is looked at first, inside CASE, whose branches are evaluated for the rows they
 apply to only. A branch of constants alone would be computed while planning, but then so is its condition.
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from tacit.engines.postgres import doubles
-from tacit.engines.postgres.lists import list_squares, list_sum
-from tacit.engines.postgres.numbers import NUMBERS
-from tacit.engines.postgres.texts import COLLATION, TEXTS, literal
+from tacit.engines.postgres import double_arithmetic as doubles
+from tacit.engines.postgres.double_functions import NUMBERS
+from tacit.engines.postgres.list_sums import list_squares, list_sum
+from tacit.engines.postgres.text_functions import COLLATION, TEXTS, literal
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON, Lowering
-from tacit.engines.sql.functions.times import DAY, FIRST_MICROSECOND
+from tacit.engines.sql.functions.dates import DAY, FIRST_MICROSECOND
 from tacit.engines.sql.quantising import is_power_of_two, rounded_steps
-from tacit.query.measures import Measure
+from tacit.query.planning.measures import Measure
 from tacit.query.refusal import Refusal
 from tacit.query.types import Kind, SqlType, Value, sort_key
 

@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
-from tacit.engines.opaque import opaquely
+from tacit.engines.error_hiding import opaquely
 from tacit.engines.postgres.dialect import POSTGRES
-from tacit.engines.postgres.identities import check_identities
-from tacit.engines.postgres.identity import marks_of, server_identity
-from tacit.engines.postgres.session import Place, Server, Session, place_of
+from tacit.engines.postgres.session import PostgresSession, Server, ServerAddress, place_of
 from tacit.engines.postgres.statements import statements
+from tacit.engines.postgres.table_identity import marks_of, server_identity
 from tacit.engines.postgres.tables import Described, describe, open_table, shapes, type_of
-from tacit.engines.protocol import Marks, Measurements, Work
-from tacit.engines.sql.examples import examples_sql
-from tacit.engines.sql.partials import check_width
-from tacit.engines.sql.public import check_public, public_rows, rows_sql
+from tacit.engines.postgres.unit_columns import check_identities
+from tacit.engines.protocol import Marks, Measurements, MeasurementTask
+from tacit.engines.sql.public_rows import check_public, public_rows, rows_sql
+from tacit.engines.sql.read_measurements import read_measurements
 from tacit.engines.sql.relations import scanned
-from tacit.engines.sql.results import read_measurements
+from tacit.engines.sql.training_rows import examples_sql
+from tacit.engines.sql.unit_totals import check_width
 from tacit.engines.sql.windows import check_windows
-from tacit.query.algebra import Relation
 from tacit.query.catalog import Catalog
-from tacit.query.final import FinalAggregation
+from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import SqlType, Value
 
 __all__ = ["PostgresEngine", "PostgresLimits", "first_look", "read_names", "read_types"]
@@ -86,7 +86,7 @@ class PostgresEngine(Closing):
         self,
         catalog: Catalog,
         names: Mapping[str, str],
-        place: str | Place,
+        place: str | ServerAddress,
         limits: PostgresLimits | None = None,
     ) -> None:
         self._limits = limits or PostgresLimits()
@@ -135,12 +135,12 @@ class PostgresEngine(Closing):
         """The statements for a final aggregation, for people, without the secret."""
         return tuple(statement.sql for statement in statements(final, self._tables, b"secret"))
 
-    def measure(self, work: Work) -> Measurements:
+    def measure(self, work: MeasurementTask) -> Measurements:
         """Run the statements, all on one snapshot; how far they are is not known, so progress is told once, as 0."""
         self.check(work.final)
         return self._opaquely(work.final.source, lambda: self._measure(work))
 
-    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+    def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
         check_public(relation, self._public)
         check_windows(POSTGRES, relation)
@@ -148,7 +148,7 @@ class PostgresEngine(Closing):
         return public_rows(self._opaquely(relation, lambda: self._run(relation, sql)), relation, most)
 
     def examples(
-        self, relation: Relation, numbers: Sequence[int], label: int | None, key_secret: bytes
+        self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
         check_windows(POSTGRES, relation)
@@ -181,7 +181,7 @@ class PostgresEngine(Closing):
         self.interrupt()
         self._server.close()
 
-    def _measure(self, work: Work) -> Measurements:
+    def _measure(self, work: MeasurementTask) -> Measurements:
         planned = statements(work.final, self._tables, work.key_secret)
         seconds = self._limits.seconds if work.timeout is None else work.timeout
         if work.progress is not None:
@@ -191,12 +191,12 @@ class PostgresEngine(Closing):
             answered = [(statement, session.rows(statement.sql)) for statement in planned]
         return read_measurements(work.final, answered)
 
-    def _run(self, relation: Relation, sql: str) -> list[tuple[Any, ...]]:
+    def _run(self, relation: RelationNode, sql: str) -> list[tuple[Any, ...]]:
         with self._server.session(self._limits.seconds) as session:
             self._same(session, relation)
             return session.rows(sql)
 
-    def _same(self, session: Session, relation: Relation) -> None:
+    def _same(self, session: PostgresSession, relation: RelationNode) -> None:
         """Stop where a table was replaced or a view reads others than it did: whose budget it is was settled before."""
         scans = sorted(self._tables[name].scan for name in scanned(relation))
         now = shapes(session, scans)
@@ -204,7 +204,7 @@ class PostgresEngine(Closing):
         if changed:
             raise RuntimeError(f"{', '.join(changed)} is not what it was; open the project again")
 
-    def _opaquely(self, relation: Relation, run: Callable[[], Result]) -> Result:
+    def _opaquely(self, relation: RelationNode, run: Callable[[], Result]) -> Result:
         def checked() -> Result:
             if os.getpid() != self._pid:
                 raise RuntimeError("connections cannot be used after a fork; open the project in the new process")
@@ -238,7 +238,7 @@ def read_names(address: str) -> list[str]:
 
 
 @contextmanager
-def first_look(server: Server) -> Iterator[Session]:
+def first_look(server: Server) -> Iterator[PostgresSession]:
     """A session in which names and types may be read; what is wrong with the server is told without its words.
 
     Raises:

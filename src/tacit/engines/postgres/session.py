@@ -1,4 +1,4 @@
-"""Connections: where the server is, and questions as transactions that can change nothing.
+"""PostgreSQL sessions: read-only transactions, one per question.
 
 A question is one transaction: read-only, on one snapshot of the data (REPEATABLE READ), with a limit of time, and with
 nothing left to the settings of the role, the database or the server. Whatever is set is set for the transaction alone,
@@ -18,14 +18,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.engines.running import Running
-from tacit.engines.variables import fill
+from tacit.engines.active_sessions import ActiveSessions
+from tacit.engines.environment import fill
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg_pool import ConnectionPool
 
-__all__ = ["SCHEMES", "SETTINGS", "Place", "Server", "Session", "place_of"]
+__all__ = ["SCHEMES", "SETTINGS", "PostgresSession", "Server", "ServerAddress", "place_of"]
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 #: For each transaction, whatever the role, the database or the server say.
@@ -61,7 +61,7 @@ _ALIVE: Final = {
 }
 
 
-class Place:
+class ServerAddress:
     """Where a server is: parameters of libpq, which may hold a password, and words that hold none."""
 
     __slots__ = ("_parameters", "words")
@@ -79,7 +79,7 @@ class Place:
         return {**_ALIVE, **self._parameters}
 
 
-def place_of(address: str) -> Place:
+def place_of(address: str) -> ServerAddress:
     """The place that an address names; variables of the environment are put in after it is taken apart.
 
     Raises:
@@ -97,7 +97,7 @@ def place_of(address: str) -> Place:
     if found is None:
         # Raised here because libpq's own words may quote a password, and would be kept as the context.
         raise InputError("engine", "is not an address such as postgresql://role@host:5432/database")
-    return Place({str(name): fill(str(text)) for name, text in found.items() if text is not None})
+    return ServerAddress({str(name): fill(str(text)) for name, text in found.items() if text is not None})
 
 
 class Server:
@@ -109,7 +109,7 @@ class Server:
         workers: how many helpers a statement may have; None for the server's own limit.
     """
 
-    def __init__(self, place: Place, *, memory: str = "256MB", workers: int | None = None) -> None:
+    def __init__(self, place: ServerAddress, *, memory: str = "256MB", workers: int | None = None) -> None:
         from psycopg_pool import ConnectionPool
 
         self.place = place
@@ -126,7 +126,7 @@ class Server:
             reconnect_timeout=_PATIENCE,
             open=True,
         )
-        self._running = Running()
+        self._running = ActiveSessions()
 
     def reach(self) -> None:
         """Connect once and hang up; the pool would go on trying a server that is not there.
@@ -139,10 +139,10 @@ class Server:
         psycopg.connect(**self.place.connection()).close()
 
     @contextmanager
-    def session(self, seconds: float | None) -> Iterator[Session]:
+    def session(self, seconds: float | None) -> Iterator[PostgresSession]:
         """A transaction for one question; any failure of the driver is the caller's to hide."""
         with self._pool.connection() as connection:
-            session = Session(connection, seconds)
+            session = PostgresSession(connection, seconds)
             with self._running.entered(session):
                 session.begin(self._settings)
                 yield session
@@ -163,7 +163,7 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
     connection.read_only = True
 
 
-class Session:
+class PostgresSession:
     """One transaction."""
 
     def __init__(self, connection: psycopg.Connection[Any], seconds: float | None) -> None:

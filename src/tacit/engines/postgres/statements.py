@@ -1,4 +1,4 @@
-"""PostgreSQL's own way to bound units in public groups: one sort of the rows.
+"""PostgreSQL statements that bound units by one sort.
 
 Sorted by unit and by the place of their group in the unit's order, rows are collected, numbered and cut off as they
 pass, without another sort or a hash table of all pairs (unit, group). Where the place costs a digest, it is computed
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tacit.engines.postgres.dialect import POSTGRES
-from tacit.engines.sql.partials import Partials
 from tacit.engines.sql.statements import Statement, Writer, writer
-from tacit.engines.sql.tables import StoredTable
-from tacit.query.final import FinalAggregation
+from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.unit_totals import Partials
+from tacit.query.question import FinalAggregation
 
 __all__ = ["statements"]
 

@@ -1,4 +1,4 @@
-"""Tables and views as they are: what they are made of, who they are, and how their columns are read totally.
+"""PostgreSQL tables and views: columns, identity, and total reads.
 
 Numbers that are not finite, dates outside the years 1 to 9999, infinite dates, and values too large for the declared
 type are NULL, as for every source. ``char(n)`` is read without the spaces that pad it; ``citext`` as the text it is.
@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 
 from tacit.core.errors import InputError
 from tacit.engines.postgres.dialect import POSTGRES, decimal_to_double
-from tacit.engines.postgres.texts import COLLATION
+from tacit.engines.postgres.text_functions import COLLATION
 from tacit.engines.sql.casts import cast_sql
-from tacit.engines.sql.functions.times import within_years
-from tacit.engines.sql.tables import StoredTable
+from tacit.engines.sql.functions.dates import within_years
+from tacit.engines.sql.stored_table import StoredTable
 from tacit.query.catalog import Table
 from tacit.query.types import (
     BOOLEAN,

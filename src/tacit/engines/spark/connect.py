@@ -1,4 +1,4 @@
-"""Spark Connect: a session of one's own at a server elsewhere, by an address such as ``sc://host:15002``.
+"""Spark Connect sessions by an address such as ``sc://host:15002``.
 
 What differs from a Spark of this process: the server has its own disk, settings of the session travel with it, and
 a session that nobody uses is forgotten after a while (:mod:`engine` asks before it trusts one). A server that does
@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from tacit.core.errors import InputError
-from tacit.engines.variables import fill
+from tacit.engines.environment import fill
 
 __all__ = ["SCHEME", "calm", "connected", "is_open_to_others", "shown_place"]
 

@@ -1,4 +1,4 @@
-"""How Spark writes things, in ANSI mode and with the session's clock in UTC, which :mod:`session` makes sure of.
+"""Spark dialect in ANSI mode with the session clock in UTC.
 
 What is different there, each point learned by running it:
 
@@ -22,14 +22,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from tacit.core.errors import InternalError
-from tacit.engines.spark.texts import TEXTS
+from tacit.engines.spark.text_functions import TEXTS
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON, Args, Lowering
-from tacit.engines.sql.functions.times import within_years
-from tacit.engines.sql.partials import fits_64_bits
+from tacit.engines.sql.functions.dates import within_years
 from tacit.engines.sql.quantising import is_power_of_two, rounded_steps
-from tacit.query.expressions import Call
-from tacit.query.measures import Measure
+from tacit.engines.sql.unit_totals import fits_64_bits
+from tacit.query.planning.measures import Measure
+from tacit.query.relational.expressions import Call
 from tacit.query.types import DATE, Kind, SqlType
 
 __all__ = ["SPARK", "Spark"]

@@ -24,24 +24,24 @@ from tacit.core.closing import Closing
 from tacit.core.errors import InputError, TacitError
 from tacit.engines.duckdb.connection import Limits
 from tacit.engines.duckdb.sources import SourceLike
-from tacit.engines.files import source_state
-from tacit.engines.opaque import opaquely
-from tacit.engines.protocol import Marks, Measurements, Work
+from tacit.engines.error_hiding import opaquely
+from tacit.engines.protocol import Marks, Measurements, MeasurementTask
+from tacit.engines.source_files import source_state
 from tacit.engines.spark.dialect import SPARK
-from tacit.engines.spark.identity import marks_of
-from tacit.engines.spark.jobs import Jobs, running
-from tacit.engines.spark.session import Held, hushed, open_session
+from tacit.engines.spark.running_query import SparkQuery, running
+from tacit.engines.spark.session import SessionHandle, hushed, open_session
 from tacit.engines.spark.sources import open_tables
 from tacit.engines.spark.statements import statements
-from tacit.engines.sql.examples import examples_sql
-from tacit.engines.sql.partials import check_width
-from tacit.engines.sql.public import check_public, public_rows, rows_sql
+from tacit.engines.spark.table_identity import marks_of
+from tacit.engines.sql.public_rows import check_public, public_rows, rows_sql
+from tacit.engines.sql.read_measurements import read_measurements
 from tacit.engines.sql.relations import scanned
-from tacit.engines.sql.results import read_measurements
+from tacit.engines.sql.training_rows import examples_sql
+from tacit.engines.sql.unit_totals import check_width
 from tacit.engines.sql.windows import check_windows
-from tacit.query.algebra import Relation
 from tacit.query.catalog import Catalog
-from tacit.query.final import FinalAggregation
+from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import Value
 
 __all__ = ["SparkEngine"]
@@ -80,8 +80,8 @@ class SparkEngine(Closing):
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         self._lock = threading.Lock()
         self._renewing = threading.Lock()
-        self._running: set[Jobs] = set()
-        self._left: set[Jobs] = set()
+        self._running: set[SparkQuery] = set()
+        self._left: set[SparkQuery] = set()
         self._closed = self._doubtful = False
         self._outdated: tuple[str, ...] = ()
         self._held = open_session(session, self._limits, settings)
@@ -119,20 +119,20 @@ class SparkEngine(Closing):
         named = {name: replace(stored, scan=SPARK.quoted(name)) for name, stored in self._tables.items()}
         return tuple(statement.sql for statement in statements(final, named, b"secret"))
 
-    def measure(self, work: Work) -> Measurements:
+    def measure(self, work: MeasurementTask) -> Measurements:
         """Run the statements; progress is told about five times a second."""
         self.check(work.final)
         seconds = self._limits.seconds if work.timeout is None else work.timeout
         return self._opaquely(lambda: self._measure(work, seconds), lambda: _names(work.final.source))
 
-    def rows(self, relation: Relation, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+    def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
         check_public(relation, self._public)
         check_windows(SPARK, relation)
         return self._opaquely(lambda: self._rows(relation, most), lambda: _names(relation))
 
     def examples(
-        self, relation: Relation, numbers: Sequence[int], label: int | None, key_secret: bytes
+        self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
         check_windows(SPARK, relation)
@@ -172,19 +172,19 @@ class SparkEngine(Closing):
                 self._drop_views()
             self._held.release()
 
-    def _measure(self, work: Work, seconds: float | None) -> Measurements:
+    def _measure(self, work: MeasurementTask, seconds: float | None) -> Measurements:
         planned = statements(work.final, self._tables, work.key_secret)
         with self._question(seconds, work.progress) as jobs:
             answered = [(statement, jobs.collect(statement.sql)) for statement in planned]
         return read_measurements(work.final, answered)
 
-    def _rows(self, relation: Relation, most: int) -> tuple[tuple[Value | None, ...], ...]:
+    def _rows(self, relation: RelationNode, most: int) -> tuple[tuple[Value | None, ...], ...]:
         with self._question(self._limits.seconds) as jobs:
             found = jobs.collect(rows_sql(SPARK, relation, most, self._tables))
         return public_rows(found, relation, most)
 
     def _examples(
-        self, relation: Relation, numbers: Sequence[int], label: int | None, secret: bytes
+        self, relation: RelationNode, numbers: Sequence[int], label: int | None, secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         statement = examples_sql(SPARK, relation, numbers, label, secret, self._tables)
         with self._question(self._limits.seconds) as jobs:
@@ -199,7 +199,7 @@ class SparkEngine(Closing):
         return raw, labels
 
     def _question(self, seconds: float | None, progress: Callable[[float], None] | None = None) -> Any:
-        return running(Jobs(self._held, seconds, progress), self._running, self._left, self._lock)
+        return running(SparkQuery(self._held, seconds, progress), self._running, self._left, self._lock)
 
     def _opaquely(self, run: Callable[[], Result], read: Callable[[], str]) -> Result:
         def ensured() -> Result:
@@ -269,11 +269,11 @@ class SparkEngine(Closing):
             _forget(self._held, view)
 
 
-def _names(relation: Relation) -> str:
+def _names(relation: RelationNode) -> str:
     return ", ".join(sorted(scanned(relation)))
 
 
-def _forget(held: Held, view: str) -> None:
+def _forget(held: SessionHandle, view: str) -> None:
     try:
         held.spark.catalog.dropTempView(view)
     except Exception:

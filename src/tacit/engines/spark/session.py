@@ -1,4 +1,4 @@
-"""A Spark session that is fit for exact work: found or started, and tried out before it is trusted.
+"""Spark session: found or started, and checked before use.
 
 ``"spark"`` starts Spark in this process's own Java machine, ``"spark://…"`` on a cluster, ``"sc://…"`` connects to a
 Spark Connect server. A session that its owner made is taken as it is, whatever class it has, and its settings are
@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.connection import Limits
 from tacit.engines.spark.connect import SCHEME, calm, connected
-from tacit.engines.spark.trial import try_out
+from tacit.engines.spark.session_checks import try_out
 
-__all__ = ["Held", "hushed", "is_session", "open_session", "open_untried"]
+__all__ = ["SessionHandle", "hushed", "is_session", "open_session", "open_untried"]
 
 _NAME = "tacit"
 #: A task that fails for reasons of the machine is tried again this often.
@@ -87,7 +87,7 @@ def is_session(candidate: object) -> bool:
     return all(hasattr(candidate, name) for name in ("sql", "read", "conf", "createDataFrame"))
 
 
-class Held:
+class SessionHandle:
     """A session in use.
 
     Args:
@@ -123,7 +123,7 @@ class Held:
         except Exception:
             return False
 
-    def renewed(self) -> Held:
+    def renewed(self) -> SessionHandle:
         """Another session in its place; the same where its owner made it, if it is still fit.
 
         Raises:
@@ -153,7 +153,7 @@ class Held:
                 _stop_context(self.context)
 
 
-def open_session(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> Held:
+def open_session(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> SessionHandle:
     """A session that passed the trial.
 
     Args:
@@ -167,7 +167,7 @@ def open_session(place: object, limits: Limits, settings: Mapping[str, str] | No
     return _tried(open_untried(place, limits, settings))
 
 
-def _tried(held: Held, before: Callable[[], None] = lambda: None) -> Held:
+def _tried(held: SessionHandle, before: Callable[[], None] = lambda: None) -> SessionHandle:
     try:
         before()
         with hushed():
@@ -178,22 +178,22 @@ def _tried(held: Held, before: Callable[[], None] = lambda: None) -> Held:
     return held
 
 
-def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> Held:
+def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> SessionHandle:
     """The same before the trial, for whoever holds it trial by trial."""
     more = dict(settings or {})
     if not isinstance(place, str):
         if not is_session(place):
             raise InputError("engine", f"must be 'spark', 'spark://…', 'sc://…' or a Spark session, not {type(place)}")
-        return Held(place, None, limits, more)
+        return SessionHandle(place, None, limits, more)
     if place.startswith(SCHEME):
         for word in ("memory", "threads", "spill"):
             if getattr(limits, word) is not None:
                 raise InputError(
                     f"limits.{word}", "is for a Spark that is started here: a Spark Connect server has its own"
                 )
-        return Held(connected(place, {**_SETTINGS, **more}), place, limits, more)
+        return SessionHandle(connected(place, {**_SETTINGS, **more}), place, limits, more)
     with calm():
-        return Held(_classic(place, limits, more), place, limits, more)
+        return SessionHandle(_classic(place, limits, more), place, limits, more)
 
 
 def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:

@@ -1,4 +1,4 @@
-"""Where rows come from: Parquet files and folders, CSV files, tables of a catalog, frames of Spark and of Python.
+"""Spark sources: Parquet, CSV, catalog tables, Spark and Python frames.
 
 Every declared column is read through a total expression, by the same rules as DuckDB's sources. Spark itself is asked
 for names and types only; no row is read before a question. CSV is read in this process, as text and by DuckDB, so that
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
+from tacit.engines.arrow_frames import as_arrow, sound_table
+from tacit.engines.duckdb.csv_lines import LINE
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.lines import LINE
 from tacit.engines.duckdb.sources import SourceLike, open_source
-from tacit.engines.files import find_files
-from tacit.engines.frames import as_arrow, sound_table
+from tacit.engines.source_files import find_files
 from tacit.engines.spark.dialect import SPARK, mantissa
-from tacit.engines.spark.files import check_same_files
-from tacit.engines.spark.identities import check_identities
-from tacit.engines.spark.parquet import MICROSECONDS, check_names, read_parquet
+from tacit.engines.spark.parquet_files import check_same_files
+from tacit.engines.spark.parquet_scan import MICROSECONDS, check_names, read_parquet
+from tacit.engines.spark.unit_columns import check_identities
 from tacit.engines.sql.casts import cast_sql
-from tacit.engines.sql.functions.times import from_microseconds, within_years
-from tacit.engines.sql.tables import StoredTable
+from tacit.engines.sql.functions.dates import from_microseconds, within_years
+from tacit.engines.sql.stored_table import StoredTable
 from tacit.query.catalog import ROW, Catalog, Table
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, NULL, TEXT, TIMESTAMP, Kind, SqlType, decimal
 

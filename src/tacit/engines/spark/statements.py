@@ -1,4 +1,4 @@
-"""Spark's own way to bound units: one exchange, by the unit.
+"""Spark statements that bound units with one exchange.
 
 Rows go to where their unit is counted before anything is collected, and from there on pairs (unit, group), the choice
 of groups and the sums over a unit all find their rows in place. Only sums per group move again, one row per group and
@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.sql.dialect import column
-from tacit.engines.sql.partials import Partials
 from tacit.engines.sql.relations import scanned
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.statements import Named, Statement, Writer, writer
-from tacit.engines.sql.tables import StoredTable
-from tacit.query.algebra import Filter, Project, Relation, Scan
-from tacit.query.final import FinalAggregation
+from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.unit_totals import Partials
+from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
 from tacit.query.types import INTEGER
 
 __all__ = ["statements"]
@@ -139,9 +139,9 @@ def _listed_only(pairs: str, seen: str) -> str:
     return f"SELECT * FROM ({pairs}) WHERE {_LISTED.format(seen)}"
 
 
-def _is_cheap(node: Relation) -> bool:
+def _is_cheap(node: RelationNode) -> bool:
     """Whether rows can be read twice for little: a table, filtered and projected."""
-    if isinstance(node, (Filter, Project)):
+    if isinstance(node, (FilterRows, ProjectColumns)):
         return _is_cheap(node.source)
     return isinstance(node, Scan) and not node.path
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.scalars import condition_sql, scalar_sql
-from tacit.query.algebra import UnitAggregate, UnitCall
+from tacit.query.relational.algebra import UnitAggregate, UnitCall
 from tacit.query.types import DOUBLE, Kind
 
 __all__ = ["SPREADS", "aggregate_sql", "call_sql", "finished", "is_listed"]

@@ -1,4 +1,4 @@
-"""Casts, as :mod:`tacit.query.functions.casts` defines them; what does not fit or cannot be read is NULL."""
+"""Total casts in SQL; unreadable or overflowing values are NULL."""
 
 from __future__ import annotations
 

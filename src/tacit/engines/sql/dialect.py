@@ -1,4 +1,4 @@
-"""What differs between databases that speak SQL: one small class, of which each engine has its own.
+"""SQL dialect: the interface that each database implements.
 
 The shared modules spell relations, aggregates, windows, casts and functions once. Whatever a database writes or
 computes in its own way is a method here. Values live in these columns: BOOLEAN, BIGINT for INTEGER, BIGINT for DECIMAL
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, ClassVar
 from tacit.query.types import Kind, SqlType, Value
 
 if TYPE_CHECKING:
-    from tacit.engines.sql.functions.shape import Lowering
-    from tacit.query.measures import Measure
+    from tacit.engines.sql.functions.lowering import Lowering
+    from tacit.query.planning.measures import Measure
 
 __all__ = ["DECIMAL_LIMIT", "Dialect", "column"]
 

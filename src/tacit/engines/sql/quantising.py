@@ -1,4 +1,4 @@
-"""How values become integers: clamp, then q(x) = floor(x / step + 1/2), exactly.
+"""Quantisation: clamp, then q(x) = floor(x / step + 1/2), exactly.
 
 Whole numbers, decimals and times are integers already and are divided as integers. A DOUBLE is divided by the step
 and rounded by ``floor(y + 1/2)``, whose one wrong answer below 2^51 (y = 1/2 - 2^-54) is taken back. For a step that
@@ -14,7 +14,7 @@ from fractions import Fraction
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.scalars import condition_sql, scalar_sql
-from tacit.query.measures import Measure
+from tacit.query.planning.measures import Measure
 from tacit.query.types import DATE, Kind
 
 __all__ = [

@@ -9,29 +9,29 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.aggregates import aggregate_sql
-from tacit.engines.sql.choosing import Chooser
 from tacit.engines.sql.dialect import Dialect, column
+from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.scalars import condition_sql, scalar_sql
-from tacit.engines.sql.tables import StoredTable
+from tacit.engines.sql.stored_table import StoredTable
 from tacit.engines.sql.windows import window_sql
-from tacit.query.algebra import (
+from tacit.query.catalog import ROW
+from tacit.query.planning.fanout import Matching, matching
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import (
     Constants,
-    Filter,
+    ExistsColumn,
+    FilterRows,
     FirstRows,
     Join,
-    Mark,
-    Project,
-    Relation,
+    ProjectColumns,
+    RelationNode,
     Scan,
     UnionAll,
     UnitAggregate,
     UnitWindow,
     sources,
 )
-from tacit.query.catalog import ROW
-from tacit.query.expressions import Expression, Literal, Reference, references
-from tacit.query.fanout import Matching, matching
-from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import Expression, Literal, Reference, references
 
 __all__ = ["Slots", "has_row_units", "has_union", "relation_sql", "scanned", "slots_of"]
 
@@ -44,39 +44,39 @@ def slots_of(expressions: Iterable[Expression | None]) -> Slots:
     return frozenset(ref.slot for node in expressions if node is not None for ref in references(node))
 
 
-def has_row_units(node: Relation) -> bool:
+def has_row_units(node: RelationNode) -> bool:
     """Whether units are numbers of rows somewhere below; such numbers depend on other rows and must decide nothing."""
     if isinstance(node, Scan):
         return node.unit_source == ROW
     return any(has_row_units(part) for part in sources(node))
 
 
-def has_union(node: Relation) -> bool:
+def has_union(node: RelationNode) -> bool:
     """Whether rows of several relations are put together somewhere below."""
     return isinstance(node, UnionAll) or any(map(has_union, sources(node)))
 
 
-def scanned(node: Relation) -> set[str]:
+def scanned(node: RelationNode) -> set[str]:
     """The tables that a relation reads, by lower-case name."""
     if isinstance(node, Scan):
         return {node.table.lower(), *(hop.table.lower() for hop in node.path)}
     return {name for part in sources(node) for name in scanned(part)}
 
 
-def relation_sql(d: Dialect, node: Relation, needed: Slots, tables: Tables, secret: bytes = b"") -> str:
+def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes = b"") -> str:
     """A SELECT whose columns are those of ``needed``; ``secret`` decides which rows of a unit come first."""
     match node:
         case Scan():
             return _scan(node, needed, tables)
         case Constants():
             return _constants(d, node, needed)
-        case Filter():
+        case FilterRows():
             below = relation_sql(d, node.source, needed | slots_of([node.condition]), tables, secret)
             return f"SELECT {_columns(needed)} FROM {d.derived(below)} WHERE {condition_sql(d, node.condition)}"
         case FirstRows():
             every = frozenset(range(len(node.fields)))
             return _first_rows(d, node, needed, relation_sql(d, node.source, every, tables, secret), secret)
-        case Project():
+        case ProjectColumns():
             wanted = {slot: node.expressions[slot] for slot in needed}
             below = relation_sql(d, node.source, slots_of(wanted.values()), tables, secret)
             # What a projection computes must not be written out in whatever reads it, level by level.
@@ -86,7 +86,7 @@ def relation_sql(d: Dialect, node: Relation, needed: Slots, tables: Tables, secr
             return d.settled(listed) if any(isinstance(e, Literal) for e in wanted.values()) else listed
         case Join():
             return _join(d, node, needed, tables, secret)
-        case Mark():
+        case ExistsColumn():
             return _mark(d, node, needed, tables, secret)
         case UnionAll():
             parts = [relation_sql(d, part, needed, tables, secret) for part in node.parts]
@@ -212,7 +212,7 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes) 
     return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {joined.format(f'({sides[1]})')}"
 
 
-def _mark(d: Dialect, node: Mark, needed: Slots, tables: Tables, secret: bytes) -> str:
+def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret: bytes) -> str:
     width = len(node.source.fields)
     name = _sides(width)
     read = frozenset(slot for slot in needed if slot < width) | slots_of([node.condition])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tacit.core.errors import InternalError
 from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.dialect import Dialect, column
-from tacit.query.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
+from tacit.query.relational.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
 from tacit.query.types import BOOLEAN, Kind
 
 __all__ = ["condition_sql", "scalar_sql"]

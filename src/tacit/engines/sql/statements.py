@@ -1,4 +1,4 @@
-"""The statements that measure: rows, bounded per unit, added up per group.
+"""Measuring statements: rows, bounded per unit, summed per group.
 
 One statement takes all measures that are sums (counts and totals); each DISTINCT, LEAVES and CATEGORIES has one of
 its own. The groups a unit keeps are the same in all of them, because the choice depends on the unit's rows and the
@@ -18,18 +18,18 @@ from functools import cached_property, partial
 from typing import TypeVar
 
 from tacit.core.errors import InternalError
-from tacit.engines.sql.choosing import Chooser
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.groups import Groups, position_sql
-from tacit.engines.sql.partials import TOTALS, Partials
+from tacit.engines.sql.group_choice import Chooser
+from tacit.engines.sql.group_keys import Groups, position_sql
 from tacit.engines.sql.quantising import category_sql, leaf_sql
 from tacit.engines.sql.relations import has_row_units, relation_sql, slots_of
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.engines.sql.tables import StoredTable
-from tacit.query.algebra import Filter, Scan
-from tacit.query.expressions import Reference
-from tacit.query.final import FinalAggregation
-from tacit.query.measures import Measure, MeasureKind
+from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.unit_totals import TOTALS, Partials
+from tacit.query.planning.measures import Measure, MeasureKind
+from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import FilterRows, Scan
+from tacit.query.relational.expressions import Reference
 from tacit.query.types import INTEGER, SqlType
 
 __all__ = ["SPREAD", "Named", "Statement", "Writer", "statements", "writer"]
@@ -165,7 +165,7 @@ class Writer:
         used |= slots_of(m.argument for m in measures if (m.argument, m.where) not in summed)
         used |= slots_of(m.argument for m in measures if not isinstance(m.argument, Reference))
         below = self.final.source
-        while isinstance(below, Filter):
+        while isinstance(below, FilterRows):
             used |= slots_of([below.condition])
             below = below.source
         if not isinstance(below, Scan) or below.path:

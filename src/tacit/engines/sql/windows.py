@@ -10,8 +10,17 @@ from __future__ import annotations
 from tacit.engines.sql.aggregates import aggregate_sql, call_sql, finished, is_listed
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.query.algebra import Relation, SortKey, UnitAggregate, UnitCall, UnitWindow, WindowCall, WindowFrame, sources
 from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import (
+    RelationNode,
+    SortKey,
+    UnitAggregate,
+    UnitCall,
+    UnitWindow,
+    WindowCall,
+    WindowFrame,
+    sources,
+)
 
 __all__ = ["check_windows", "window_sql"]
 
@@ -20,7 +29,7 @@ _PLACES = ("row_number", "lag", "lead")
 _SO_FAR = "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
-def check_windows(d: Dialect, node: Relation) -> None:
+def check_windows(d: Dialect, node: RelationNode) -> None:
     """Refuse running sums of doubles, and running quantiles where the database has none, anywhere in a relation."""
     if isinstance(node, UnitWindow):
         for call in node.calls:

@@ -2,21 +2,22 @@
 
 Entered only when used (``from tacit.learn.torch import PrivateTrainer``); needs the extra ``torch``.
 
-``library``     the door to PyTorch
-``refusals``    models, optimizers and data that cannot be trained on privately, each with a remedy
-``examples``    rows of tensors or datasets, in micro-batches of one fixed shape
-``gradients``   per-example gradients of any network as integers of bounded norm, summed exactly
-``stacks``      the same for stacks of linear layers, many times faster
-``layout``      where rows stand in micro-batches, so that no row moves another's last bits
-``randomness``  random layers whose coins belong to a row, and losses that a batch of one would change
-``settling``    looking at a network on made-up rows: whether it can be trained, whether places matter
-``parameters``  the trained parameters as one vector
-``checkpoints`` which steps were paid for, by run
-``trainer``     PrivateTrainer
-``selection``   the best of several runs, charged for all of them
+Modules:
+* :mod:`.batch_position_check` — Check on synthetic rows whether an example's place in a micro-batch matters
+* :mod:`.checkpoints` — Checkpoints: atomic loading, and steps counted by run
+* :mod:`.examples` — Training rows in micro-batches of one fixed shape
+* :mod:`.gradients` — Per-example gradients as integers of bounded norm, and their exact sum: for any network
+* :mod:`.layout` — Layout of rows in micro-batches, independent of other rows
+* :mod:`.linear_stack_gradients` — Per-example gradients of stacks of linear layers without materialising them
+* :mod:`.parameters` — The trained parameters of a model as one long vector, and a noisy gradient back to them
+* :mod:`.randomness` — Random layers with coins per row
+* :mod:`.selection` — Selection among trained networks with every run accounted for
+* :mod:`.torch_import` — Import of PyTorch, with a clear message where it is missing
+* :mod:`.trainer` — Private training of networks: sampling, clipping, noise, accounting and stopping
+* :mod:`.unsupported_layers` — Layers that cannot be trained privately, and their replacements
 """
 
-from tacit.learn.torch.selection import Selection, select
+from tacit.learn.torch.selection import NetworkSelection, select
 from tacit.learn.torch.trainer import PrivateTrainer
 
-__all__ = ["PrivateTrainer", "Selection", "select"]
+__all__ = ["NetworkSelection", "PrivateTrainer", "select"]

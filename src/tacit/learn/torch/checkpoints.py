@@ -1,4 +1,4 @@
-"""Which steps were paid for, by run, and taking over a checkpoint as a whole or not at all."""
+"""Checkpoints: atomic loading, and steps counted by run."""
 
 from __future__ import annotations
 

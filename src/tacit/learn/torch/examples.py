@@ -1,4 +1,4 @@
-"""Rows to train on, handed out in micro-batches of one fixed shape.
+"""Training rows in micro-batches of one fixed shape.
 
 The shape is always the same, whatever the size of a sample, because linear algebra libraries round a row's result
 differently in batches of different shapes: without this one person more or less would change the last bits of
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.learn.torch.layout import Layout
-from tacit.learn.torch.library import Tensor, torch
-from tacit.learn.torch.refusals import check_data
+from tacit.learn.torch.torch_import import Tensor, torch
+from tacit.learn.torch.unsupported_layers import check_data
 
 __all__ = ["KINDS", "Examples"]
 

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.learn.rows import Integers
+from tacit.learn.integer_rows import Integers
+from tacit.learn.torch.batch_position_check import settle
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.layout import Layout
-from tacit.learn.torch.library import Tensor, load, torch
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.randomness import RowRandomness
-from tacit.learn.torch.settling import settle
+from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.noise import entropy
 
 __all__ = ["LONGEST", "SLACK", "STEPS", "PerExample", "RowSums"]

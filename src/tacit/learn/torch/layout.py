@@ -1,4 +1,4 @@
-"""Where rows stand in micro-batches: all of one shape, and no row moved about by another one.
+"""Layout of rows in micro-batches, independent of other rows.
 
 A library of linear algebra may round the same row differently at different places of a batch, or in batches of
 different shapes. If it did, one person more would move the last bits of everybody's gradient, by their places alone.

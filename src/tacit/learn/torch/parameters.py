@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.learn.torch.library import Tensor, torch
+from tacit.learn.torch.torch_import import Tensor, torch
 
 __all__ = ["Parameters"]
 

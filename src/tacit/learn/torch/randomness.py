@@ -1,4 +1,4 @@
-"""Random layers whose coins belong to a row, and losses that a batch of one would change.
+"""Random layers with coins per row.
 
 PyTorch draws one stream of random numbers for a whole batch, so that a row's dropout mask depends on its place: one row
 less, and every row behind it is trained with another mask. Here each row has a key of its own for each step, drawn from
@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from tacit.core.errors import InputError
-from tacit.learn.torch.library import Tensor, load, torch
+from tacit.learn.torch.torch_import import Tensor, load, torch
 
 __all__ = ["RowRandomness", "drop_by_row", "made_up_keys", "mixed"]
 

@@ -1,4 +1,4 @@
-"""Choosing among several trained networks, with every run on the bill and not only the winner's."""
+"""Selection among trained networks with every run accounted for."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting.compose import compose
-from tacit.accounting.result import Composed
+from tacit.accounting.composed import Composed
 from tacit.core.errors import InputError
 from tacit.core.events import ComposedEvent, Event
 from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE
+from tacit.learn.torch.batch_position_check import without_dropout
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.layout import Layout
-from tacit.learn.torch.library import Tensor, load, torch
 from tacit.learn.torch.randomness import RowRandomness
-from tacit.learn.torch.settling import without_dropout
+from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.learn.torch.trainer import PrivateTrainer
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.noise import entropy
 
-__all__ = ["Selection", "select"]
+__all__ = ["NetworkSelection", "select"]
 
 
 @dataclass(frozen=True)
-class Selection:
+class NetworkSelection:
     """The chosen trainer, its place among those given, and what all runs and the choice together promise."""
 
     best: PrivateTrainer
@@ -38,7 +38,7 @@ class Selection:
 
 def select(
     trainers: Sequence[PrivateTrainer], *data: Any, holdout: tuple[Any, Any], epsilon: Number, micro_batch: int = 256
-) -> Selection:
+) -> NetworkSelection:
     """Train every candidate, and choose the one that is right most often on rows held out, privately.
 
     Args:
@@ -75,7 +75,7 @@ def select(
     place = int(choice.release([_right(trainer.model, held, micro_batch) for trainer in trainers]))
     events = (*(trainer.event_ for trainer in trainers), choice.event)
     total = compose(list(events), delta=max(trainer.delta for trainer in trainers), method="best")
-    return Selection(trainers[place], place, total, ComposedEvent(events, relation=relation))
+    return NetworkSelection(trainers[place], place, total, ComposedEvent(events, relation=relation))
 
 
 def _right(model: Any, held: Examples, size: int) -> int:

@@ -1,4 +1,4 @@
-"""Training a network privately: sampling, clipping, noise, accounting and the stop, in one object."""
+"""Private training of networks: sampling, clipping, noise, accounting and stopping."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.compose import compose
-from tacit.accounting.result import Composed
+from tacit.accounting.composed import Composed
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.events import ComposedEvent, Event, NoEvent, RepeatedEvent, event_to_json
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_down, format_up
 from tacit.core.relations import Relation, as_relation
-from tacit.learn import noising
+from tacit.learn import release as noising
+from tacit.learn.budget_allocation import Phase, check_privacy, spend
 from tacit.learn.estimator import PrivacyReport
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.progress import progress
-from tacit.learn.spending import Phase, check_privacy, spend
 from tacit.learn.torch.checkpoints import StepCount, load_together
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.gradients import STEPS, PerExample
+from tacit.learn.torch.linear_stack_gradients import Stack, is_stack
 from tacit.learn.torch.parameters import Parameters
-from tacit.learn.torch.refusals import check_model, trained_parameters
-from tacit.learn.torch.stacks import Stack, is_stack
+from tacit.learn.torch.unsupported_layers import check_model, trained_parameters
 
 __all__ = ["PrivateTrainer"]
 

@@ -1,10 +1,24 @@
 """From SQL text and a catalog to a resolved question.
 
-* :mod:`.queries`: WITH, SELECT, UNION ALL
-* :mod:`.tables`: FROM and joins; :mod:`.subqueries`: IN and EXISTS; :mod:`.values`: subqueries that stand for a value
-* :mod:`.grouping`: the clauses of one SELECT over rows, persons or released cells; :mod:`.items`: the SELECT list
-* :mod:`.scalars`, :mod:`.names`, :mod:`.scope`: expressions, functions, columns
-* :mod:`.aggregates`, :mod:`.windows`, :mod:`.finals`: what is aggregated and how it is bounded
+Modules:
+* :mod:`.aggregates` — Reading aggregate calls: what is asked, of which rows, with which stated bounds
+* :mod:`.final_builder` — Building the final aggregation: bounds found, measurements shared, keys public or private
+* :mod:`.released_relation` — A released result inside a query: what further SELECTs may do with it is
+  post-processing
+* :mod:`.scalar_subqueries` — Subqueries that stand for a value: over public tables, with one column and never more
+  than one row
+* :mod:`.scalars` — From syntax to typed scalar expressions, over the names of one scope
+* :mod:`.scope` — Scopes of names: columns visible from FROM and from enclosing queries
+* :mod:`.select_clauses` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY
+  and LIMIT
+* :mod:`.select_list` — The SELECT list: stars opened, lists of quantiles and TOP_K spread over columns, names given
+* :mod:`.select_targets` — Targets of a SELECT's clauses: rows inside units, final groups, or released cells
+* :mod:`.sql_functions` — SQL function names and their meanings
+* :mod:`.sql_statements` — Queries: WITH, SELECT, UNION ALL; from syntax to an owned or public relation, or to a
+  released result
+* :mod:`.subqueries` — Subqueries below the aggregation
+* :mod:`.tables` — FROM: tables, subqueries, constants and joins, with the names they make visible
+* :mod:`.windows` — Window functions: over one person's rows, over public rows, or over released cells
 """
 
 from __future__ import annotations
@@ -15,14 +29,14 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from tacit.core.errors import InputError
-from tacit.query.algebra import Relation
 from tacit.query.catalog import Catalog
-from tacit.query.final import Question
-from tacit.query.parse import parse
+from tacit.query.parsing.parse import parse
+from tacit.query.planning.work import bound_question, bound_rows
+from tacit.query.question import Question
 from tacit.query.refusal import Refusal
-from tacit.query.resolve.queries import Queries
+from tacit.query.relational.algebra import RelationNode
+from tacit.query.resolve.sql_statements import Queries
 from tacit.query.rules import apply_rules
-from tacit.query.work import bound_question, bound_rows
 
 __all__ = ["resolve", "resolve_rows"]
 
@@ -43,7 +57,7 @@ def resolve(sql: str, catalog: Catalog) -> Question:
     return _as_on_a_fresh_stack(lambda: _resolve(sql, catalog))
 
 
-def resolve_rows(sql: str, catalog: Catalog) -> Relation:
+def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
     """The rows that a query stands for, as an owned relation: for what learns from rows and returns none of them.
 
     Raises:
@@ -55,10 +69,10 @@ def resolve_rows(sql: str, catalog: Catalog) -> Relation:
     return _as_on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
 
 
-def _resolve_rows(sql: str, catalog: Catalog) -> Relation:
+def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
     parsed = parse(sql)
     found = Queries(catalog, parsed.options).query(parsed.tree, {})
-    if not isinstance(found, Relation):
+    if not isinstance(found, RelationNode):
         raise Refusal("aggregate", "A model learns from rows; take the aggregates out, or group by the unit.")
     if found.is_public:
         raise Refusal("public_only", "The rows are public; train on them directly, which costs nothing.")

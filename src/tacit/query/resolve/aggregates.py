@@ -8,14 +8,14 @@ from typing import Final
 
 from sqlglot import exp
 
-from tacit.query.algebra import Relation, UnitCall
 from tacit.query.domains import UNKNOWN, Domain, Range, truth
-from tacit.query.expressions import Expression, Literal
-from tacit.query.functions import call, cast
-from tacit.query.functions.signatures import fits_decimal
 from tacit.query.refusal import Refusal
-from tacit.query.resolve.names import AGGREGATES
+from tacit.query.relational.algebra import RelationNode, UnitCall
+from tacit.query.relational.expressions import Expression, Literal
+from tacit.query.relational.functions import call, cast
+from tacit.query.relational.functions.signatures import fits_decimal
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
+from tacit.query.resolve.sql_functions import AGGREGATES
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Kind, SqlType
 
 __all__ = ["AggregateCall", "read_aggregate", "unit_call"]
@@ -206,7 +206,7 @@ def _stated_bounds(arguments: list[exp.Expr], scalars: Scalars) -> dict[str, Bou
     return found
 
 
-def unit_call(asked: AggregateCall, source: Relation) -> tuple[UnitCall, Domain]:
+def unit_call(asked: AggregateCall, source: RelationNode) -> tuple[UnitCall, Domain]:
     """The aggregate as an exact one inside a unit's group, with what is presumed about its value."""
     if asked.auto:
         raise Refusal("bounds", "AUTO bounds are found for the aggregate that gets noise; here nothing needs bounds.")

@@ -9,12 +9,19 @@ from typing import Final
 
 from sqlglot import exp
 
-from tacit.query.expressions import FALSE, NULL_LITERAL, TRUE, Expression, Literal, literal
-from tacit.query.functions import call, case, cast, in_list
-from tacit.query.functions.casts import cast_value
 from tacit.query.refusal import Refusal
-from tacit.query.resolve.names import AGGREGATES, RAW_AGGREGATES, WINDOW_ONLY, part_of, refuse_aggregate, scalar_call
+from tacit.query.relational.expressions import FALSE, NULL_LITERAL, TRUE, Expression, Literal, literal
+from tacit.query.relational.functions import call, case, cast, in_list
+from tacit.query.relational.functions.casts import cast_value
 from tacit.query.resolve.scope import Scope
+from tacit.query.resolve.sql_functions import (
+    AGGREGATES,
+    RAW_AGGREGATES,
+    WINDOW_ONLY,
+    part_of,
+    refuse_aggregate,
+    scalar_call,
+)
 from tacit.query.types import (
     BOOLEAN,
     DATE,

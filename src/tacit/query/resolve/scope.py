@@ -1,19 +1,19 @@
-"""Which names mean what: the columns that FROM makes visible, and the columns of enclosing queries behind them."""
+"""Scopes of names: columns visible from FROM and from enclosing queries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tacit.query.algebra import Field, Relation, reference
-from tacit.query.expressions import Expression, Reference, rewrite, shift
 from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import Field, RelationNode, reference
+from tacit.query.relational.expressions import Expression, Reference, rewrite, shift
 
-__all__ = ["Correlated", "Scope", "Source", "from_relation", "renamed"]
+__all__ = ["Correlated", "Scope", "ScopeSource", "from_relation", "renamed"]
 
 
 @dataclass(frozen=True)
-class Source:
+class ScopeSource:
     """One table of FROM under its alias: names and what they stand for, in order."""
 
     alias: str
@@ -29,7 +29,7 @@ class Scope:
         merged: columns that USING made one, by lower-case name; they win over the sources' own.
     """
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ScopeSource, ...] = ()
     merged: dict[str, Expression] = field(default_factory=dict)
 
     def find(self, name: str, table: str | None) -> Expression:
@@ -69,10 +69,10 @@ class Scope:
 
     def shifted(self, by: int) -> Scope:
         """The same names over columns that stand further right."""
-        moved = tuple(Source(s.alias, tuple((n, shift(e, by)) for n, e in s.columns)) for s in self.sources)
+        moved = tuple(ScopeSource(s.alias, tuple((n, shift(e, by)) for n, e in s.columns)) for s in self.sources)
         return Scope(moved, {name: shift(e, by) for name, e in self.merged.items()})
 
-    def over(self, relation: Relation) -> Scope:
+    def over(self, relation: RelationNode) -> Scope:
         """The same names with what is now known about the columns of ``relation``, which has them in the same slots."""
         return self.renewed(lambda slot: reference(relation, slot))
 
@@ -82,7 +82,7 @@ class Scope:
         def fresh(node: Expression) -> Expression:
             return rewrite(node, lambda part: read(part.slot) if isinstance(part, Reference) else None)
 
-        renewed = tuple(Source(s.alias, tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
+        renewed = tuple(ScopeSource(s.alias, tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
         return Scope(renewed, {name: fresh(e) for name, e in self.merged.items()})
 
     def beside(self, other: Scope) -> Scope:
@@ -113,12 +113,12 @@ class Correlated(Scope):
         return self.outer.find(name, table)
 
 
-def from_relation(relation: Relation, alias: str, names: Sequence[str] | None = None) -> Scope:
+def from_relation(relation: RelationNode, alias: str, names: Sequence[str] | None = None) -> Scope:
     """The visible columns of a relation under an alias, renamed in order where names are given."""
     visible = [(column, slot) for slot, column in enumerate(relation.fields) if column.name is not None]
     called = renamed([column for column, _ in visible], names)
     columns = tuple((name, reference(relation, slot)) for name, (_, slot) in zip(called, visible, strict=True))
-    return Scope((Source(alias, columns),))
+    return Scope((ScopeSource(alias, columns),))
 
 
 def renamed(columns: Sequence[Field], names: Sequence[str] | None) -> list[str]:

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tacit.query import ownership
-from tacit.query.algebra import Relation, reference
-from tacit.query.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
-from tacit.query.fanout import equated
-from tacit.query.functions import call, case
+from tacit.query.planning.fanout import equated
 from tacit.query.refusal import Refusal
-from tacit.query.resolve.released import Released
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import RelationNode, reference
+from tacit.query.relational.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
+from tacit.query.relational.functions import call, case
+from tacit.query.resolve.released_relation import ReleasedRelation
+from tacit.query.resolve.scalar_subqueries import PublicValues
 from tacit.query.resolve.scalars import Scalars
 from tacit.query.resolve.scope import Correlated, Scope
 from tacit.query.resolve.tables import from_clause
-from tacit.query.resolve.values import PublicValues
 from tacit.query.types import BOOLEAN
 
 if TYPE_CHECKING:
-    from tacit.query.resolve.queries import Names, Queries
+    from tacit.query.resolve.sql_statements import Names, Queries
 
 __all__ = ["Body"]
 
@@ -35,13 +35,13 @@ _SIMPLE = ("expressions", "from_", "joins", "where", "distinct")
 class Body:
     """The relation of one SELECT while its clauses are resolved; subqueries append columns to it."""
 
-    def __init__(self, queries: Queries, relation: Relation, scope: Scope, ctes: Names) -> None:
+    def __init__(self, queries: Queries, relation: RelationNode, scope: Scope, ctes: Names) -> None:
         self.queries = queries
         self.relation = relation
         self.scope = scope
         self.ctes = ctes
         self.values = PublicValues(queries, ctes)
-        self.attached: dict[Relation, int] = {}
+        self.attached: dict[RelationNode, int] = {}
 
     def scalars(self, clause: str) -> Scalars:
         """A resolver for a clause that may hold IN and EXISTS."""
@@ -58,7 +58,7 @@ class Body:
             return self._value(self.values.relation(node, self.scope))
         return None
 
-    def _value(self, value: Relation) -> Expression:
+    def _value(self, value: RelationNode) -> Expression:
         if value not in self.attached:
             self.relation = ownership.attach(self.relation, value)
             self.attached[value] = len(self.relation.fields) - 1
@@ -76,7 +76,7 @@ class Body:
         unknown = self._unknown(other, condition, equal, width)
         return case([(matched, TRUE), (unknown, literal(None, BOOLEAN))], FALSE)
 
-    def _unknown(self, other: Relation, condition: Expression, equal: Expression, width: int) -> Expression:
+    def _unknown(self, other: RelationNode, condition: Expression, equal: Expression, width: int) -> Expression:
         """Whether the comparison is NULL for some row of the subquery.
 
         Where each side of the comparison reads one relation, each is asked for NULL by itself: to try the comparison
@@ -102,11 +102,11 @@ class Body:
             ),
         )
 
-    def _mark(self, other: Relation, condition: Expression) -> Expression:
+    def _mark(self, other: RelationNode, condition: Expression) -> Expression:
         self.relation = ownership.mark(self.relation, other, condition)
         return reference(self.relation, len(self.relation.fields) - 1)
 
-    def _inner(self, query: exp.Query, *, columns: bool) -> tuple[Relation, Expression, Expression | None]:
+    def _inner(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
         """The subquery's relation, the condition that ties it to a row, and its one column (over both)."""
         try:
             return self._independent(query, columns=columns)
@@ -115,19 +115,19 @@ class Body:
                 raise
         return self._correlated(query, columns=columns)
 
-    def _independent(self, query: exp.Query, *, columns: bool) -> tuple[Relation, Expression, Expression | None]:
+    def _independent(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
         other = self.queries.query(query, self.ctes)
-        if isinstance(other, Released):
+        if isinstance(other, ReleasedRelation):
             raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
         visible = [slot for slot, column in enumerate(other.fields) if column.name is not None]
         column = reference(other, visible[0]) if columns and len(visible) == 1 else None
         return other, TRUE, None if column is None else shift(column, len(self.relation.fields))
 
-    def _correlated(self, query: exp.Query, *, columns: bool) -> tuple[Relation, Expression, Expression | None]:
+    def _correlated(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
         if not isinstance(query, exp.Select):
             raise Refusal("subquery", "A correlated subquery must be a plain SELECT … FROM … WHERE.")
         other, names = from_clause(self.queries, query, self.ctes)
-        if isinstance(other, Released):
+        if isinstance(other, ReleasedRelation):
             raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
         moved = names.shifted(len(self.relation.fields))
         both = Correlated(moved.sources, moved.merged, self.scope)

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tacit.query import ownership
-from tacit.query.algebra import Field, JoinKind, Relation
 from tacit.query.domains import union
-from tacit.query.expressions import TRUE, Expression, Literal, Reference, references
-from tacit.query.functions import call
-from tacit.query.functions.signatures import coerce_all
-from tacit.query.public import is_public_throughout
 from tacit.query.refusal import Refusal
-from tacit.query.resolve.released import Released
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import Field, JoinKind, RelationNode
+from tacit.query.relational.expressions import TRUE, Expression, Literal, Reference, references
+from tacit.query.relational.functions import call
+from tacit.query.relational.functions.signatures import coerce_all
+from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Scalars, conjuncts_of
 from tacit.query.resolve.scope import Scope, from_relation
 from tacit.query.types import INTEGER, NULL
 
 if TYPE_CHECKING:
-    from tacit.query.resolve.queries import Names, Queries
+    from tacit.query.resolve.sql_statements import Names, Queries
 
 __all__ = ["from_clause"]
 
@@ -28,7 +28,7 @@ _TURNED = {**{kind: kind for kind in JoinKind}, JoinKind.LEFT: JoinKind.RIGHT, J
 _KINDS = {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL, "": JoinKind.INNER}
 
 
-def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[Relation | Released, Scope]:
+def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
     """What FROM stands for: a relation, or one released result, alone or beside public tables."""
     start = select.args.get("from_")
     if start is None:
@@ -42,7 +42,7 @@ def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[Rela
     return left, scope
 
 
-def _source(queries: Queries, node: exp.Expr, ctes: Names) -> tuple[Relation | Released, Scope]:
+def _source(queries: Queries, node: exp.Expr, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
     alias = node.args.get("alias")
     name = alias.name if alias is not None else ""
     columns = [column.name for column in alias.args.get("columns") or []] if alias is not None else None
@@ -58,11 +58,11 @@ def _source(queries: Queries, node: exp.Expr, ctes: Names) -> tuple[Relation | R
     raise Refusal("unsupported", "FROM takes tables, subqueries and VALUES.")
 
 
-def _names_of(found: Relation | Released, alias: str, columns: list[str] | None) -> Scope:
-    return found.scope(alias, columns) if isinstance(found, Released) else from_relation(found, alias, columns)
+def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[str] | None) -> Scope:
+    return found.scope(alias, columns) if isinstance(found, ReleasedRelation) else from_relation(found, alias, columns)
 
 
-def _table(queries: Queries, node: exp.Table, ctes: Names) -> Relation | Released:
+def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | ReleasedRelation:
     if not isinstance(node.this, exp.Identifier):
         raise Refusal("unknown_table", "Functions cannot stand in FROM; only tables of the catalog can be read.")
     known = ctes.get(node.name.lower())
@@ -74,7 +74,7 @@ def _table(queries: Queries, node: exp.Table, ctes: Names) -> Relation | Release
     return ownership.scan(queries.catalog, table)
 
 
-def _values(node: exp.Values) -> Relation:
+def _values(node: exp.Values) -> RelationNode:
     scalars = Scalars(Scope(), "VALUES")
     rows = [[scalars(cell) for cell in getattr(row, "expressions", [])] for row in node.expressions]
     width = len(rows[0]) if rows else 0
@@ -94,17 +94,17 @@ def _values(node: exp.Values) -> Relation:
 
 
 def _join(
-    left: Relation | Released,
+    left: RelationNode | ReleasedRelation,
     scope: Scope,
-    right: Relation | Released,
+    right: RelationNode | ReleasedRelation,
     names: Scope,
     node: exp.Join,
     select: exp.Select,
-) -> tuple[Relation | Released, Scope]:
+) -> tuple[RelationNode | ReleasedRelation, Scope]:
     kind = _kind(node)
     _check_sides(left, right)
     # Released columns stand before public ones, whichever side they were written on.
-    turned = isinstance(right, Released) and not isinstance(left, Released)
+    turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
     first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
     both = first.beside(second)
     using = [column.name for column in node.args.get("using") or []]
@@ -116,34 +116,34 @@ def _join(
         raise Refusal("join", "An outer join needs a condition: write ON or USING.")
     else:
         condition = _implied(both, select, left, right)
-    joined: Relation | Released
+    joined: RelationNode | ReleasedRelation
     match left, right:
-        case Released(), Relation():
+        case ReleasedRelation(), RelationNode():
             joined = left.matched(right, kind, condition)
-        case Relation(), Released():
+        case RelationNode(), ReleasedRelation():
             joined = right.matched(left, _TURNED[kind], condition)
-        case Relation(), Relation():
+        case RelationNode(), RelationNode():
             joined = ownership.join(left, right, kind, condition)
         case _:
             raise AssertionError("refused above")
-    visible = both.over(joined) if isinstance(joined, Relation) else both.renewed(joined.reference)
+    visible = both.over(joined) if isinstance(joined, RelationNode) else both.renewed(joined.reference)
     return joined, _merged(visible, first, second, using, kind) if using else visible
 
 
-def _width(found: Relation | Released) -> int:
-    return len(found.columns) if isinstance(found, Released) else len(found.fields)
+def _width(found: RelationNode | ReleasedRelation) -> int:
+    return len(found.columns) if isinstance(found, ReleasedRelation) else len(found.fields)
 
 
-def _check_sides(left: Relation | Released, right: Relation | Released) -> None:
+def _check_sides(left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation) -> None:
     """An aggregated result may be joined with public relations."""
-    if isinstance(left, Released) and isinstance(right, Released):
+    if isinstance(left, ReleasedRelation) and isinstance(right, ReleasedRelation):
         raise Refusal(
             "several_aggregations",
             "Each side aggregates on its own, which is two releases: ask two questions and join their answers, or "
             "join the rows of each person first and aggregate once.",
         )
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, Released) and isinstance(other, Relation) and not is_public_throughout(other):
+        if isinstance(one, ReleasedRelation) and isinstance(other, RelationNode) and not is_public_throughout(other):
             raise Refusal(
                 "several_aggregations",
                 "An aggregated result can be joined with public tables only; join protected tables first and "
@@ -183,16 +183,18 @@ def _fresh(visible: Scope, expression: Expression) -> Expression:
     return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
 
 
-def _implied(both: Scope, select: exp.Select, left: Relation | Released, right: Relation | Released) -> Expression:
+def _implied(
+    both: Scope, select: exp.Select, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation
+) -> Expression:
     """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides.
 
     Trying every pair takes long, and counts as work of whoever has the rows.
     """
     where = select.args.get("where")
-    plain = not any(isinstance(side, Released) for side in (left, right))
+    plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))
     if where is None:
         return TRUE
-    width = _width(left if plain or isinstance(left, Released) else right)
+    width = _width(left if plain or isinstance(left, ReleasedRelation) else right)
     found: list[Expression] = []
     for part in conjuncts_of(where.this, exp.And):
         if not isinstance(part, exp.EQ):

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from tacit.query.algebra import Relation, SortKey, WindowCall, WindowFrame
 from tacit.query.domains import Domain, Range
-from tacit.query.expressions import Expression
-from tacit.query.functions.signatures import constant_int
 from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import RelationNode, SortKey, WindowCall, WindowFrame
+from tacit.query.relational.expressions import Expression
+from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregates import read_aggregate, unit_call
 from tacit.query.resolve.scalars import Scalars, function_name, is_aggregate
 from tacit.query.types import INTEGER
@@ -37,7 +37,7 @@ def named_windows(select: exp.Select) -> dict[str, exp.Window]:
 
 
 def read_window(
-    node: exp.Window, scalars: Scalars, named: dict[str, exp.Window], source: Relation
+    node: exp.Window, scalars: Scalars, named: dict[str, exp.Window], source: RelationNode
 ) -> tuple[WindowCall, Domain]:
     """The window that a node calls; ``source`` says how many rows a unit presumably has."""
     over = _definition(node, named)
@@ -75,7 +75,7 @@ def _ranking(
     scalars: Scalars,
     partition: tuple[Expression, ...],
     order: tuple[SortKey, ...],
-    source: Relation,
+    source: RelationNode,
 ) -> tuple[WindowCall, Domain]:
     args = called.expressions
     if name in _NUMBERED:

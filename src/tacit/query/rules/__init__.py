@@ -2,6 +2,17 @@
 
 Rules bring questions that mean the same to the same form, so that a repeated one is recognised, and make the engine's
 work smaller. None may change an answer, a sensitivity or a price upwards.
+
+Modules:
+* :mod:`.count_rows` — A count of values that are never NULL is a count of rows, so that both are taken and paid
+  once
+* :mod:`.inline_projections` — Rule: inline projections into their readers
+* :mod:`.merge_filters` — Filters over filters become one, its conditions each once and in a canonical order
+* :mod:`.prune_columns` — Columns that nothing reads are not computed, and marks and windows that nothing reads
+  disappear
+* :mod:`.prune_matches` — Of a public relation beside released rows, only the columns that later steps read are
+  fetched
+* :mod:`.rewriting` — Rewriting helpers for rules
 """
 
 from __future__ import annotations
@@ -9,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tacit.query.final import Question
+from tacit.query.question import Question
 from tacit.query.rules.count_rows import count_rows
 from tacit.query.rules.inline_projections import inline_projections
 from tacit.query.rules.merge_filters import merge_filters

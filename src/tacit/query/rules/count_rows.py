@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tacit.query.final import AggregateKind, Question
-from tacit.query.measures import Measure, MeasureKind
+from tacit.query.planning.measures import Measure, MeasureKind
+from tacit.query.question import AggregateKind, Question
 
 __all__ = ["count_rows"]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tacit.query.algebra import Filter, Relation
-from tacit.query.expressions import TRUE, Expression, text_of
-from tacit.query.final import Question
-from tacit.query.functions import call
-from tacit.query.ownership import conjuncts
+from tacit.query.question import Question
+from tacit.query.relational.algebra import FilterRows, RelationNode
+from tacit.query.relational.expressions import TRUE, Expression, text_of
+from tacit.query.relational.functions import call
+from tacit.query.relational.ownership import conjuncts
 from tacit.query.rules.rewriting import bottom_up
 
 __all__ = ["merge_filters"]
@@ -23,12 +23,12 @@ def merge_filters(question: Question) -> Question:
     return replace(question, final=replace(final, source=bottom_up(final.source, _merged)))
 
 
-def _merged(node: Relation) -> Relation:
-    if not isinstance(node, Filter):
+def _merged(node: RelationNode) -> RelationNode:
+    if not isinstance(node, FilterRows):
         return node
     parts = list(conjuncts(node.condition))
     below = node.source
-    if isinstance(below, Filter):
+    if isinstance(below, FilterRows):
         parts.extend(conjuncts(below.condition))
         below = below.source
     ordered = [part for part in sorted(set(parts), key=text_of) if part != TRUE]

@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tacit.query.algebra import (
-    Filter,
+from tacit.query.question import Question
+from tacit.query.relational.algebra import (
+    ExistsColumn,
+    FilterRows,
     Join,
     JoinKind,
-    Mark,
-    Project,
-    Relation,
+    ProjectColumns,
+    RelationNode,
     Scan,
     UnionAll,
     UnitAggregate,
     UnitWindow,
     row_bounds,
 )
-from tacit.query.expressions import TRUE, Expression, Reference, references
-from tacit.query.final import Question
+from tacit.query.relational.expressions import TRUE, Expression, Reference, references
 from tacit.query.rules.rewriting import final_over, moved, moved_call, moved_window
 
 __all__ = ["Pruned", "prune_columns", "pruned", "slots_read"]
 
 #: A relation without some columns, and where the columns it kept now stand.
-Pruned = tuple[Relation, dict[int, int]]
+Pruned = tuple[RelationNode, dict[int, int]]
 
 
 def prune_columns(question: Question) -> Question:
@@ -46,23 +46,23 @@ def slots_read(expressions: Iterable[Expression | None]) -> set[int]:
     return {part.slot for expression in expressions if expression is not None for part in references(expression)}
 
 
-def pruned(node: Relation, needed: set[int]) -> Pruned:
+def pruned(node: RelationNode, needed: set[int]) -> Pruned:
     """The relation with the columns of ``needed``, its unit, and as few others as its node allows."""
     wanted = needed if node.unit is None else needed | {node.unit}
     match node:
         case Scan():
             return _scan(node, wanted)
-        case Filter():
+        case FilterRows():
             below, slots = pruned(node.source, wanted | slots_read([node.condition]))
             condition = moved(slots)(node.condition)
             return replace(node, fields=below.fields, unit=below.unit, source=below, condition=condition), slots
-        case Project():
+        case ProjectColumns():
             return _project(node, wanted)
         case Join():
             return _join(node, wanted)
-        case Mark():
+        case ExistsColumn():
             return _mark(node, wanted)
-        case UnionAll() if all(isinstance(part, Project) for part in node.parts):
+        case UnionAll() if all(isinstance(part, ProjectColumns) for part in node.parts):
             kept = [pruned(part, wanted | _units(node)) for part in node.parts]
             slots = kept[0][1]
             fields = tuple(node.fields[old] for old in sorted(slots))
@@ -88,7 +88,7 @@ def _scan(node: Scan, wanted: set[int]) -> Pruned:
     return replace(node, fields=tuple(node.fields[old] for old in kept), unit=unit, columns=columns), slots
 
 
-def _project(node: Project, wanted: set[int]) -> Pruned:
+def _project(node: ProjectColumns, wanted: set[int]) -> Pruned:
     kept = sorted(wanted)
     below, inner = pruned(node.source, slots_read(node.expressions[old] for old in kept))
     change = moved(inner)
@@ -127,7 +127,7 @@ def _keeps_left(node: Join) -> bool:
     return node.kind is JoinKind.LEFT or (node.kind is JoinKind.INNER and fewest == 1 and node.condition == TRUE)
 
 
-def _mark(node: Mark, wanted: set[int]) -> Pruned:
+def _mark(node: ExistsColumn, wanted: set[int]) -> Pruned:
     width = len(node.source.fields)
     if width not in wanted:
         return pruned(node.source, wanted)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tacit.query.algebra import JoinKind, SortKey, row_bounds
-from tacit.query.final import Derive, Extend, Keep, Match, Question, Regroup, Sort, Step, Unique, types_after
+from tacit.query.question import Derive, Extend, Keep, Match, Question, Regroup, Sort, Step, Unique, types_after
+from tacit.query.relational.algebra import JoinKind, SortKey, row_bounds
 from tacit.query.rules.prune_columns import Pruned, pruned, slots_read
 from tacit.query.rules.rewriting import Change, moved, moved_call, moved_window
 

@@ -1,17 +1,18 @@
-"""What rules share: rebuilding a relation over new sources, and expressions over other slots."""
+"""Rewriting helpers for rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tacit.query.algebra import (
-    Filter,
+from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import (
+    ExistsColumn,
+    FilterRows,
     FirstRows,
     Join,
-    Mark,
-    Project,
-    Relation,
+    ProjectColumns,
+    RelationNode,
     SortKey,
     UnionAll,
     UnitAggregate,
@@ -20,30 +21,29 @@ from tacit.query.algebra import (
     WindowCall,
     sources,
 )
-from tacit.query.expressions import Expression, Reference, rewrite
-from tacit.query.final import FinalAggregation
+from tacit.query.relational.expressions import Expression, Reference, rewrite
 
 __all__ = ["Change", "bottom_up", "final_over", "moved", "moved_call", "moved_window", "substituted", "with_sources"]
 
 Change = Callable[[Expression], Expression]
 
 
-def bottom_up(node: Relation, change: Callable[[Relation], Relation]) -> Relation:
+def bottom_up(node: RelationNode, change: Callable[[RelationNode], RelationNode]) -> RelationNode:
     """The tree with ``change`` applied to every node, sources first."""
     below = [bottom_up(part, change) for part in sources(node)]
     return change(with_sources(node, below) if below else node)
 
 
-def with_sources(node: Relation, below: Sequence[Relation]) -> Relation:
+def with_sources(node: RelationNode, below: Sequence[RelationNode]) -> RelationNode:
     """The node over other sources; itself where they are the same."""
     if all(new is old for new, old in zip(below, sources(node), strict=True)):
         return node
     match node:
-        case Filter() | FirstRows() | Project() | UnitAggregate() | UnitWindow():
+        case FilterRows() | FirstRows() | ProjectColumns() | UnitAggregate() | UnitWindow():
             return replace(node, source=below[0])
         case Join():
             return replace(node, left=below[0], right=below[1])
-        case Mark():
+        case ExistsColumn():
             return replace(node, source=below[0], other=below[1])
         case UnionAll():
             return replace(node, parts=tuple(below))
@@ -86,7 +86,7 @@ def moved_window(call: WindowCall, change: Change) -> WindowCall:
     )
 
 
-def final_over(final: FinalAggregation, source: Relation, change: Change) -> FinalAggregation:
+def final_over(final: FinalAggregation, source: RelationNode, change: Change) -> FinalAggregation:
     """The same aggregation over another source, its expressions changed to fit."""
     measures = tuple(
         replace(

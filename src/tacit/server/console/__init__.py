@@ -1,9 +1,24 @@
-"""The console: pages for people, rendered here, with a little script that they do not need.
+"""Console: pages for people, rendered on the server.
 
-* :mod:`.pages`: every page and where it is; :mod:`.visits`: a request on its way to a page; :mod:`.guarding`: forms
-* :mod:`.entry`, :mod:`.asking`, :mod:`.datasets`, :mod:`.records`, :mod:`.owners`, :mod:`.watching`: what pages do
-* :mod:`.quotes`, :mod:`.answers`, :mod:`.gauges`, :mod:`.odds`, :mod:`.figures`, :mod:`.problems`: how they say it
-* :mod:`.charts`, :mod:`.drawing`: pictures; :mod:`.statics`, ``static``, ``templates``: the rest
+Modules:
+* :mod:`.answers` — Answers as pages show them
+* :mod:`.ask_page` — Page for asking: question, price and answer
+* :mod:`.belief_bounds` — Bounds on an observer's belief implied by a guarantee
+* :mod:`.budget_bars` — Budget bars of the pages
+* :mod:`.chart_url` — Chart data encoded in the address of its image
+* :mod:`.charts` — SVG charts of released numbers and budgets
+* :mod:`.csrf` — Cross-site request forgery protection of forms
+* :mod:`.datasets` — Page of tables as declared
+* :mod:`.error_pages` — Error pages
+* :mod:`.history_pages` — Pages of history, receipts, budget and promise
+* :mod:`.ledger_page` — Ledger page for owners and auditors
+* :mod:`.number_format` — Number formats of the pages
+* :mod:`.page_request` — Page request: user, form fields and response
+* :mod:`.pages` — Table of all pages
+* :mod:`.people_pages` — Pages of owners: people, shares, tokens
+* :mod:`.quotes` — Quotes as pages show them, and the form that asks for one
+* :mod:`.sign_in` — Sign-in, sign-out, set-up, invitation and password pages
+* :mod:`.static_files` — Static files at content-addressed URLs
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers as pages show them: a table with what each number may be off, and the points of a chart.
+"""Answers as pages show them.
 
 Everything here was released: noisy values, their intervals, and public keys.
 """
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from tacit.curator.result import Answer
-from tacit.curator.show import format_value
+from tacit.curator.views.answer_object import Answer
+from tacit.curator.views.answer_text import format_value
 from tacit.query.types import SqlType, Value, ordinal
-from tacit.server.console.drawing import Drawing, Panel, Point
+from tacit.server.console.chart_url import Drawing, Panel, Point
 
-__all__ = ["Cell", "Head", "Sheet", "drawing_of", "level_of", "sheet_of"]
+__all__ = ["PageCell", "PageHead", "Sheet", "drawing_of", "level_of", "sheet_of"]
 
 _MOST_ROWS: Final = 500
 _MOST_POINTS: Final = 40
@@ -25,7 +25,7 @@ _LARGEST: Final = 1e15
 
 
 @dataclass(frozen=True)
-class Cell:
+class PageCell:
     """A value, what it may be off in a quieter tone, and both ends for those who listen."""
 
     text: str
@@ -34,7 +34,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Head:
+class PageHead:
     """A column: its name, its type, and whether its values are numbers and carry noise."""
 
     name: str
@@ -47,8 +47,8 @@ class Head:
 class Sheet:
     """A table for a page; ``more`` rows did not fit."""
 
-    heads: tuple[Head, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    heads: tuple[PageHead, ...]
+    rows: tuple[tuple[PageCell, ...], ...]
     more: int
     confidence: str
 
@@ -57,7 +57,7 @@ def sheet_of(answer: Answer) -> Sheet:
     """The table of an answer."""
     finished = answer.finished
     heads = tuple(
-        Head(column.name, str(column.type).lower(), column.type.is_numeric, known)
+        PageHead(column.name, str(column.type).lower(), column.type.is_numeric, known)
         for column, known in zip(answer.columns, finished.has_interval, strict=True)
     )
     ends = finished.intervals(rows=_MOST_ROWS)
@@ -92,23 +92,23 @@ def level_of(answer: Answer) -> str:
     return answer.confidence_text().split(" ")[0]
 
 
-def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: SqlType, known: bool) -> Cell:
+def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: SqlType, known: bool) -> PageCell:
     low, high = ends
     if not known or low is None or high is None:
-        return Cell(format_value(value, kind))
+        return PageCell(format_value(value, kind))
     words = f"between {format_value(low, kind)} and {format_value(high, kind)}"
     if value is None or not kind.is_numeric:
-        return Cell(format_value(value, kind), f"{format_value(low, kind)} to {format_value(high, kind)}", words)
+        return PageCell(format_value(value, kind), f"{format_value(low, kind)} to {format_value(high, kind)}", words)
     below, above = ordinal(value, kind) - ordinal(low, kind), ordinal(high, kind) - ordinal(value, kind)
     widest = max(below, above)
     if widest > _HUGE:
-        return Cell(format_value(value, kind), "no bound", "without a bound")
+        return PageCell(format_value(value, kind), "no bound", "without a bound")
     text = format_value(value, kind, widest)
     if abs(above - below) <= widest / 20:
         # The spread itself is a number of the same type, written with the same digits.
-        return Cell(text, f"± {_spread(widest, kind)}", words)
+        return PageCell(text, f"± {_spread(widest, kind)}", words)
     shown = [format_value(end, kind, widest) for end in (low, high)]
-    return Cell(text, f"{shown[0]} to {shown[1]}", f"between {shown[0]} and {shown[1]}")
+    return PageCell(text, f"{shown[0]} to {shown[1]}", f"between {shown[0]} and {shown[1]}")
 
 
 def _spread(widest: Fraction, kind: SqlType) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of released numbers and of budgets: Altair's charts as SVG, light and dark, wide and narrow."""
+"""SVG charts of released numbers and budgets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from tacit.server.console.drawing import Panel, read_address
+from tacit.server.console.chart_url import Panel, read_address
 
 __all__ = ["LOOKS", "Look", "draw_answer", "draw_burn_down"]
 

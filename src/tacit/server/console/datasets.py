@@ -1,4 +1,4 @@
-"""Tables as their owner declared them: nothing here was read from data."""
+"""Page of tables as declared."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from tacit.curator.accounts import Budget
 from tacit.curator.curator import TableInfo
-from tacit.curator.show import format_value
+from tacit.curator.views.answer_text import format_value
 from tacit.query.catalog import ROW, Column, Table
-from tacit.server.console.gauges import gauges
-from tacit.server.console.visits import Visit
+from tacit.server.console.budget_bars import gauges
+from tacit.server.console.page_request import PageRequest
 
 __all__ = ["ColumnView", "TableView", "show_datasets", "view_table"]
 
@@ -50,7 +50,7 @@ def view_table(info: TableInfo) -> TableView:
     return TableView(table.name, table.public, tag, _about(table), columns, _example(table))
 
 
-async def show_datasets(visit: Visit) -> Response:
+async def show_datasets(visit: PageRequest) -> Response:
     """All tables that the person sees, by whose they are, each with its budget."""
     tables = await visit.run(visit.office.tables, visit.whoever)
     budgets = await visit.budgets()
@@ -62,7 +62,7 @@ async def show_datasets(visit: Visit) -> Response:
     return await visit.page("datasets.html", groups=groups, budgets=budgets)
 
 
-def _group(visit: Visit, budget: Budget, tables: tuple[TableInfo, ...]) -> dict[str, object]:
+def _group(visit: PageRequest, budget: Budget, tables: tuple[TableInfo, ...]) -> dict[str, object]:
     name = budget.population
     return {
         "title": name,

@@ -1,28 +1,32 @@
-"""Every page and where it is: one line each, with what it needs to be seen."""
+"""Table of all pages."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from tacit.server.console import asking, datasets, entry, owners, records
-from tacit.server.console.visits import Building, Handler, Visit, endpoint
-from tacit.server.console.watching import Watch
+from tacit.server.console import ask_page as asking
+from tacit.server.console import datasets
+from tacit.server.console import history_pages as records
+from tacit.server.console import people_pages as owners
+from tacit.server.console import sign_in as entry
+from tacit.server.console.ledger_page import LedgerWatch
+from tacit.server.console.page_request import ConsoleContext, Handler, PageRequest, endpoint
 from tacit.server.errors import Unknown
-from tacit.server.office import Office
-from tacit.server.people import People, Scope
+from tacit.server.identity import People, TokenScope
+from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 
 __all__ = ["console"]
 
 _ANYBODY = None
-_SIGNED_IN: tuple[Scope, ...] = ()
-_ASKS = (Scope.ASK,)
-_OWNS = (Scope.ADMIN,)
-_WATCHES = (Scope.ADMIN, Scope.AUDIT)
+_SIGNED_IN: tuple[TokenScope, ...] = ()
+_ASKS = (TokenScope.ASK,)
+_OWNS = (TokenScope.ADMIN,)
+_WATCHES = (TokenScope.ADMIN, TokenScope.AUDIT)
 
 
-def console(office: Office, *, people: People, settings: Settings) -> Mount:
+def console(office: CuratorService, *, people: People, settings: Settings) -> Mount:
     """The console as an application below ``/console``.
 
     Args:
@@ -30,8 +34,8 @@ def console(office: Office, *, people: People, settings: Settings) -> Mount:
         people: who they are.
         settings: whether cookies travel by TLS only.
     """
-    building, watch = Building(office, people, settings), Watch()
-    table: tuple[tuple[str, str, Handler, tuple[Scope, ...] | None], ...] = (
+    building, watch = ConsoleContext(office, people, settings), LedgerWatch()
+    table: tuple[tuple[str, str, Handler, tuple[TokenScope, ...] | None], ...] = (
         ("GET", "/", entry.home, _SIGNED_IN),
         ("GET", "/sign-in", entry.show_sign_in, _ANYBODY),
         ("POST", "/sign-in", entry.sign_in, _ANYBODY),
@@ -75,5 +79,5 @@ def console(office: Office, *, people: People, settings: Settings) -> Mount:
     return Mount("/console", routes=[statics, *routes, lost])
 
 
-async def _lost(_: Visit) -> Response:
+async def _lost(_: PageRequest) -> Response:
     raise Unknown("page")

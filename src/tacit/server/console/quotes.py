@@ -11,10 +11,10 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import float_nearest
 from tacit.curator.accounts import Budget
 from tacit.curator.quote import Quote
-from tacit.query.explain import ExplainedError, ExplainedRelease
-from tacit.server.console.figures import amounts_text, charge_of, symbol, up
-from tacit.server.console.gauges import Gauge, gauges
-from tacit.server.office import Ask
+from tacit.query.planning.explain import ExplainedError, ExplainedRelease
+from tacit.server.console.budget_bars import Gauge, gauges
+from tacit.server.console.number_format import amounts_text, charge_of, symbol, up
+from tacit.server.service import Ask
 
 __all__ = ["LEVELS", "PAYS", "AskForm", "QuoteView", "view_quote"]
 

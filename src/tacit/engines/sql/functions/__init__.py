@@ -4,12 +4,22 @@ A lowering gets the dialect, the call and the SQL of its arguments and returns S
 could fail is tried, computed in a wider type and compared, or guarded by CASE, whose branches are evaluated for the
 rows they apply to only. ``COMMON`` holds those that need nothing but standard SQL and the methods of a dialect; text
 is every database's own.
+
+Modules:
+* :mod:`.arithmetic` — Numbers: whole and decimal ones in a wide type and then checked, doubles in IEEE arithmetic,
+  not finite is NULL
+* :mod:`.dates` — Dates and timestamps: arithmetic on whole days and microseconds since 1970, then a check of the
+  years 1 to 9999
+* :mod:`.logic` — Conditions. SQL's three-valued logic is the database's own; comparisons see finite numbers and one
+  zero only
+* :mod:`.lowering` — Type of a lowering: dialect, call and argument SQL to SQL
 """
 
 from __future__ import annotations
 
-from tacit.engines.sql.functions import arithmetic, logic, times
-from tacit.engines.sql.functions.shape import Args, Lowering
+from tacit.engines.sql.functions import arithmetic, logic
+from tacit.engines.sql.functions import dates as times
+from tacit.engines.sql.functions.lowering import Args, Lowering
 
 __all__ = ["COMMON", "Args", "Lowering"]
 

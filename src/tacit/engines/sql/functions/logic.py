@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions.shape import Args, Lowering, plain
-from tacit.query.expressions import Call
+from tacit.engines.sql.functions.lowering import Args, Lowering, plain
+from tacit.query.relational.expressions import Call
 
 __all__ = ["LOWERINGS"]
 

@@ -1,0 +1,234 @@
+"""Normal form of a plan to compose: single releases, each with its number of repetitions.
+
+:func:`compose <tacit.accounting.compose.compose>` takes mechanisms, events, guarantees, and ``(item, k)`` pairs. Here
+they become :class:`CountedRelease` items whose ``release`` is a *leaf*: an event that is neither a repetition nor a
+composition, or a Renyi curve. Nested counts are multiplied, equal leaves are merged, and what costs nothing is left
+out. The order of releases is lost on purpose: no bound of this package depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import cast
+
+from tacit.accounting.parallel import worst_part
+from tacit.accounting.prices import HasEvent, HasGuarantee
+from tacit.core.errors import InputError
+from tacit.core.events import (
+    ApproxEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NoEvent,
+    ParallelEvent,
+    PoissonSampledEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatedEvent,
+    ZCDPEvent,
+)
+from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import check_count
+from tacit.core.relations import ADD_REMOVE, Relation
+
+__all__ = ["CompositionPlan", "CountedRelease", "Leaf", "Release", "read_plan"]
+
+#: One thing that may stand in a list to be composed.
+Release = Event | Guarantee | HasEvent | HasGuarantee
+
+#: A single release in normal form.
+Leaf = Event | RDP
+
+
+@dataclass(frozen=True)
+class CountedRelease:
+    """A leaf and how often it is released."""
+
+    release: Leaf
+    count: int
+
+
+@dataclass(frozen=True)
+class CompositionPlan:
+    """Everything that is to be composed, and the neighbouring relation that all of it speaks of.
+
+    Attributes:
+        items: the leaves, each with how often it is released.
+        relation: which databases are neighbours.
+        stated: the same releases as they were listed, a mechanism by the (ε, δ) that it promises where it promises one.
+            Its event and its promise are both true of it, and either may be the better one.
+    """
+
+    items: tuple[CountedRelease, ...]
+    relation: Relation
+    stated: tuple[CountedRelease, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many releases there are in all."""
+        return sum(item.count for item in self.items)
+
+
+def read_plan(releases: Release | Iterable[Release | tuple[Release, int]]) -> CompositionPlan:
+    """The plan that ``releases`` describes; refuses a mixture of neighbouring relations."""
+    listed = [releases] if isinstance(releases, Release) else _listed(releases)
+    counts: dict[Leaf, int] = {}
+    stated: list[CountedRelease] = []
+    relation: Relation | None = None
+    for entry in listed:
+        item, count = _counted(entry)
+        described = _described(item)
+        relation = _same_relation(relation, described)
+        if count:
+            stated.append(CountedRelease(_promised(item, relation) or described, count))
+        for leaf, times in _leaves(described, count):
+            counts[leaf] = counts.get(leaf, 0) + times
+    items = tuple(CountedRelease(leaf, count) for leaf, count in counts.items() if count)
+    return CompositionPlan(items, relation or ADD_REMOVE, tuple(stated))
+
+
+def _promised(item: object, relation: Relation) -> ApproxEvent | None:
+    """The (ε, δ) that a mechanism promises, beside its event."""
+    if isinstance(item, Event | Guarantee) or not isinstance(item, HasEvent) or not isinstance(item, HasGuarantee):
+        return None
+    promise = item.guarantee
+    if not isinstance(promise, PureDP | ApproxDP) or promise.relation is not relation:
+        return None
+    return ApproxEvent(promise.epsilon, promise.delta, relation=relation)
+
+
+def _listed(releases: object) -> list[object]:
+    # A set would hold equal releases once, and a mapping would hide its numbers: both would cost too little.
+    if not isinstance(releases, Iterable) or isinstance(releases, str | bytes | Set | Mapping):
+        raise InputError("releases", f"must be a list of mechanisms, events or guarantees, not {_name(releases)}")
+    try:
+        return list(releases)
+    except TypeError:
+        raise InputError("releases", "must be a list of mechanisms, events or guarantees") from None
+
+
+def _counted(entry: object) -> tuple[object, int]:
+    if not isinstance(entry, tuple):
+        return entry, 1
+    if len(entry) != 2:
+        raise InputError("releases", f"a tuple must be (item, how often), got {len(entry)} entries")
+    return entry[0], check_count(entry[1], "releases", minimum=0)
+
+
+def _described(item: object) -> Leaf:
+    """The event of a mechanism, or the event that says exactly what a guarantee says."""
+    if isinstance(item, Event):
+        return item
+    if isinstance(item, HasEvent):
+        return _described(item.event)
+    if isinstance(item, HasGuarantee):
+        return _described(item.guarantee)
+    match item:
+        case PureDP():
+            return PureEvent(item.epsilon, relation=item.relation)
+        case ApproxDP():
+            return ApproxEvent(item.epsilon, item.delta, relation=item.relation)
+        case ZCDP():
+            return ZCDPEvent(item.rho, item.delta, relation=item.relation)
+        case GDP():
+            # μ-GDP is by definition what one continuous Gaussian release of that signal-to-noise ratio has.
+            return _gaussian(item)
+        case RDP():
+            return item
+        case _:
+            raise InputError("releases", f"must hold mechanisms, events or guarantees, not {_name(item)}")
+
+
+def _gaussian(guarantee: GDP) -> Event:
+    return GaussianEvent(Fraction(1), guarantee.mu, relation=guarantee.relation)
+
+
+def _leaves(item: Leaf, count: int) -> Iterable[tuple[Leaf, int]]:
+    match item:
+        case NoEvent():
+            return
+        case RepeatedEvent():
+            yield from _leaves(item.event, count * item.count)
+        case ComposedEvent():
+            for event in item.events:
+                yield from _leaves(event, count)
+        case ParallelEvent():
+            # Replacing a unit may take it out of one part and put it into another: two parts change.
+            changed = 1 if item.relation is ADD_REMOVE else 2
+            worst = worst_part(item, lambda event: tuple(_leaves(event, 1)))
+            if isinstance(worst, ParallelEvent):
+                yield worst, count * min(changed, len(worst.events))
+            else:
+                for leaf, times in worst:
+                    yield leaf, times * count * min(changed, len(item.events))
+        case PoissonSampledEvent():
+            yield from _sampled(item, count)
+        case ApproxEvent(delta=delta) if delta == 0:
+            yield from _leaves(PureEvent(item.epsilon, relation=item.relation), count)
+        case PureEvent(epsilon=epsilon) if epsilon == 0:
+            return
+        case PureEvent():
+            # The label is for people; two releases that differ in it alone cost the same.
+            yield replace(item, mechanism=""), count
+        case _ if not _is_free(item):
+            yield item, count
+
+
+def _is_free(item: Leaf) -> bool:
+    """Whether a release says nothing about anybody."""
+    match item:
+        case LaplaceEvent() | DiscreteLaplaceEvent():
+            return item.l1_sensitivity == 0
+        case GaussianEvent():
+            return item.l2_sensitivity == 0
+        case DiscreteGaussianEvent():
+            return item.l2_squared == 0
+        case ExponentialEvent():
+            return item.epsilon == 0
+        case RandomizedResponseEvent():
+            return item.truth * item.categories == 1
+        case ZCDPEvent():
+            return item.rho == 0 and item.delta == 0
+        case _:
+            return False
+
+
+def _sampled(item: PoissonSampledEvent, count: int) -> Iterable[tuple[Leaf, int]]:
+    inner = cast("list[tuple[Event, int]]", list(_leaves(item.event, 1)))
+    if item.rate == 0 or not inner:
+        return
+    if item.rate == 1:
+        yield from ((leaf, times * count) for leaf, times in inner)
+        return
+    if len(inner) > 1 or inner[0][1] > 1:
+        # One sample serves several releases: they are one mechanism, run on that sample.
+        parts: Sequence[Event] = [RepeatedEvent(leaf, times, relation=item.relation) for leaf, times in inner]
+        together = ComposedEvent(tuple(parts), relation=item.relation)
+        yield PoissonSampledEvent(item.rate, together, relation=item.relation), count
+        return
+    leaf = inner[0][0]
+    if isinstance(leaf, PoissonSampledEvent):
+        # A sample of a sample holds each unit independently with the product of the rates.
+        yield PoissonSampledEvent(item.rate * leaf.rate, leaf.event, relation=item.relation), count
+    else:
+        yield PoissonSampledEvent(item.rate, leaf, relation=item.relation), count
+
+
+def _same_relation(relation: Relation | None, described: Leaf) -> Relation:
+    if relation is not None and described.relation is not relation:
+        raise InputError(
+            "releases",
+            f"speak of different neighbours: {relation.value} and {described.relation.value}; state all for one "
+            "relation (a replacement is one removal and one addition: guarantee.group(2))",
+        )
+    return described.relation
+
+
+def _name(value: object) -> str:
+    return type(value).__name__

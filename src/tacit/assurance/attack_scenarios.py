@@ -1,0 +1,412 @@
+"""Attack scenarios: each attack of :mod:`tacit.attacks` with its victims, its unprotected twin and the curator.
+
+Epsilon is always what the curator says about *one victim*: an attack on twelve of them gets twelve times as much in
+all. That is generous to the attacker. A real account is not refilled for every victim.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit import attacks
+from tacit.assurance.attack_target import Scene, literal, quoted
+from tacit.attacks import sampling
+from tacit.attacks.broken_defences import bounded_noise, hide_small, noise_anew
+from tacit.attacks.collusion import WORDS as COLLUSION
+from tacit.attacks.collusion import AskAs
+from tacit.attacks.differencing import CountWithout
+from tacit.attacks.linkage import CountsBySecret, KnownRow
+from tacit.attacks.models import Losses
+from tacit.attacks.random_choice import choose, choose_evenly
+from tacit.attacks.report import Chapter
+
+__all__ = ["ATTACKS", "Told", "found_people"]
+
+Told = Callable[[str], None]
+Epsilons = Sequence[Fraction]
+
+#: How many victims each attack has: as many as a few seconds allow.
+_LINKED: Final = 24
+_DRAWN: Final = 16
+_VICTIMS: Final = 36
+_AVERAGED: Final = 12
+_POOLED: Final = 16
+_REPEATS: Final = 300
+_PAID_REPEATS: Final = 8
+_PEOPLE: Final = 2000
+#: How many totals the attacker's budget is divided into; more of them would each have more noise.
+_TOTALS: Final = 48
+_STUDY: Final = 60
+_MOST_CELLS: Final = 10_000
+_ANALYSTS: Final = (1, 3, 12)
+
+
+def linkage(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """A nameless table, joined with what outsiders know."""
+    places = {person.number: place for place, person in enumerate(scene.people)}
+    profile = attacks.link_by_steps(
+        scene.target.known,
+        [known for known, _, _ in scene.rows],
+        [person.known for person in scene.people],
+        [places[number] for _, _, number in scene.rows],
+    )
+    attack = attacks.Linkage(_rows_of(scene, range(len(scene.people)), _LINKED), len(scene.target.values))
+    rows = [(known, secret) for known, secret, _ in scene.rows]
+    return Chapter(attack.words, (profile, _linked(scene, attack, rows, epsilons, told)))
+
+
+def sample(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """A few random rows."""
+    known = [person.known for person in scene.people]
+    sizes = sorted({max(len(known) // part, 1) for part in (1000, 200, 100, 50)})
+    exposed = attacks.exposure(known, sizes)
+    counts = Counter(known)
+    alone = [place for place, values in enumerate(known) if counts[values] == 1]
+    if not alone:
+        return Chapter(sampling.WORDS, (exposed,), "Nobody is alone with these values.")
+    attack = attacks.Linkage(_rows_of(scene, alone, _DRAWN), len(scene.target.values), words=sampling.WORDS)
+    rows = [(person.known, person.secret) for person in scene.people]
+    return Chapter(sampling.WORDS, (exposed, _linked(scene, attack, rows, epsilons, told)))
+
+
+def _rows_of(scene: Scene, places: Sequence[int], most: int) -> tuple[tuple[KnownRow, int], ...]:
+    chosen = [scene.people[place] for place in choose(places, min(most, len(places)))]
+    return tuple((person.known, person.secret) for person in chosen)
+
+
+def _linked(
+    scene: Scene, attack: attacks.Linkage, rows: Sequence[tuple[KnownRow, int]], epsilons: Epsilons, told: Told
+) -> attacks.Comparison:
+    bare: dict[KnownRow, list[float]] = {}
+    for known, secret in rows:
+        bare.setdefault(known, [0.0] * attack.values)[secret] += 1
+
+    def through(epsilon: Fraction) -> CountsBySecret:
+        analyst = scene.hire(epsilon * len(attack.victims))
+
+        def ask(known: KnownRow) -> list[float]:
+            where = " AND ".join(_is(name, value) for name, value in zip(scene.target.known, known, strict=True))
+            return _by_secret(scene, [], where, epsilon, analyst).get((), [0.0] * attack.values)
+
+        return ask
+
+    return attacks.compare(attack, lambda known: bare[known], {e: through(e) for e in epsilons}, progress=told)
+
+
+def _is(name: str, value: Any) -> str:
+    return f"{quoted(name)} IS NULL" if value is None else f"{quoted(name)} = {literal(value)}"
+
+
+def _by_secret(
+    scene: Scene, columns: Sequence[str], where: str, epsilon: Fraction, analyst: str
+) -> dict[KnownRow, list[float]]:
+    """A table of counts of people by columns and secret, through the curator."""
+    keys = ", ".join([*map(quoted, columns), f"{scene.target.secret} AS secret"])
+    places = ", ".join(str(place) for place in range(1, len(columns) + 2))
+    condition = f" WHERE {where}" if where else ""
+    sql = (
+        f"SELECT {keys}, COUNT(DISTINCT {scene.unit}) AS n FROM {scene.target.source}{condition} "  # noqa: S608
+        f"GROUP BY {places}"
+    )
+    found: dict[KnownRow, list[float]] = {}
+    for *known, secret, count in scene.curator.sql(sql, epsilon=epsilon, max_groups=1, analyst=analyst).finished.values:
+        if secret in scene.target.values:
+            row = found.setdefault(tuple(known), [0.0] * len(scene.target.values))
+            row[scene.target.values.index(secret)] = float(count or 0)  # type: ignore[arg-type]
+    return found
+
+
+def small_cells(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """A published table of counts."""
+    columns = _cell_columns(scene)
+    places = [scene.target.known.index(name) for name in columns]
+    known = tuple(tuple(person.known[place] for place in places) for person in scene.people)
+    secrets = tuple(person.secret if len(person.secrets) == 1 else -1 for person in scene.people)
+    attack = attacks.SmallCells(known, secrets, len(scene.target.values))
+    if not columns or not attack.exposed:
+        return Chapter(attack.words, (), "Nobody is alone with what a public table of this data could count by.")
+    counted = {(tuple(row[place] for place in places), secret, number) for row, secret, number in scene.rows}
+    bare: dict[KnownRow, list[float]] = {}
+    for cell, secret, _ in counted:
+        bare.setdefault(cell, [0.0] * attack.values)[secret] += 1
+
+    def through(epsilon: Fraction) -> Callable[[], dict[KnownRow, list[float]]]:
+        analyst = scene.hire(epsilon)
+        return lambda: _by_secret(scene, columns, "", epsilon, analyst)
+
+    found = attacks.compare(attack, lambda: bare, {e: through(e) for e in epsilons}, progress=told)
+    alone = (
+        f"{len(attack.exposed):,} of {len(known):,} people are alone with {', '.join(columns)}, and have one secret."
+    )
+    return Chapter(attack.words, (found,), alone)
+
+
+def _cell_columns(scene: Scene) -> list[str]:
+    """As many known columns as a table may have cells for."""
+    columns, cells = [], len(scene.target.values)
+    for name in scene.target.known:
+        more = len(scene.target.finite.get(name, ()))
+        if more and cells * more <= _MOST_CELLS:
+            columns.append(name)
+            cells *= more
+    return columns
+
+
+def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """Two totals, one person apart."""
+    attack = attacks.Differencing(_victims(scene, _VICTIMS))
+    asks = {epsilon: _counts(scene, attack, epsilon) for epsilon in epsilons}
+    found = attacks.compare(attack, hide_small(_exact(scene), smallest=10), asks, progress=told)
+    return Chapter(attack.words, (found,), "The twin answers no count below ten; it does not help.")
+
+
+def averaging(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """The same question until the noise is gone."""
+    attack = attacks.Averaging(_victims(scene, _AVERAGED), _REPEATS)
+    noisy = noise_anew(_exact(scene), epsilon=1)
+    asks = {epsilon: _stored(_counts(scene, attack, epsilon)) for epsilon in epsilons}
+    found = attacks.compare(attack, noisy, asks, progress=told)
+    paid = replace(attack, repeats=_PAID_REPEATS).in_other_words()
+    told("in other words")
+    most = max(epsilons)
+    bought = attacks.compare(paid, noisy, {most: _counts(scene, paid, most)})
+    note = (
+        f"The twin draws noise of epsilon 1 for every answer, {_REPEATS} times. The curator gave every repeat the same "
+        f"answer. Asked in other words, {_PAID_REPEATS} answers share the budget of one and say less: "
+        f"{bought.protected[0][1]} at epsilon {float(most):g}."
+    )
+    return Chapter(attack.words, (found,), note)
+
+
+def _victims(scene: Scene, most: int) -> tuple[tuple[Hashable, bool], ...]:
+    numbers: list[Hashable] = [person.number for person in scene.people]
+    return tuple(choose_evenly(numbers, scene.truths, most))
+
+
+def _exact(scene: Scene) -> CountWithout:
+    having = {person.number for person, truth in zip(scene.people, scene.truths, strict=True) if truth}
+    return lambda person, _: float(len(having) - (person in having))
+
+
+def _counts(scene: Scene, attack: attacks.Differencing | attacks.Averaging, epsilon: Fraction) -> CountWithout:
+    analyst = scene.hire(epsilon * len(attack.victims))
+    price = epsilon / attack.questions
+
+    def ask(person: Hashable | None, wording: int) -> float:
+        apart = "" if person is None else f" AND {scene.unit} <> {literal(person)}"
+        return scene.count(f"{scene.bit} AND {scene.nobody(wording)}{apart}", price, analyst)
+
+    return ask
+
+
+def _stored(ask: CountWithout) -> CountWithout:
+    """Ask every question twice; if the answers are the same, so will all further ones be."""
+    known: dict[tuple[Hashable | None, int], list[float]] = {}
+
+    def again(person: Hashable | None, wording: int) -> float:
+        told = known.setdefault((person, wording), [])
+        if len(told) < 2 or len(set(told)) > 1:
+            told.append(ask(person, wording))
+        return told[-1]
+
+    return again
+
+
+def reconstruction(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """Random totals, solved like a puzzle."""
+    whole = all(isinstance(person.number, int) and person.number >= 0 for person in scene.people)
+    pairs = list(zip(scene.people, scene.truths, strict=True))
+    pairs = sorted(pairs, key=lambda pair: pair[0].number)[: _PEOPLE if whole else 200]
+    numbers, secrets = [person.number for person, _ in pairs], np.array([truth for _, truth in pairs])
+    count = 3 * len(numbers)
+    subsets = attacks.modular_subsets(numbers, count) if whole else attacks.random_subsets(len(numbers), count)
+    attack = attacks.Reconstruction(secrets, tuple(subsets))
+    most = max(round(0.1 * len(numbers) ** 0.5), 1)
+    noise = iter(bounded_noise(count, most=most).tolist())
+    asks = {epsilon: _totals(scene, numbers, epsilon) for epsilon in epsilons}
+    found = attacks.compare(
+        attack, lambda subset: float((subset.mask & secrets).sum() + next(noise)), asks, progress=told
+    )
+    grid = attacks.reconstruct_under_noise(
+        secrets[: _PEOPLE // 2], ratios=(1.5, 2, 4), noises=(0, 0.25, 0.5, 1), progress=told
+    )
+    note = (
+        f"{count:,} totals about {len(numbers):,} people, each off by up to {most}, against the twin. Through the "
+        f"curator the budget was spent after {_TOTALS}, each with {_TOTALS} times the noise of a single question."
+    )
+    if whole:
+        note += f" A question reads: WHERE {scene.bit} AND {subsets[0].sql(scene.target.unit)}."
+    return Chapter(attack.words, (found, grid), note)
+
+
+def _totals(scene: Scene, numbers: Sequence[Any], epsilon: Fraction) -> Callable[[attacks.Subset], float]:
+    analyst = scene.hire(epsilon)
+
+    def ask(subset: attacks.Subset) -> float:
+        if subset.modulus:
+            among = f"{scene.unit} BETWEEN {numbers[0]} AND {numbers[-1]} AND {subset.sql(scene.unit)}"
+        else:
+            inside = [literal(number) for number, is_in in zip(numbers, subset.mask, strict=True) if is_in]
+            among = f"{scene.unit} IN ({', '.join(inside)})"
+        return scene.count(f"{scene.bit} AND {among}", epsilon / _TOTALS, analyst)
+
+    return ask
+
+
+def membership(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """Who was in a study that published tables of counts?"""
+    study = _Study(scene)
+    if not study.marginals:
+        return Chapter(_MEMBERSHIP, (), "No two columns have public values to count by.")
+    attack = attacks.Membership(study.members, study.outsiders, study.reference)
+    exact = study.members.sum(axis=0)
+    asks = {epsilon: study.through(epsilon) for epsilon in epsilons}
+    found = attacks.compare(attack, lambda: exact / study.size, asks, progress=told)
+    note = f"A study of {study.size} people that published {len(exact):,} counts in {len(study.marginals)} tables."
+    return Chapter(attack.words, (found,), note)
+
+
+def models(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """Which rows trained a model?"""
+    study = _Study(scene)
+    if not study.marginals:
+        return Chapter(_MODELS, (), "No two columns have public values to learn from.")
+    attack = attacks.ModelMembership(study.members, study.labels[0], study.outsiders, study.labels[1])
+    asks = {epsilon: model for epsilon in epsilons if (model := _trained(study, epsilon)) is not None}
+    found = attacks.compare(attack, attacks.ridge(study.members, study.labels[0]), asks, progress=told)
+    note = f"Trained on {study.size} people: ridge regression, and Tacit's logistic regression with delta 1e-6."
+    return Chapter(attack.words, (found,), note if asks else "Private models need the extra learn: tacit[learn].")
+
+
+def _trained(study: _Study, epsilon: Fraction) -> Losses | None:
+    try:
+        from tacit.learn import LogisticRegression
+    except ImportError:
+        return None
+    model = LogisticRegression(epsilon=epsilon, delta="1e-6", bounds=(0, 1), classes=[False, True])
+    model.fit(study.members, study.labels[0])
+
+    def losses(rows: NDArray[np.float64], labels: NDArray[np.bool_]) -> NDArray[np.float64]:
+        said = np.asarray(model.predict_proba(rows))[np.arange(len(rows)), labels.astype(int)]
+        return np.asarray(-np.log(np.maximum(said, 1e-12)))
+
+    return losses
+
+
+class _Study:
+    """Some people take part, as many others do not, and tables over pairs of columns are published."""
+
+    def __init__(self, scene: Scene) -> None:
+        finite = {name: values for name, values in scene.target.finite.items() if name in scene.target.known}
+        self.columns = [*finite, "secret"]
+        self.values = [*finite.values(), scene.target.values]
+        self.marginals = _marginals(self.values)
+        self.size = min(_STUDY, len(scene.people) // 4)
+        places = [scene.target.known.index(name) for name in finite]
+        rows = [
+            (*(person.known[place] for place in places), scene.target.values[person.secret]) for person in scene.people
+        ]
+        order = choose(range(len(rows)), len(rows))
+        taking, others, rest = order[: self.size], order[self.size : 2 * self.size], order[2 * self.size :]
+        self.rows = [rows[place] for place in taking]
+        self.members = attacks.indicators(self.rows, self.marginals)
+        self.outsiders = attacks.indicators([rows[place] for place in others], self.marginals)
+        self.reference = attacks.indicators([rows[place] for place in rest], self.marginals).mean(axis=0)
+        truths = scene.truths
+        self.labels = tuple(np.array([truths[place] for place in part]) for part in (taking, others))
+
+    def through(self, epsilon: Fraction) -> Callable[[], NDArray[np.float64]]:
+        """What a curator in front of the study's own table publishes."""
+        import pyarrow as pa
+
+        from tacit.curator.opening import open_curator
+
+        content = {name: [row[i] for row in self.rows] for i, name in enumerate(self.columns)}
+        frame = pa.table({"person": list(range(self.size)), **content})
+        declared = {name: list(values) for name, values in zip(self.columns, self.values, strict=True)}
+        price = epsilon / len(self.marginals)
+
+        def published() -> NDArray[np.float64]:
+            with open_curator(frame, unit="person", epsilon=2 * epsilon, table="study", columns=declared) as curator:
+                tables = []
+                for marginal in self.marginals:
+                    keys = ", ".join(quoted(self.columns[place]) for place in marginal.columns)
+                    sql = f"SELECT {keys}, COUNT(*) AS n FROM study GROUP BY {keys}"  # noqa: S608
+                    answers = curator.sql(sql, epsilon=price).finished.values
+                    counts = {tuple(cell): float(count or 0) for *cell, count in answers}  # type: ignore[arg-type]
+                    tables.append(marginal.shares(counts, self.size))
+                return np.concatenate(tables)
+
+        return published
+
+
+def _marginals(values: Sequence[Sequence[Any]]) -> list[attacks.Marginal]:
+    """The four largest tables over two columns that are not too large."""
+    pairs = [
+        (len(values[a]) * len(values[b]), a, b)
+        for a, b in itertools.combinations(range(len(values)), 2)
+        if len(values[a]) * len(values[b]) <= 1000
+    ]
+    return [
+        attacks.Marginal((a, b), tuple(itertools.product(values[a], values[b])))
+        for _, a, b in sorted(pairs, reverse=True)[:4]
+    ]
+
+
+def collusion(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+    """Several analysts, with a budget each and with one account."""
+    victims = _victims(scene, _POOLED)
+    epsilon = sorted(epsilons)[len(epsilons) // 2]
+
+    def ask_at(price: Fraction, cap: Fraction) -> AskAs:
+        analyst = scene.hire(cap)
+
+        def ask(which: int, person: Hashable) -> float:
+            where = f"{scene.bit} AND {scene.unit} = {literal(person)} AND {scene.nobody(which)}"
+            return scene.count(where, price, analyst)
+
+        return ask
+
+    found = attacks.pool(
+        victims,
+        _ANALYSTS,
+        lambda count: ask_at(epsilon, count * epsilon * len(victims)),
+        lambda count: ask_at(epsilon / count, epsilon * len(victims)),
+        epsilon=epsilon,
+        progress=told,
+    )
+    return Chapter(COLLUSION, (found,))
+
+
+_MEMBERSHIP = attacks.Membership(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0)).words
+_MODELS = attacks.ModelMembership(
+    np.zeros((0, 0)), np.zeros(0, dtype=bool), np.zeros((0, 0)), np.zeros(0, dtype=bool)
+).words
+
+#: By the name on the command line, in the order of the story.
+ATTACKS: Final[dict[str, Callable[[Scene, Epsilons, Told], Chapter]]] = {
+    "linkage": linkage,
+    "sampling": sample,
+    "small-cells": small_cells,
+    "differencing": differencing,
+    "averaging": averaging,
+    "reconstruction": reconstruction,
+    "membership": membership,
+    "models": models,
+    "collusion": collusion,
+}
+
+
+def found_people(scene: Scene, most: int = 5) -> list[tuple[KnownRow, Any]]:
+    """Some of those whom linkage finds, with what is learned about them: only for the owner's own eyes."""
+    counts = Counter(known for known, _, _ in scene.rows)
+    alone = [person for person in scene.people if counts[person.known] == 1]
+    return [(person.known, scene.target.values[person.secret]) for person in choose(alone, min(most, len(alone)))]

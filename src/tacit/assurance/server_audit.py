@@ -1,0 +1,299 @@
+"""Audit of a running server with an analyst's access only: an address and a token.
+
+What can be seen from there: whether strange bytes, strange numbers and hostile questions are refused, in one shape and
+for nothing; whether unknown and forbidden look alike; whether anything tells on the machinery. With a question and its
+price, also whether an answer is charged once, repeats are free and equal, and receipts hold. And with a second server
+that has one person less, what :func:`tacit.audit.lower_bound` says of the answers of both.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.audit.lower_bound import lower_bound
+from tacit.audit.museum.exhibit import Verdict, judged
+from tacit.audit.self_audit import AuditCheck
+from tacit.client.remote_curator import RemoteCurator, connect
+from tacit.client.write_requests import request_text
+from tacit.core.errors import InputError
+from tacit.core.guarantees import PureDP
+from tacit.core.numbers import Number, exact_positive
+from tacit.noise import entropy
+from tacit.receipts.verify_receipt import verify_receipt
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["AuditQuestion", "server_checks"]
+
+_CONFIDENCE: Final = 0.9999
+_DELTA: Final = Fraction(1, 10**6)
+#: How often a request is sent while the server says that there were too many, and the longest wait between.
+_PATIENCE: Final = 8
+_LONGEST: Final = 61.0
+#: No epsilon at all, or not one that can be read in one way only.
+_NUMBERS: Final = (
+    "NaN", "Infinity", "-Infinity", "-1", "0", "-0.0", "1e400", "1e-400", '"1"', "true", "[1]", "{}", "null",
+    "0.1, \"epsilon\": 9", "1" + "0" * 400, "0." + "1" * 400, "01", "+1", ".5", "0x1",
+)  # fmt: skip
+_BODIES: Final = (
+    b"", b"{", b"[]", b"null", b'"sql"', b"\xff\xfe", b'\xef\xbb\xbf{"sql": "SELECT 1"}', b'{"sql": "\\ud800"}',
+    b"[" * 20_000, b'{"sql": 1}', b'{"sql": "SELECT COUNT(*) FROM t", "seed": 1}',
+    b'{"sql": "' + b"a" * 200_000 + b'"}',
+)  # fmt: skip
+_HOSTILE: Final = (
+    "SELECT * FROM {table}",
+    "SELECT MAX({column}) FROM {table}",
+    "SELECT COUNT(*), (SELECT MAX({column}) FROM {table}) FROM {table}",
+    "SELECT COUNT(*) FROM {table}; DROP TABLE {table}",
+    "SELECT COUNT(*) FROM read_csv('/etc/passwd')",
+    "SELECT {column}, random() FROM {table}",
+    "EXPLAIN ANALYZE SELECT COUNT(*) FROM {table}",
+    "SELECT COUNT(*) FROM duckdb_tables()",
+    "COPY {table} TO 'out.csv'",
+    "SET threads = 1",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
+)
+_TELLING_HEADERS: Final = ("server", "x-powered-by", "x-runtime", "x-process-time", "server-timing", "via")
+_TELLING_WORDS: Final = ("traceback", "duckdb", "psycopg", "pyspark", "site-packages", "/home/", "sqlite", ".parquet")
+
+
+@dataclass(frozen=True)
+class AuditQuestion:
+    """A question that may be paid for."""
+
+    sql: str
+    epsilon: Number
+
+
+@contextmanager
+def server_checks(
+    url: str,
+    token: str,
+    question: AuditQuestion | None = None,
+    *,
+    second: tuple[str, str] | None = None,
+    public_key: str | None = None,
+    ca_file: str | Path | None = None,
+    samples: int = 400,
+) -> Iterator[list[AuditCheck]]:
+    """What can be checked of a server, while it is connected to.
+
+    Args:
+        url: its address.
+        token: of an analyst.
+        question: what to pay for; without it nothing is charged.
+        second: address and token of a server whose data lacks one person; then the question is paid for ``samples``
+            times on each.
+        public_key: that of the receipts, if it is known.
+        ca_file: certificates to trust instead of the system's.
+        samples: see ``second``.
+    """
+    with ExitStack() as stack:
+        remote = stack.enter_context(connect(url, token, public_key=public_key, ca_file=ca_file))
+        probe = _Probe(remote, token, stack.enter_context(_client(ca_file, remote.url)))
+        checks = [
+            AuditCheck("strange numbers are refused and cost nothing", "probe", probe.numbers),
+            AuditCheck("strange bodies are refused and cost nothing", "probe", probe.bodies),
+            AuditCheck("hostile questions are refused and cost nothing", "probe", probe.hostile),
+            AuditCheck("tokens that are not known all look alike", "probe", probe.tokens),
+            AuditCheck("what does not exist and what is somebody else's look alike", "probe", probe.unknown),
+        ]
+        if question is not None:
+            name = "charged once, repeats free and equal, receipts hold"
+            checks.append(AuditCheck(name, "probe", partial(probe.paid, question)))
+        if question is not None and second is not None:
+            other = stack.enter_context(connect(*second, ca_file=ca_file))
+            run = partial(_apart, remote, other, question, samples)
+            checks.append(AuditCheck("two servers, one person apart", "lower_bound", run))
+        yield checks
+
+
+def _apart(one: RemoteCurator, other: RemoteCurator, question: AuditQuestion, samples: int) -> Verdict:
+    """Pay again and again, each time a hair less, so that nothing is a repeat."""
+    price, hairs = exact_positive(question.epsilon, "epsilon"), count()
+    claim = one.explain(question.sql, epsilon=price).guarantee
+    delta = getattr(claim, "delta", 0) or (0 if isinstance(claim, PureDP) else _DELTA)
+
+    def ask(remote: RemoteCurator) -> Any:
+        answer = remote.sql(question.sql, epsilon=price * (1 - Fraction(next(hairs), 10**9)))
+        return answer.to_arrow().to_pylist()
+
+    return judged(lower_bound(ask, one, other, claimed=claim, delta=delta, samples=samples, confidence=_CONFIDENCE))
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """What came back, byte for byte."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The object in the body; an empty one where there is none."""
+        try:
+            told = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return told if isinstance(told, dict) else {}
+
+    @property
+    def looks(self) -> tuple[int, bytes]:
+        """All that may tell one refusal from another."""
+        return self.status, self.body
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it as a refusal: its status, its shape, or what it tells."""
+        if not 400 <= self.status < 500:
+            yield f"the status is {self.status}"
+        error = self.content.get("error")
+        if not isinstance(error, dict) or not all(isinstance(error.get(word), str) for word in ("code", "message")):
+            yield "the body is not an error of the one shape"
+        yield from self.tells()
+
+    def tells(self) -> Iterator[str]:
+        """What it says about the machinery."""
+        yield from (f"there is a header {name}" for name in _TELLING_HEADERS if name in self.headers)
+        text = self.body.decode("utf-8", "replace").lower()
+        yield from (f"the body speaks of {word}" for word in _TELLING_WORDS if word in text)
+
+
+class _Probe:
+    """Sends what no client would."""
+
+    def __init__(self, remote: RemoteCurator, token: str, client: httpx.Client) -> None:
+        self._remote = remote
+        self._token = token
+        self._client = client
+
+    def numbers(self) -> Verdict:
+        """Epsilons that are none."""
+        sql = json.dumps("SELECT COUNT(*) FROM {table}".replace("{table}", self._table()[0]))
+        bodies = [f'{{"sql": {sql}, "epsilon": {number}}}'.encode() for number in _NUMBERS]
+        return self._refused([(number[:20], body) for number, body in zip(_NUMBERS, bodies, strict=True)])
+
+    def bodies(self) -> Verdict:
+        """Bodies that are not questions."""
+        return self._refused([(repr(body[:20]), body) for body in _BODIES])
+
+    def hostile(self) -> Verdict:
+        """Questions that would tell on somebody, or on the machine."""
+        table, column = self._table()
+        questions = [sql.format(table=table, column=column) for sql in _HOSTILE]
+        return self._refused([(sql, request_text(sql, {"epsilon": "0.001"}).encode()) for sql in questions])
+
+    def tokens(self) -> Verdict:
+        """Tokens of nobody."""
+        known = self._token
+        made_up = [
+            "", "Bearer", "Bearer x", f"Bearer {known[:-1]}", f"Bearer {known}x", f"Bearer {known.swapcase()}",
+            f"Basic {known}", f"Bearer {known} {known}",
+        ]  # fmt: skip
+        paths = ("/v1/tables", "/v1/budget", "/v1/receipts/1")
+        seen = [self._send("GET", path, token=token) for path in paths for token in made_up]
+        found = [f"{reply.status} instead of 401" for reply in seen if reply.status != 401]
+        found += ["two of them were told apart"] if len({reply.looks for reply in seen}) > 1 else []
+        found += [problem for reply in seen for problem in reply.problems()]
+        return _verdict(found, f"{len(seen)} requests")
+
+    def unknown(self) -> Verdict:
+        """Things that are not there, or not for this analyst."""
+        own = {entry.number for entry in self._remote.history()}
+        positions = [n for n in (*range(1, 40), 10**6, 10**15) if n not in own]
+        seen = [self._send("GET", f"/v1/receipts/{n}") for n in positions]
+        seen += [self._send("GET", f"/v1/jobs/{entropy.current().bits(128):032x}") for _ in range(3)]
+        found = [problem for reply in seen for problem in reply.problems()]
+        kinds = {reply.looks for reply in seen[: len(positions)]}
+        found += ["receipts that do not exist can be told from those of others"] if len(kinds) > 1 else []
+        return _verdict(found, f"{len(seen)} requests")
+
+    def paid(self, question: AuditQuestion) -> Verdict:
+        """One charge, whatever is sent again."""
+        body = request_text(question.sql, {"epsilon": question.epsilon}).encode()
+        other = request_text(question.sql, {"epsilon": question.epsilon, "confidence": "0.9"}).encode()
+        key = {"Idempotency-Key": f"audit-{entropy.current().bits(64):016x}"}
+        first, again = self._send("POST", "/v1/query", body, key), self._send("POST", "/v1/query", body, key)
+        if first.status != 200:
+            return _verdict([f"the question was not answered: {first.body.decode(errors='replace')[:300]}"], "")
+        spent = self._spent()
+        conflict, repeat = self._send("POST", "/v1/query", other, key), self._send("POST", "/v1/query", body)
+        found = [problem for reply in (first, again, repeat) for problem in reply.tells()]
+        found += ["the same request under the same key got other bytes"] if again.looks != first.looks else []
+        found += [f"another request under the same key got {conflict.status}"] if conflict.status != 409 else []
+        told = first.content
+        found += ["a repeat got other values"] if told.get("rows") != repeat.content.get("rows") else []
+        found += ["a repeat was charged"] if self._spent() != spent else []
+        try:
+            report = verify_receipt(json.dumps(told.get("receipt")), self._remote.public_key)
+        except InputError as problem:
+            return _verdict([*found, f"there is no receipt: {problem}"], "")
+        found += [f"the receipt does not hold: {check.words}" for check in report.checks if not check.passed]
+        return _verdict(found, "one charge, one receipt, and it holds")
+
+    def _refused(self, bodies: list[tuple[str, bytes]]) -> Verdict:
+        """Send bodies as questions; each must be refused in the one shape, and nothing be charged."""
+        before = self._spent()
+        found = []
+        for name, body in bodies:
+            for path in ("/v1/query", "/v1/explain"):
+                found += [f"{name}: {problem}" for problem in self._send("POST", path, body).problems()]
+        found += ["something was charged"] if self._spent() != before else []
+        return _verdict(found, f"{2 * len(bodies)} requests")
+
+    def _spent(self) -> str:
+        """The newest charge of this analyst; what others are charged meanwhile is not in it."""
+        return json.dumps(self._send("GET", "/v1/history?limit=1").content.get("entries"))
+
+    def _table(self) -> tuple[str, str]:
+        """A protected table and one of its columns."""
+        tables = [info.table for info in self._remote.tables() if not info.table.public]
+        if not tables:
+            raise InputError("url", "this analyst sees no protected table there")
+        return f'"{tables[0].name}"', f'"{tables[0].columns[0].name}"'
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        token: str | None = None,
+    ) -> _Reply:
+        """One request, sent again where the server asks for patience."""
+        words = {"Authorization": f"Bearer {self._token}" if token is None else token, **(headers or {})}
+        words |= {} if body is None else {"Content-Type": "application/json"}
+        for _ in range(_PATIENCE):
+            response = self._client.request(method, f"{self._remote.url}{path}", content=body, headers=words)
+            if response.status_code not in (429, 503):
+                break
+            wait = response.headers.get("retry-after", "1")
+            time.sleep(min(float(wait) if wait.isdigit() else 1.0, _LONGEST))
+        told = {name.lower(): value for name, value in response.headers.items()}
+        return _Reply(response.status_code, told, response.content)
+
+
+def _client(ca_file: str | Path | None, url: str) -> httpx.Client:
+    import ssl
+
+    import httpx
+
+    trusted = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+    return httpx.Client(verify=trusted, timeout=120.0, trust_env=url.startswith("https:"))
+
+
+def _verdict(found: list[str], done: str) -> Verdict:
+    unique = list(dict.fromkeys(found))
+    words = f"{len(unique)} found: {'; '.join(unique[:10])}" if unique else f"nothing found: {done}"
+    return Verdict(bool(unique), words, unique)

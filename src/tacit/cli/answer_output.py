@@ -1,0 +1,121 @@
+"""Answers and budgets as text, CSV, JSON and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tacit.cli.terminal import console, print_json
+from tacit.core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tacit.curator.curator import Curator
+    from tacit.curator.views.answer_object import Answer
+
+__all__ = [
+    "FORMATS",
+    "check_output",
+    "check_writable",
+    "print_answer",
+    "show_answer",
+]
+
+FORMATS = ("table", "csv", "json", "parquet")
+_BY_ENDING = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet", ".txt": "table"}
+
+
+def check_output(form: str | None, output: Path | None, as_json: bool) -> str:
+    """The form to write: as said, else by the ending of the file, else a table. Checked before anything is spent."""
+    if as_json:
+        if form not in (None, "json"):
+            raise InputError("format", f"contradicts --json; got {form!r}")
+        form = "json"
+    if form is None:
+        form = "table" if output is None else _BY_ENDING.get(output.suffix.lower(), "table")
+    if form not in FORMATS:
+        raise InputError("format", f"must be one of {', '.join(FORMATS)}, got {form!r}")
+    if form == "parquet" and output is None:
+        raise InputError("output", "Parquet is not text; say which file to write: --output answer.parquet")
+    if output is not None:
+        check_writable(output, "output")
+    return form
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Find out before spending whether a file can be written."""
+    if path.is_dir():
+        raise InputError(option, f"{path} is a folder")
+    if not path.absolute().parent.is_dir():
+        raise InputError(option, f"there is no folder {path.absolute().parent}")
+
+
+def print_answer(curator: Curator, answer: Answer, form: str, output: Path | None) -> None:
+    """Write an answer; beside CSV and Parquet, what it cost goes to stderr, where no program reads it as data."""
+    if form == "table" and output is None:
+        show_answer(console(), curator, answer)
+        return
+    if form == "json" and output is None:
+        from tacit.wire.responses import answer_json
+
+        print_json(answer_json(curator, answer))
+        return
+    try:
+        _write(curator, answer, form, output)
+    except OSError as problem:
+        raise InputError("output", f"cannot write {output}: {problem.strerror or problem}; ask again, free") from None
+    for line in _lines(curator, answer):
+        typer.echo(line, err=True)
+
+
+def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
+    """The table with its errors, what was charged, and what is left."""
+    table = answer.__rich__()
+    table.caption = None
+    screen.print(table)
+    for line in _lines(curator, answer):
+        screen.print(line, style="dim", markup=False, soft_wrap=True)
+
+
+def _lines(curator: Curator, answer: Answer) -> list[str]:
+    number = answer.charge.number
+    return [answer.note, f"{curator.budget(answer)}.", f"Receipt {number}: tacit receipt show {number}"]
+
+
+def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> None:
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(answer.intervals(), output)
+        return
+    text = {"csv": _csv, "json": _json, "table": _table}[form](curator, answer)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+def _csv(_: Curator, answer: Answer) -> str:
+    table = answer.intervals()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.column_names)
+    columns = [column.to_pylist() for column in table.columns]
+    writer.writerows(zip(*columns, strict=True))
+    return text.getvalue()
+
+
+def _json(curator: Curator, answer: Answer) -> str:
+    from tacit.wire.responses import answer_json
+
+    return json.dumps(answer_json(curator, answer), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _table(_: Curator, answer: Answer) -> str:
+    return f"{answer}\n"

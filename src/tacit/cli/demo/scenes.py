@@ -1,0 +1,286 @@
+"""Scenes of ``tacit demo``; each prints itself and returns what it showed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.cli.demo import attack
+from tacit.cli.demo.display import DemoBar, Stage, number
+from tacit.project.example_hospital import PROJECT, Hospital, make_hospital
+from tacit.wire.responses import answer_json, budget_json
+
+if TYPE_CHECKING:
+    from tacit.curator.curator import Curator
+    from tacit.curator.views.answer_object import Answer
+
+__all__ = ["tell"]
+
+WARDS: Final = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost\nFROM visits GROUP BY ward"
+AGES: Final = """\
+SELECT CASE WHEN p.age < 18 THEN 'under 18' WHEN p.age < 40 THEN '18 to 39'
+            WHEN p.age < 65 THEN '40 to 64' ELSE '65 and over' END AS age,
+       AVG(v.nights) AS nights
+FROM visits v JOIN patients p ON v.patient_id = p.patient_id GROUP BY 1"""
+COSTS: Final = "SELECT MEDIAN(cost) AS half, QUANTILE(cost, 0.9) AS nine_in_ten FROM visits"
+LONG: Final = "SELECT COUNT(DISTINCT patient_id) AS patients FROM visits WHERE nights >= 7"
+_VICTIMS = 24
+_ATTACK_EPSILON = "0.02"
+_SHARE = "1"
+
+
+@dataclass
+class Scenery:
+    """What the scenes share."""
+
+    stage: Stage
+    hospital: Hospital
+    curator: Curator
+    bare: Callable[[str], list[tuple[Any, ...]]]
+
+
+def tell(stage: Stage, folder: Path) -> dict[str, Any]:
+    """The whole story, told on ``stage`` with the hospital in ``folder``; what it showed, for programs."""
+    from tacit.curator.opening import open_curator
+
+    begun = time.perf_counter()
+    hospital = make_hospital()
+    project = hospital.write(folder)
+    told: dict[str, Any] = {"tables": _opening(stage, hospital)}
+    with open_curator(project, analyst="alice") as curator:
+        at = Scenery(stage, hospital, curator, _unprotected(folder))
+        answers = [_wards(at), _ages(at), _costs(at), _long(at)]
+        told["questions"] = [answer_json(curator, answer) for answer in answers]
+        told["repeat"] = _repeat(at)
+        told["refused"] = _refused(at)
+        told["attack"] = _attack(at)
+        told["stopped"] = _stopped(at)
+        told["receipt"] = _receipt(at, answers[0])
+        told["ledger"], told["budget"] = _ending(at)
+    told["seconds"] = round(time.perf_counter() - begun, 1)
+    _farewell(stage, told["seconds"])
+    return told
+
+
+def _unprotected(folder: Path) -> Callable[[str], list[tuple[Any, ...]]]:
+    """The same tables with nobody in between."""
+    import duckdb
+
+    connection = duckdb.connect()
+    for name in ("patients", "visits", "wards"):
+        connection.read_parquet(str(folder / f"{name}.parquet")).create(name)
+    return lambda sql: connection.execute(sql).fetchall()
+
+
+def _opening(stage: Stage, hospital: Hospital) -> dict[str, int]:
+    sizes = {"patients": len(hospital.patients), "visits": len(hospital.visits), "wards": len(hospital.wards)}
+    stage.open(
+        "A hospital that lets strangers ask",
+        f"{sizes['patients']:,} patients, {sizes['visits']:,} visits, {sizes['wards']} wards. All of it is made up, "
+        "so that the truth [bold magenta]●[/bold magenta] may stand beside the answers; nobody who asks would see "
+        "it.\nEvery answer carries noise, drawn anew in every run, that hides whether any one patient is in the "
+        "tables. How much noise is public. How much everything together may tell is the [bold]budget[/bold].",
+    )
+    stage.scene("What the owner writes down", "tacit.toml")
+    stage.toml("\n".join(PROJECT.split("\n\n")[1:4]))
+    stage.say("[dim]Bounds and categories are what everybody knows. Nothing is taken from the data.[/dim]")
+    return sizes
+
+
+def _wards(at: Scenery) -> Answer:
+    at.stage.scene("How busy are the wards, and what does a visit cost?", "epsilon 0.5")
+    quote = at.curator.explain(WARDS, epsilon="0.5")
+    at.stage.sql(WARDS)
+    at.stage.say(f"[dim]Known before asking, for nothing: a count will be {quote.explanation.errors[0].meaning}.[/dim]")
+    answer = at.curator.sql(WARDS, epsilon="0.5")
+    truth = {row[0]: row[1:] for row in at.bare(WARDS)}
+    visits, costs = _bars(answer, truth, 1), _bars(answer, truth, 2)
+    at.stage.bars([[ward, visits[ward], _pm(visits[ward]), f"at €{_pm(costs[ward])}"] for ward in visits])
+    return answer
+
+
+def _ages(at: Scenery) -> Answer:
+    at.stage.scene("Do older patients stay longer?", "epsilon 0.5")
+    at.stage.sql(AGES)
+    answer = at.curator.sql(AGES, epsilon="0.5")
+    nights = _bars(answer, {row[0]: row[1:] for row in at.bare(AGES)}, 1)
+    order = ("under 18", "18 to 39", "40 to 64", "65 and over")
+    at.stage.bars([[age, nights[age], _pm(nights[age]), "nights"] for age in order])
+    return answer
+
+
+def _costs(at: Scenery) -> Answer:
+    at.stage.scene("Half of all visits cost less than…", "epsilon 0.4")
+    at.stage.sql(COSTS)
+    answer = at.curator.sql(COSTS, epsilon="0.4")
+    truth, ends = at.bare(COSTS)[0], answer.finished.intervals()[0]
+    for i, words in ((0, "half cost less than"), (1, "nine in ten cost less than")):
+        low, value, high = (_float(each) for each in (ends[i][0], answer.finished.values[0][i], ends[i][1]))
+        at.stage.say(
+            f"{words} [bold]€{value:,.0f}[/bold] [dim](between €{low:,.0f} and €{high:,.0f}; "
+            f"truth €{truth[i]:,.0f})[/dim]"
+        )
+    return answer
+
+
+def _long(at: Scenery) -> Answer:
+    at.stage.scene("Say how good the answer must be; the price follows", "within 25")
+    at.stage.sql(LONG)
+    answer = at.curator.sql(LONG, within=25)
+    entry = _bars(answer, {None: (at.bare(LONG)[0][0],)}, 0, keyed=False)[None]
+    at.stage.say(f"[bold]{_pm(entry)}[/bold] patients [dim](truth {entry.truth:,.0f})[/dim]. {answer.charge.text}.")
+    return answer
+
+
+def _repeat(at: Scenery) -> dict[str, Any]:
+    at.stage.scene("The same numbers again cost nothing", "free")
+    again = f"{WARDS} ORDER BY visits DESC LIMIT 1"
+    at.stage.sql(again)
+    answer = at.curator.sql(again, epsilon="0.5")
+    at.stage.good(f"{answer.charge.text}. The stored answer comes back, so asking twice teaches nothing new.")
+    return answer_json(at.curator, answer)
+
+
+def _refused(at: Scenery) -> list[dict[str, str]]:
+    from tacit.core.errors import QueryError
+
+    at.stage.scene("Questions that would tell on somebody are refused", "free")
+    refused = []
+    for sql in (
+        "SELECT * FROM visits WHERE cost > 5000",
+        "SELECT patient_id, COUNT(*) AS visits FROM visits GROUP BY patient_id",
+    ):
+        try:
+            at.curator.sql(sql, epsilon="0.5")
+        except QueryError as refusal:
+            at.stage.sql(sql)
+            at.stage.bad(str(refusal))
+            refused.append({"sql": sql, "code": refusal.code, "message": str(refusal)})
+    return refused
+
+
+def _attack(at: Scenery) -> dict[str, Any]:
+    at.curator.ledger.add_analyst("mallory")
+    at.curator.ledger.set_quota("patients", {"epsilon": _SHARE}, analyst="mallory")
+    victims = attack.choose_victims(at.hospital, _VICTIMS)
+    first = victims[0][0]
+    at.stage.scene("Mallory, who may spend 1 of the 3, subtracts", f"epsilon {_ATTACK_EPSILON}, {2 * _VICTIMS} times")
+    at.stage.say(f"Was patient {first} in oncology? Two harmless counts, one patient apart, give it away:")
+    at.stage.sql("\n".join(_folded(sql) for sql in (attack.ALL, attack.but(first))))
+    bare = attack.difference(lambda sql: int(at.bare(sql)[0][0]), victims)
+    asked = attack.difference(lambda sql: _count(at.curator, sql), victims)
+    at.stage.grid(_compared(bare, asked), right=(2, 4))
+    right = sum(guess.is_right for guess in asked)
+    at.stage.bad(f"Unprotected, Mallory is right about {sum(g.is_right for g in bare)} of {_VICTIMS} patients.")
+    at.stage.good(f"Through Tacit, about {right} of {_VICTIMS}; tossing a coin gives {_VICTIMS // 2}, give or take 5.")
+    return {
+        "epsilon": _ATTACK_EPSILON,
+        "unprotected": attack.as_json(bare),
+        "protected": attack.as_json(asked),
+    }
+
+
+def _compared(bare: list[attack.Guess], asked: list[attack.Guess]) -> list[list[str]]:
+    rows = [["[dim]patient", "[dim]was?", "[dim]unprotected", "", "[dim]through Tacit", ""]]
+    for left, right in list(zip(bare, asked, strict=True))[:6]:
+        first, second = (f"{each.with_them:,} − {each.without:,} = {each.difference:>4}" for each in (left, right))
+        truth = "yes" if left.truth else "no"
+        rows.append([str(left.patient_id), truth, first, _verdict(left, "red"), second, _verdict(right, "")])
+    return rows
+
+
+def _verdict(guess: attack.Guess, style: str) -> str:
+    words = "yes" if guess.says else "no"
+    shown = f"[bold {style}]{words}[/]" if style else words
+    return shown if guess.is_right else f"{shown}, [green]wrong[/green]"
+
+
+def _folded(sql: str) -> str:
+    return sql.replace(" FROM ", "\nFROM ") + ";"
+
+
+def _stopped(at: Scenery) -> list[dict[str, str]]:
+    from tacit.core.errors import BudgetError
+
+    at.stage.scene("More epsilon would mean less noise, but there is an end to it", "epsilon 1")
+    stopped = []
+    for analyst in ("mallory", "alice"):
+        try:
+            at.curator.sql(attack.but(0), epsilon="1", analyst=analyst)
+        except BudgetError as stop:
+            at.stage.bad(f"{analyst.title()}: {stop}")
+            stopped.append({"analyst": analyst, "code": stop.code, "message": str(stop)})
+    at.stage.say("The stop holds whatever is asked, in whatever order, by however many people together.")
+    return stopped
+
+
+def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
+    from tacit.receipts.receipt import Receipt
+    from tacit.receipts.verify_receipt import verify_receipt
+
+    at.stage.scene("A receipt that anybody can check, without the data", f"entry {answer.receipt.position}")
+    report = verify_receipt(answer.receipt, at.curator.public_key)
+    wanted = ("signature", "mechanisms", "guarantee", "charge")
+    for check in report.checks:
+        if check.name in wanted:
+            (at.stage.good if check.passed else at.stage.bad)(check.words)
+    forged = Receipt({**answer.receipt.statement, "charge": {"epsilon": "1/4"}}, answer.receipt.signature)
+    told = verify_receipt(forged, at.curator.public_key)
+    failed = [check.name for check in told.checks if not check.passed]
+    at.stage.say(f"[dim]One that claims to have cost half as much fails: {' and '.join(failed)} do not hold.[/dim]")
+    return {"ok": report.ok, "checks": json.loads(report.to_json())["checks"], "forged_fails": failed}
+
+
+def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
+    from tacit.cli.budget import budget_table
+
+    at.stage.scene("The account of all of it", "tacit ledger verify")
+    report = at.curator.ledger.verify()
+    if report.ok:
+        at.stage.good(f"{report.entries} entries, {report.charges} charges: chain, prices, sums and caps hold.")
+    account = at.curator.budget(analyst="mallory")
+    owners = ("everybody", "mallory")
+    at.stage.table(budget_table(zip(owners, (share.lines for share in account.balances), strict=False)))
+    ledger = {"ok": report.ok, "entries": report.entries, "charges": report.charges}
+    return ledger, budget_json(account)
+
+
+def _farewell(stage: Stage, seconds: float) -> None:
+    stage.scene("Your turn", f"{seconds:.1f} seconds")
+    stage.grid(
+        [
+            ["[bold]tacit init data.csv", "a project file for your own data"],
+            ["[bold]tacit query", "a prompt that shows every price first"],
+            ["[bold]tacit plan --help", "how many people does a good answer need?"],
+        ]
+    )
+    stage.screen.print()
+
+
+def _count(curator: Curator, sql: str) -> int:
+    answer = curator.sql(sql, epsilon=_ATTACK_EPSILON, analyst="mallory")
+    return round(_float(answer.finished.values[0][0]))
+
+
+def _bars(answer: Answer, truth: dict[Any, tuple[Any, ...]], column: int, *, keyed: bool = True) -> dict[Any, DemoBar]:
+    """The numbers of a column by the first one, which names their group."""
+    found = {}
+    for values, ends in zip(answer.finished.values, answer.finished.intervals(), strict=True):
+        key = values[0] if keyed else None
+        low, high = (_float(end) for end in ends[column])
+        true = float(truth[key][column - 1 if keyed else column])
+        found[key] = DemoBar(_float(values[column]), low, high, true)
+    return found
+
+
+def _pm(entry: DemoBar) -> str:
+    off = max(entry.value - entry.low, entry.high - entry.value)
+    return f"{number(entry.value, off)} ± {number(off)}"
+
+
+def _float(value: Any) -> float:
+    return float(value or 0)

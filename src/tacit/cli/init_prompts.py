@@ -1,0 +1,174 @@
+"""Prompts of ``tacit init``: types, unit, categories, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from tacit.cli.init_preview import accuracy_lines
+from tacit.core.errors import InputError
+from tacit.core.numbers import check_count, exact, exact_positive, exact_probability
+from tacit.project.project_template import Draft, DraftColumn, DraftTable
+from tacit.project.schema_inference import SAMPLE_ROWS, guess_categories, guess_type, read_sample
+
+__all__ = ["interview"]
+
+_TYPES = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
+_PREVIEW_EPSILON = "0.5"
+
+
+def interview(draft: Draft, files: Mapping[str, Path]) -> Draft:
+    """The draft with the owner's answers in it. Enter leaves a place open.
+
+    Args:
+        draft: what is known so far.
+        files: by table, where rows may be looked at if the owner says so; tables of a database are not among them.
+    """
+    typer.echo("Enter keeps what stands in brackets; what is left open is marked in the file.\n")
+    if draft.epsilon is None:
+        draft = replace(
+            draft,
+            epsilon=_number("Budget of all questions ever asked together, as epsilon, such as 4", "epsilon"),
+        )
+    if draft.epsilon is not None and draft.delta is None:
+        typer.echo("  A delta allows more questions for the same epsilon, and groups whose names are not public.")
+        draft = replace(draft, delta=_number("Delta, such as 1e-6; Enter for none", "delta"))
+    tables, sampled = [], []
+    for table in draft.tables:
+        if not table.public:
+            path = files.get(table.name)
+            table, looked = _ask_table(table, path, draft)
+            sampled += [path.name] if looked and path is not None else []
+        tables.append(table)
+    return replace(draft, tables=tuple(tables), sampled=tuple(sampled))
+
+
+def _ask_table(table: DraftTable, path: Path | None, draft: Draft) -> tuple[DraftTable, bool]:
+    where = table.source if path is None else path.name
+    typer.echo(f"\n{table.name} ({where}): {', '.join(column.name for column in table.columns)}")
+    look = path is not None and _may_look()
+    usable = [column for column in table.columns if column.why_not is None]
+    rows = read_sample(path, [column.name for column in usable]) if path is not None and look else {}
+    for column in usable:
+        if not column.states_type:
+            table = table.with_column(_ask_type(column, rows.get(column.name)))
+    table = _ask_unit(table)
+    for column in table.columns:
+        if column.why_not is None and column.name != table.unit:
+            table = table.with_column(_ask_categories(column, rows.get(column.name)))
+    return _ask_bounds(table, draft), look
+
+
+def _may_look() -> bool:
+    typer.echo(
+        f"  Guesses for types and categories need a look at the first {SAMPLE_ROWS:,} rows. You see them; nobody"
+    )
+    typer.echo("  else does, unless you keep a guess: what stands in the file counts as public.")
+    return typer.confirm("  Look at them?", default=True)
+
+
+def _ask_type(column: DraftColumn, values: list[str | None] | None) -> DraftColumn:
+    guess = guess_type(values) if values is not None else None
+    while True:
+        said = _ask(f"  Type of {column.name} ({', '.join(_TYPES)})", guess.type if guess else None)
+        if said is None or said in _TYPES:
+            step = guess.step if guess is not None and said == guess.type else None
+            return replace(column, type=said, step=step)
+        typer.echo(f"    {said!r} is none of them.")
+
+
+def _ask_unit(table: DraftTable) -> DraftTable:
+    if table.unit is None:
+        names = {column.name.lower(): column.name for column in table.columns if column.why_not is None}
+        while True:
+            said = _ask('  Whose row is it? The column that says so, or "row" if nobody has two', table.guess)
+            if said is None:
+                return table
+            if said.lower() in (*names, "row"):
+                table = replace(table, unit=names.get(said.lower(), "row"), guess=None)
+                break
+            typer.echo(f"    {said!r} is not a column of {table.name}.")
+    if table.unit == "row":
+        return table
+    typer.echo("  Nobody may count without limit: how much of one may count is public, and noise hides that much.")
+    groups = _count("  In how many groups of one answer may one of them count, at most", table.max_groups, "max_groups")
+    rows = _count("  And with how many rows in each, at most", table.max_rows, "max_rows")
+    return replace(table, max_groups=groups, max_rows=rows)
+
+
+def _ask_categories(column: DraftColumn, values: list[str | None] | None) -> DraftColumn:
+    found = guess_categories(values or []) if column.type in ("text", "integer") else None
+    if found is None:
+        return column
+    typer.echo(f"  {column.name} has {len(found)} values in those rows: {', '.join(found)}")
+    typer.echo(
+        "    As categories they are public, and every one is in every answer. Say yes only if they are all there"
+    )
+    typer.echo("    are, and if you would have listed them without looking.")
+    if typer.confirm("    Use them?", default=False):
+        return replace(column, categories=tuple(found), few_values=True)
+    return replace(column, few_values=True)
+
+
+def _ask_bounds(table: DraftTable, draft: Draft) -> DraftTable:
+    numbers = [c for c in table.columns if c.is_number and c.why_not is None and c.name != table.unit]
+    numbers = [column for column in numbers if column.categories is None]
+    if numbers:
+        typer.echo(
+            "  Bounds make sums and averages possible: values outside count as the nearest bound. Do not take them"
+        )
+        typer.echo(
+            "  from the data, that tells on whoever has the most extreme value. Narrower bounds mean less noise."
+        )
+    for column in numbers:
+        stated = _bounds(column.name)
+        if stated is None:
+            continue
+        table = table.with_column(replace(column, bounds=stated))
+        for line in accuracy_lines(draft, table, column.name, _PREVIEW_EPSILON):
+            typer.echo(f"    {line}")
+    return table
+
+
+def _bounds(name: str) -> tuple[str, str] | None:
+    while True:
+        said = _ask(f"  Bounds of {name}, such as 0, 5000", None)
+        if said is None:
+            return None
+        low, comma, high = (part.strip() for part in said.partition(","))
+        try:
+            if comma and exact(low, "bounds") <= exact(high, "bounds"):
+                return low, high
+        except InputError:
+            pass
+        typer.echo("    Two numbers with a comma between them, the lower one first.")
+
+
+def _number(question: str, name: str) -> str | None:
+    check = exact_positive if name == "epsilon" else exact_probability
+    while True:
+        said = _ask(question, None)
+        try:
+            if said is not None:
+                check(said, name)
+            return said
+        except InputError as problem:
+            typer.echo(f"    {problem}")
+
+
+def _count(question: str, default: int, name: str) -> int:
+    while True:
+        said = _ask(question, str(default)) or str(default)
+        try:
+            return check_count(int(said), name)
+        except (ValueError, InputError):
+            typer.echo("    A whole number, at least 1.")
+
+
+def _ask(question: str, default: str | None) -> str | None:
+    """What was typed; None for nothing, which stands for the default where there is one."""
+    said = str(typer.prompt(question, default=default or "", show_default=default is not None)).strip()
+    return said or None

@@ -1,0 +1,198 @@
+"""Interactive prompt of ``tacit query``: multi-line questions, price shown before payment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tacit.cli.answer_output import show_answer
+from tacit.cli.budget import show_budget
+from tacit.cli.query import show_quote
+from tacit.cli.query_options import PriceOptions
+from tacit.cli.terminal import visible
+from tacit.core.errors import InputError, TacitError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tacit.curator.curator import Curator
+    from tacit.curator.quote import Quote
+
+__all__ = ["Prompt", "is_complete"]
+
+_HELP = r"""Write a question in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
+\epsilon 0.5     what a question may cost; also \rho, \mu, \delta
+\within 50       instead of a price, how far off answers may be; also \within column=50
+\confidence .99  of the intervals
+\explain         more about the next question: each release, its noise, its error
+\tables          the tables and what is known about their columns
+\budget          what is spent and what is left
+\q               leave (or Ctrl-D); Ctrl-C drops what you are writing"""
+_PRICES = ("epsilon", "rho", "mu")
+_HISTORY_LINES = 1000
+
+
+class Prompt:
+    """One session at the prompt.
+
+    Args:
+        curator: answers.
+        price: what questions may cost until something else is said.
+        screen: where to print.
+        read: reads one line after a prompt; EOFError ends the session.
+    """
+
+    def __init__(
+        self, curator: Curator, price: PriceOptions, screen: Console, read: Callable[[str], str] | None = None
+    ) -> None:
+        self._curator = curator
+        self._price = price
+        self._screen = screen
+        self._read = input if read is None else read
+        self._explain = False
+
+    def run(self) -> None:
+        """Ask until the user leaves."""
+        history = _remember()
+        self._say(f"{self._curator.name}: questions end with a semicolon; \\help, \\q to leave.", style="bold")
+        try:
+            while self._turn():
+                pass
+        finally:
+            history()
+
+    def _turn(self) -> bool:
+        """One question or one command; False when it is time to leave."""
+        try:
+            text = self._text()
+        except KeyboardInterrupt:
+            self._screen.print()
+            return True
+        except EOFError:
+            self._screen.print()
+            return False
+        try:
+            if text.startswith("\\"):
+                return self._command(text)
+            if text.strip(" \t\n;"):
+                self._ask(text)
+        except TacitError as problem:
+            self._say(f"Error: {problem}", style="red")
+        except KeyboardInterrupt:
+            self._screen.print()
+        return True
+
+    def _text(self) -> str:
+        lines: list[str] = []
+        while True:
+            line = self._read("tacit> " if not lines else "  ...> ")
+            if not lines and (line.strip().startswith("\\") or not line.strip()):
+                return line.strip()
+            lines.append(line)
+            if is_complete(text := "\n".join(lines)):
+                return text
+
+    def _command(self, text: str) -> bool:
+        word, _, rest = text[1:].partition(" ")
+        word, rest = word.strip().lower(), rest.strip().rstrip(";").strip()
+        if word in ("q", "quit", "exit"):
+            return False
+        if word in ("?", "h", "help"):
+            self._say(_HELP)
+        elif word in ("t", "tables", "d"):
+            for table in self._curator.tables():
+                self._say(str(table))
+        elif word in ("b", "budget"):
+            self._show_budgets()
+        elif word in ("e", "explain"):
+            self._explain = True
+            self._say("The next question is explained in full.")
+        elif word in (*_PRICES, "within", "delta", "confidence"):
+            self._set(word, rest)
+        else:
+            self._say(f"There is no \\{word}; \\help lists what there is.")
+        return True
+
+    def _set(self, word: str, value: str) -> None:
+        if not value:
+            raise InputError(f"\\{word}", "needs a number after it")
+        said: dict[str, Any] = {word: value}
+        if word == "within":
+            said = dict.fromkeys(_PRICES) | {"within": value.replace(",", " ").split()}
+        elif word in _PRICES:
+            said = dict.fromkeys(_PRICES) | {word: value, "within": []}
+        self._price = replace(self._price, **said)
+
+    def _show_budgets(self) -> None:
+        names = dict.fromkeys(table.table.population for table in self._curator.tables())
+        for name in names:
+            if name is not None:
+                show_budget(self._screen, self._curator.budget(population=name))
+
+    def _ask(self, text: str) -> None:
+        quote = self._curator.explain(text, **self._price.words)
+        if self._explain:
+            self._explain = False
+            self._say(show_quote(quote))
+        self._say(self._offer(quote))
+        if self._read("Ask it? [y/N] ").strip().lower() in ("y", "yes"):
+            show_answer(self._screen, self._curator, self._curator.sql(text, **self._price.words))
+        else:
+            self._say("Not asked; nothing was charged.")
+
+    def _offer(self, quote: Quote) -> str:
+        errors = "; ".join(f"{error.label}: {error.meaning}" for error in quote.explanation.errors)
+        return f"It costs {quote.charge}, or nothing if it was asked before. {errors}\n{self._curator.budget(quote)}."
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._screen.print(visible(text), style=style, markup=False, soft_wrap=True)
+
+
+def is_complete(text: str) -> bool:
+    """Whether a statement ends here: a semicolon last, outside of quotes and comments."""
+    quote, i = "", 0
+    last = ""
+    while i < len(text):
+        here = text[i]
+        if quote:
+            quote = "" if here == quote else quote
+        elif here in ("'", '"'):
+            quote = last = here
+        elif text.startswith("--", i):
+            end = text.find("\n", i)
+            i = len(text) if end < 0 else end
+            continue
+        elif text.startswith("/*", i):
+            end = text.find("*/", i + 2)
+            if end < 0:
+                return False
+            i = end + 2
+            continue
+        elif not here.isspace():
+            last = here
+        i += 1
+    return not quote and last == ";"
+
+
+def _remember() -> Callable[[], None]:
+    """Line editing, and earlier lines at the arrow keys; what keeps them for next time."""
+    try:
+        import readline
+    except ImportError:
+        return lambda: None
+    from tacit.ledger.anchor import state_folder
+
+    place = state_folder() / "history"
+    with suppress(OSError):
+        readline.read_history_file(place)
+    readline.set_history_length(_HISTORY_LINES)
+
+    def keep() -> None:
+        with suppress(OSError):
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.touch(mode=0o600)
+            readline.write_history_file(place)
+
+    return keep

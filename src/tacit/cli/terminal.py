@@ -1,0 +1,71 @@
+"""Terminal output: colour and boxes for a terminal, plain text for a pipe, JSON for a program."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["JsonFlag", "as_text", "console", "is_interactive", "print_json", "visible"]
+
+#: Every command has it.
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+#: A pipe has no width; wide enough that nothing is cut.
+_PIPE_WIDTH = 200
+
+
+def console(widest: int | None = None) -> Console:
+    """Where people read. What goes to a pipe has no colour and is not folded to somebody's screen."""
+    from rich.console import Console
+
+    screen = Console(highlight=False)
+    if not screen.is_terminal:
+        screen = Console(highlight=False, width=max(screen.width, _PIPE_WIDTH), file=_Trimmed(sys.stdout))
+    screen.width = screen.width if widest is None else min(screen.width, widest)
+    return screen
+
+
+class _Trimmed(io.StringIO):
+    """A stream without the spaces that tables have at the ends of their lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+        self._line = ""
+
+    def write(self, text: str) -> int:
+        """Write whole lines; what has no end yet waits for it."""
+        *lines, self._line = (self._line + text).split("\n")
+        self._stream.write("".join(f"{line.rstrip(' ')}\n" for line in lines))
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what is complete."""
+        self._stream.flush()
+
+
+def visible(text: str) -> str:
+    """Text that others wrote, for a terminal: whatever could move the cursor or change colours shows as a dot."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else "·" for sign in text)
+
+
+def print_json(content: object) -> None:
+    """One object on one line; what JSON has no form for (fractions, decimals, dates) as text."""
+    typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, default=as_text))
+
+
+def as_text(value: Any) -> str:
+    """An exact number, a date or a path as text."""
+    return str(value)
+
+
+def is_interactive() -> bool:
+    """Whether somebody sits there who can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()

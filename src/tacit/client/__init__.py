@@ -1,0 +1,13 @@
+"""Client: the methods of a curator over HTTP.
+
+Modules:
+* :mod:`.client_errors` — Error classes for a server's error codes and for failed connections
+* :mod:`.http_client` — HTTP client with bounded retries for idempotent requests
+* :mod:`.key_pinning` — Pinned server keys: stated by the user or remembered from the first connection
+* :mod:`.ledger_witness` — Newest ledger entry seen from a server, to detect rollback
+* :mod:`.read_responses` — Parsing of quotes, budgets, tables and histories sent by a server
+* :mod:`.remote_answer` — Answer received from a server, with numbers read exactly
+* :mod:`.remote_curator` — ``tacit.connect``: the methods of a curator over HTTP
+* :mod:`.server_identity` — Identity of a server: its ledger, its signing key and the succession of keys
+* :mod:`.write_requests` — JSON of requests, with privacy amounts exactly as typed
+"""

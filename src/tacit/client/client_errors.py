@@ -1,0 +1,99 @@
+"""Error classes for a server's error codes and for failed connections.
+
+::
+
+    TacitError
+    └── RemoteError        remote         the server cannot be reached, or does not speak the language
+        ├── SignInError    remote.auth    the token is missing, unknown, expired or withdrawn
+        ├── RateError      remote.rate    too many requests, and waiting a little did not help
+        └── TrustError     remote.trust   another key than the pinned one, or a receipt that does not hold
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tacit.core.errors import (
+    AccessError,
+    AccountingError,
+    BudgetError,
+    EngineError,
+    InputError,
+    InternalError,
+    QueryError,
+    TacitError,
+)
+from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
+from tacit.query.refusal import CODES, Refusal
+
+__all__ = ["RateError", "RemoteError", "SignInError", "TrustError", "error_of"]
+
+
+class RemoteError(TacitError):
+    """The server cannot be reached, or what it says is not what a server of Tacit says."""
+
+    code = "remote"
+
+
+class SignInError(RemoteError):
+    """The token is not one that the server knows; it does not say why."""
+
+    code = "remote.auth"
+
+
+class RateError(RemoteError):
+    """Too many requests in a short time; nothing was charged."""
+
+    code = "remote.rate"
+
+
+class TrustError(RemoteError):
+    """The server is not the one that was pinned, or its receipt does not say what was asked and charged."""
+
+    code = "remote.trust"
+
+
+#: The longest code that fits decides: ``query.sample`` is a ``query``.
+_CLASSES: Final[dict[str, type[TacitError]]] = {
+    "query": QueryError,
+    "budget": BudgetError,
+    "access": AccessError,
+    "accounting": AccountingError,
+    "engine": EngineError,
+    "internal": InternalError,
+    "internal.ledger": LedgerError,
+    "internal.rollback": RollbackError,
+    "internal.busy": BusyError,
+    "busy": BusyError,
+    "ledger": LedgerError,
+    "auth": SignInError,
+    "rate": RateError,
+}
+
+
+def error_of(content: object, status: int) -> TacitError:
+    """The error that a response describes: of the same class as the local one, with the same words."""
+    said = content.get("error") if isinstance(content, Mapping) else None
+    if not isinstance(said, Mapping) or not isinstance(said.get("code"), str):
+        return RemoteError(f"the server answered with status {status} and nothing that explains it")
+    code, message = said["code"], _text(said.get("message")) or f"status {status}"
+    head = code.partition(".")[0]
+    if head in ("input", "conflict", "request"):
+        return _input(code, said, message)
+    reason = code.removeprefix("query.")
+    if reason in CODES:
+        return Refusal(reason, message)
+    kind = _CLASSES.get(code) or _CLASSES.get(head, RemoteError)
+    mark = _text(said.get("id"))
+    return kind(f"{message} ({mark})" if mark and mark not in message else message)
+
+
+def _input(code: str, said: Mapping[str, Any], message: str) -> InputError:
+    kind = ConflictError if code in ("input.conflict", "conflict") else InputError
+    parameter = _text(said.get("parameter")) or "request"
+    return kind(parameter, message.removeprefix(f"{parameter}: "))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,213 @@
+"""HTTP client with bounded retries for idempotent requests.
+
+* Plain HTTP goes to this machine alone; to any other a token would be readable on the way.
+* Certificates are always checked. Redirects are never followed: a token is for the address that was typed.
+* Every request here is free, or carries an Idempotency-Key under which it is charged once however often it arrives.
+  So after a lost connection, and where the server asks for patience, it is sent again.
+* No response is read beyond a limit.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from tacit.client.client_errors import RemoteError, error_of
+from tacit.core.errors import InputError
+from tacit.noise import entropy
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Channel", "HttpReply", "base_url"]
+
+#: The most bytes of a response.
+MOST_BYTES: Final = 64 * 2**20
+#: How often a request is sent at most.
+ATTEMPTS: Final = 6
+_FIRST_WAIT: Final = 0.2
+_LONGEST_WAIT: Final = 30.0
+#: Of a proxy that lost its server, of a server that is busy or is being restarted, and of rate limits.
+_AGAIN: Final = frozenset({429, 502, 503, 504})
+_TOKEN: Final = re.compile(r"[!-~]{1,512}\Z")
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """What came back: the object in the body, and headers by their lower-case names."""
+
+    content: dict[str, Any]
+    headers: Mapping[str, str]
+
+
+def base_url(url: str) -> str:
+    """The address without a slash at its end, if it is one that a token may be sent to."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except (ValueError, AttributeError, TypeError):
+        raise InputError("url", f"must be an address such as 'https://tacit.example.org', got {url!r}") from None
+    if parts.scheme not in ("https", "http") or not host or not url.isascii() or not url.isprintable() or " " in url:
+        raise InputError("url", f"must be an address such as 'https://tacit.example.org', got {url!r}")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise InputError("url", "must be an address alone: no user, password, query or fragment")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise InputError("url", f"must be https://{host}: over http a token and the answers could be read on the way")
+    name = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{name}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+class Channel:
+    """Requests to one server, from any number of threads.
+
+    Args:
+        url: see :func:`base_url`.
+        token: sent with every request, shown nowhere.
+        ca_file: certificates to trust instead of the system's.
+        timeout: seconds to wait for a part of a response.
+        sleep: waits; replaced in tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        ca_file: str | Path | None = None,
+        timeout: float = 120.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = base_url(url)
+        if not _TOKEN.match(token):
+            raise InputError("token", "must be the text that was shown when it was issued, such as 'tacit_…'")
+        self._sleep = sleep
+        self._closed = threading.Event()
+        self._client = _client(self.url, token, ca_file, timeout)
+
+    def get(
+        self, path: str, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> HttpReply:
+        """Read something."""
+        return self._exchange("GET", path, params=dict(query or {}), headers=dict(headers or {}))
+
+    def post(self, path: str, body: str, headers: Mapping[str, str] | None = None) -> HttpReply:
+        """Ask something that is free, or whose headers hold an Idempotency-Key."""
+        words = {"Content-Type": "application/json", **(headers or {})}
+        return self._exchange("POST", path, content=body.encode(), headers=words)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._closed.set()
+        self._client.close()
+
+    def __repr__(self) -> str:
+        return f"<Channel {self.url}>"
+
+    def _exchange(self, method: str, path: str, **more: Any) -> HttpReply:
+        import httpx
+
+        for attempt in range(ATTEMPTS):
+            last = attempt == ATTEMPTS - 1
+            if self._closed.is_set():
+                raise RemoteError("the connection was closed")
+            try:
+                status, headers, body = self._send(method, path, **more)
+            except (httpx.TransportError, httpx.StreamError) as problem:
+                if last or _is_hopeless(problem):
+                    raise RemoteError(f"{self.url} cannot be reached: {_words(problem)}") from None
+                self._sleep(_pause(attempt))
+                continue
+            if status not in _AGAIN or last:
+                return _read(status, headers, body)
+            self._sleep(_pause(attempt, headers.get("retry-after", "")))
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    def _send(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
+        with self._client.stream(method, f"{self.url}{path}", **more) as response:
+            parts, size = [], 0
+            for part in response.iter_bytes():
+                size += len(part)
+                if size > MOST_BYTES:
+                    raise RemoteError(f"the response is longer than {MOST_BYTES >> 20} MiB and was not read")
+                parts.append(part)
+            return response.status_code, {k.lower(): v for k, v in response.headers.items()}, b"".join(parts)
+
+
+def _client(url: str, token: str, ca_file: str | Path | None, timeout: float) -> httpx.Client:
+    try:
+        import httpx
+    except ModuleNotFoundError:
+        raise InputError("url", "asking a server needs httpx: pip install 'tacit[client]'") from None
+    try:
+        trusted = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+    except (OSError, ssl.SSLError) as problem:
+        raise InputError("ca_file", f"cannot be used: {problem}") from None
+    return httpx.Client(
+        verify=trusted,
+        headers={"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": "tacit"},
+        timeout=httpx.Timeout(timeout, connect=10.0),
+        follow_redirects=False,
+        # A proxy of the environment may carry TLS, which it cannot read, but never what goes to this machine.
+        trust_env=url.startswith("https:"),
+    )
+
+
+def _read(status: int, headers: Mapping[str, str], body: bytes) -> HttpReply:
+    if 300 <= status < 400:
+        raise RemoteError(f"the server sends to another address (status {status}); connect to that one if you trust it")
+    try:
+        content = json.loads(body, object_pairs_hook=_once, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise RemoteError(f"status {status}, and what was sent is not JSON of a server of Tacit") from None
+    if not 200 <= status < 300:
+        raise error_of(content, status)
+    if not isinstance(content, dict):
+        raise RemoteError("what was sent is not JSON of a server of Tacit")
+    return HttpReply(content, headers)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _pause(attempt: int, said: str = "") -> float:
+    """How long to wait: as the server says, else twice as long each time.
+
+    A part of it is left to chance, so that many clients of a server that was restarted do not come back all at once.
+    """
+    least = min(int(said), _LONGEST_WAIT) if said.isascii() and said.isdigit() and len(said) < 7 else 0.0
+    spread = _FIRST_WAIT * 2**attempt
+    return float(min(least + spread * (1 + entropy.current().bits(16) / 2**16) / 2, _LONGEST_WAIT))
+
+
+def _is_hopeless(problem: Exception) -> bool:
+    """Whether trying again cannot help: a certificate does not become right by waiting."""
+    text = str(problem)
+    return "CERTIFICATE_VERIFY_FAILED" in text or "WRONG_VERSION_NUMBER" in text
+
+
+def _words(problem: Exception) -> str:
+    return str(problem) or type(problem).__name__

@@ -1,0 +1,365 @@
+"""``tacit.connect``: the methods of a curator over HTTP.
+
+What is trusted is checked: the certificate of the server, the key that signs its receipts (stated, or the one seen
+the first time), and of every answer that its receipt holds and speaks of what was asked and charged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tacit.client.client_errors import RemoteError, TrustError
+from tacit.client.http_client import Channel, HttpReply
+from tacit.client.key_pinning import pin
+from tacit.client.ledger_witness import SEEN, Witness, head_text
+from tacit.client.read_responses import RemoteQuote, read_budget, read_entry, read_quote, read_table
+from tacit.client.remote_answer import RemoteAnswer, RemoteRows, read_amounts, read_rows, understood
+from tacit.client.server_identity import Identity, identity_of, own_keys
+from tacit.client.write_requests import decimal_text, request_text
+from tacit.core.closing import Closing
+from tacit.core.errors import AccessError, InputError
+from tacit.core.numbers import Number, exact
+from tacit.curator.accounts import Budget, Entry
+from tacit.curator.curator import TableInfo
+from tacit.ledger.errors import ConflictError
+from tacit.ledger.protocol import Head
+from tacit.noise import entropy
+from tacit.receipts.receipt import Receipt
+from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
+
+__all__ = ["RemoteCurator", "connect"]
+
+_KEY_BITS = 128
+
+
+def connect(
+    url: str,
+    token: str | None = None,
+    *,
+    public_key: str | None = None,
+    ca_file: str | Path | None = None,
+    timeout: float = 120.0,
+) -> RemoteCurator:
+    """A curator that answers from afar.
+
+    Args:
+        url: of the server, ``https://…``; plain ``http`` only for this machine.
+        token: as it was shown when it was issued; that in the environment variable ``TACIT_TOKEN`` unless said.
+        public_key: the key that receipts are signed with, as the owner of the data told you. Without it the key that
+            the server shows the first time is remembered. Another one later is an error, unless the key that was
+            stated or remembered has signed that it follows.
+        ca_file: certificates to trust instead of the system's, for a server with one of its own.
+        timeout: seconds to wait for the server to say anything.
+
+    Raises:
+        RemoteError: the server cannot be reached; ``TrustError`` if it is not the one that was known by this address.
+
+    >>> remote = tacit.connect("https://tacit.example.org", token="tacit_…")  # doctest: +SKIP
+    >>> remote.sql("SELECT COUNT(*) AS visits FROM visits", epsilon="0.1")  # doctest: +SKIP
+    """
+    found = token if token is not None else os.environ.get("TACIT_TOKEN", "")
+    if not found:
+        raise InputError("token", "state one, or set TACIT_TOKEN; the owner of the data issues it")
+    channel = Channel(url, found, ca_file=ca_file, timeout=timeout)
+    try:
+        identity = identity_of(channel.get("/v1/key").content)
+        pin(channel.url, identity, public_key)
+        witness = Witness(channel.url, identity.ledger, lasting=public_key is None)
+        remote = RemoteCurator(channel, identity, witness)
+        remote.check_history()
+    except BaseException:
+        channel.close()
+        raise
+    return remote
+
+
+class RemoteCurator(Closing):
+    """The methods of :class:`tacit.Curator`, asked of a server. Made by :func:`tacit.connect`.
+
+    Every method may be called from several threads at once. A question whose response is lost is sent again under the
+    same key, and is charged once.
+
+    Args:
+        channel: to the server.
+        identity: the ledger and the key that were pinned.
+        witness: remembers the newest entry that was seen.
+    """
+
+    def __init__(self, channel: Channel, identity: Identity, witness: Witness) -> None:
+        self._channel = channel
+        self._identity = identity
+        self._witness = witness
+        self._keys = own_keys(identity)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._channel.url
+
+    @property
+    def public_key(self) -> str:
+        """What anybody needs to check a receipt that this curator signs now."""
+        return self._identity.public_key
+
+    def sql(
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        mu: Number | None = None,
+        within: Number | Mapping[str, Number] | None = None,
+        confidence: Number = "0.95",
+        max_groups: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+        suppose: int | None = None,
+        analyst: str | None = None,
+        idempotency_key: str = "",
+    ) -> RemoteAnswer:
+        """The answer to a question in SQL; see :meth:`tacit.Curator.sql` for the arguments.
+
+        ``analyst`` cannot be chosen here: it is whoever the token was issued to.
+
+        Raises:
+            TrustError: the receipt does not hold, or is about something else. The charge, if any, stands.
+        """
+        _check_own(analyst)
+        words = {
+            "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "within": within, "confidence": confidence,
+            "max_groups": max_groups, "weights": weights, "suppose": suppose,
+        }  # fmt: skip
+        reply = self._ask(sql, words, idempotency_key)
+        rows = read_rows(reply.content, lambda other: self._at(sql, {**words, "confidence": other}))
+        receipt, charge = self._checked(reply, sql, words)
+        note = reply.content.get("note", "")
+        return RemoteAnswer(rows, charge, receipt, note if isinstance(note, str) else "")
+
+    def explain(
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        mu: Number | None = None,
+        within: Number | Mapping[str, Number] | None = None,
+        confidence: Number = "0.95",
+        max_groups: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+        suppose: int | None = None,
+    ) -> RemoteQuote:
+        """What :meth:`sql` would do with the same arguments: releases, noise, price, errors. Free; reads no data."""
+        words = {
+            "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "within": within, "confidence": confidence,
+            "max_groups": max_groups, "weights": weights, "suppose": suppose,
+        }  # fmt: skip
+        return read_quote(self._channel.post("/v1/explain", request_text(sql, words)).content)
+
+    def budget(
+        self,
+        quote: RemoteQuote | RemoteAnswer | None = None,
+        *,
+        population: str | None = None,
+        analyst: str | None = None,
+    ) -> Budget:
+        """What is spent and what is left; with a quote or an answer, also how many more such questions fit."""
+        _check_own(analyst)
+        charge = None
+        if isinstance(quote, RemoteAnswer):
+            population, charge = quote.charge.population, read_amounts(quote.receipt["charge"])
+        elif quote is not None:
+            population = quote.explanation.population
+            charge = charge_of(quote.explanation.account, quote.guarantee)
+        content = self._channel.get("/v1/budget", {} if population is None else {"population": population}).content
+        with understood("the budget"):
+            found = [each for each in content["budgets"] if population in (None, each["population"])]
+            names = ", ".join(str(each["population"]) for each in content["budgets"])
+        if len(found) != 1:
+            raise InputError("population", f"must be one of {names}")
+        return read_budget(found[0], charge)
+
+    def tables(self) -> tuple[TableInfo, ...]:
+        """The tables that you may ask about, and what is publicly known about their columns."""
+        content = self._channel.get("/v1/tables").content
+        with understood("the tables"):
+            return tuple(read_table(table) for table in content["tables"])
+
+    def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
+        """What you asked and what it cost, in order; with ``analyst``, what they asked, if you may see that."""
+        entries: list[Entry] = []
+        everyone = {} if analyst is None else {"everyone": "true"}
+        query, before = dict(everyone), 2**63
+        while True:
+            content = self._channel.get("/v1/history", query).content
+            with understood("the history"):
+                entries += [read_entry(entry) for entry in content["entries"]]
+                following = None if content.get("next") is None else int(content["next"])
+            if following is None:
+                break
+            if following >= before:
+                raise RemoteError("the history that the server sent does not end")
+            before = following
+            query = {**everyone, "before": str(before)}
+        chosen = (e for e in reversed(entries) if population in (None, e.population) and analyst in (None, e.analyst))
+        return tuple(chosen)
+
+    def receipt(self, position: int) -> Receipt:
+        """The receipt of a charge that you may see, checked."""
+        content = self._channel.get(f"/v1/receipts/{int(position)}").content
+        with understood("the receipt"):
+            receipt = Receipt(content["receipt"], content["signature"])
+        self._check(receipt)
+        if receipt.position != position:
+            raise TrustError(f"asked for receipt {position}, the server sent {receipt.position}")
+        return receipt
+
+    def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
+        """Check a receipt here: with the pinned key, or with the one before or after it that signed it."""
+        try:
+            read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
+        except InputError:
+            return verify_receipt(receipt, self.public_key)
+        return verify_receipt(read, self._key_of(read))
+
+    def check_history(self) -> None:
+        """Check that the server's ledger still holds the newest entry seen from here, and remember its head.
+
+        Done when connecting, and with every question.
+
+        Raises:
+            TrustError: it does not: the server was put back to an older state.
+        """
+        head = self._identity.head
+        if self._witness.known.seq:
+            head = self._confirmed(self._witness.headers)
+        # Stated in the same response as the entry before it, or the first that is seen at all.
+        self._witness.advance(head, "", self._holds)
+
+    def release(self, *_: Any, **__: Any) -> NoReturn:
+        """Not over HTTP: the value would have to leave whoever holds it."""
+        _only_local("release")
+
+    def charge(self, *_: Any, **__: Any) -> NoReturn:
+        """Not over HTTP: what is charged for would be released elsewhere."""
+        _only_local("charge")
+
+    def fit(self, *_: Any, **__: Any) -> NoReturn:
+        """Not over HTTP: a model is code, and runs where the data is."""
+        _only_local("fit")
+
+    def close(self) -> None:
+        """Hang up; further questions fail."""
+        self._channel.close()
+
+    def __repr__(self) -> str:
+        return f"<RemoteCurator {self.url}>"
+
+    def _ask(self, sql: str, words: Mapping[str, Any], key: str, **headers: str) -> HttpReply:
+        # Drawn once per question, so that whatever is sent again is the same question.
+        named = key or f"{entropy.current().bits(_KEY_BITS):032x}"
+        seen = self._witness.headers
+        body, said = request_text(sql, words), {"Idempotency-Key": named, **headers, **seen}
+        return self._confirming(seen, lambda: self._channel.post("/v1/query", body, said))
+
+    def _confirming(self, seen: Mapping[str, str], send: Callable[[], HttpReply]) -> HttpReply:
+        """The response to a request that names an entry, if the server's ledger holds it."""
+        try:
+            reply = send()
+        except ConflictError as problem:
+            if problem.parameter == SEEN and seen:
+                raise self._witness.missing(seen[SEEN]) from None
+            raise
+        self._witness.check(seen.get(SEEN), reply.headers.get(SEEN.lower()))
+        return reply
+
+    def _confirmed(self, seen: Mapping[str, str]) -> Head:
+        """The newest entry of the server's ledger, if that holds the one named."""
+        reply = self._confirming(seen, lambda: self._channel.get("/v1/key", headers=seen))
+        found = identity_of(reply.content)
+        _agree("ledger", found.ledger, self._identity.ledger)
+        return found.head
+
+    def _holds(self, head: Head) -> bool:
+        if not self._witness.is_confirmed(head):
+            self._confirmed({SEEN: head_text(head)})
+        return True
+
+    def _at(self, sql: str, words: Mapping[str, Any]) -> RemoteRows:
+        """The same release with other intervals; the server is told to give nothing that would cost something."""
+        decimal_text(words["confidence"], "confidence")
+        reply = self._ask(sql, words, "", **{"Tacit-Repeat": "only"})
+
+        def never(_: Fraction) -> RemoteRows:
+            raise InputError("confidence", "ask the answer itself")
+
+        return read_rows(reply.content, never)
+
+    def _checked(self, reply: HttpReply, sql: str, words: Mapping[str, Any]) -> tuple[Receipt, Entry]:
+        """The receipt and the charge of an answer, if both are about what was asked."""
+        repeated = reply.headers.get("tacit-repeat", "").lower() == "true"
+        with understood("the receipt"):
+            said, charge = reply.content["receipt"], reply.content["charge"]
+            receipt = Receipt(said["receipt"], said["signature"])
+            amounts, position = read_amounts(charge["amounts"]), int(charge["position"])
+        self._check(receipt)
+        answer = receipt["answers"][0]
+        _agree("position", receipt.position, position)
+        _agree("population", receipt["population"], charge["population"])
+        _agree("charge", read_amounts(receipt["charge"]), amounts)
+        _agree("query", answer["query"], sql)
+        _agree_price(receipt["guarantee"], words)
+        entry = Entry(
+            position, charge["population"], () if repeated else amounts, sql, answer["plan"], True, repeated=repeated
+        )
+        return receipt, entry
+
+    def _key_of(self, receipt: Receipt) -> str:
+        """The key that a receipt names, if it is the server's; looked up again where it was replaced since."""
+        named = str(receipt.statement.get("key"))
+        if named not in self._keys:
+            found = identity_of(self._channel.get("/v1/key").content)
+            if found != self._identity:
+                pin(self.url, found, self.public_key)
+                _agree("ledger", found.ledger, self._identity.ledger)
+                self._identity, self._keys = found, own_keys(found)
+        return self._keys.get(named, self.public_key)
+
+    def _check(self, receipt: Receipt) -> None:
+        report = verify_receipt(receipt, self._key_of(receipt))
+        if not report.ok:
+            wrong = next(check.words for check in report.checks if not check.passed)
+            raise TrustError(f"the receipt does not hold: {wrong}")
+        place = receipt["ledger"]
+        _agree("ledger", place["id"], self._identity.ledger)
+        self._witness.advance(Head(receipt.position, place["hash"]), place["previous"], self._holds)
+
+
+def _agree(what: str, stated: object, expected: object) -> None:
+    if stated != expected:
+        raise TrustError(f"the receipt is about another {what}: {stated!r} instead of {expected!r}")
+
+
+def _agree_price(guarantee: Mapping[str, str], words: Mapping[str, Any]) -> None:
+    """What was typed is what the receipt says that it cost."""
+    for name in ("epsilon", "rho", "mu"):
+        if words[name] is None:
+            continue
+        typed = exact(words[name], name)
+        if name in guarantee:
+            _agree(name, exact(guarantee[name], name), typed)
+        elif name == "epsilon" and guarantee["kind"] == "ZCDP":
+            _agree("rho", exact(guarantee["rho"], "rho"), typed**2 / 2)
+
+
+def _check_own(analyst: str | None) -> None:
+    if analyst is not None:
+        raise InputError("analyst", "is whoever the token was issued to; leave it out")
+
+
+def _only_local(what: str) -> NoReturn:
+    raise AccessError(f"{what} works where the data is, not over HTTP: ask its owner, or use tacit.open there")

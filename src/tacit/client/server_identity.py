@@ -1,0 +1,89 @@
+"""Identity of a server: its ledger, its signing key and the succession of keys.
+
+A server shows every key that it has replaced. Whoever trusts an older key follows from signature to signature to the
+one in force; whoever trusts the one in force takes its word for the keys before it, which older receipts need. A key
+that was lost has signed nothing, so trust in it leads nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tacit.client.client_errors import RemoteError
+from tacit.client.ledger_witness import head_of
+from tacit.ledger.protocol import GENESIS, Head
+from tacit.ledger.signatures import succession_text
+from tacit.receipts.keys import is_signed, key_id
+
+__all__ = ["Identity", "KeyHandover", "identity_of", "own_keys", "why_not_followed"]
+
+#: A server that says more than this says nothing.
+_MOST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHandover:
+    """One key replaced by another; see :class:`tacit.ledger.Succession`."""
+
+    previous: str
+    public_key: str
+    signature: str
+    accepted: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The id of the ledger, the key that signs its receipts, what is said about older keys, and the newest entry."""
+
+    ledger: str
+    public_key: str
+    handovers: tuple[KeyHandover, ...] = field(default=(), compare=False)
+    head: Head = field(default=GENESIS, compare=False)
+
+
+def identity_of(content: dict[str, Any]) -> Identity:
+    """What a server says about itself. Nothing of it is trusted yet."""
+    ledger, key, told = content.get("ledger"), content.get("public_key"), content.get("successions", [])
+    if not isinstance(ledger, str) or not isinstance(key, str) or not ledger.isalnum() or len(ledger) > 128:
+        raise RemoteError("the server does not say which ledger it has and which key it signs with")
+    key_id(key)  # Raises if it is none.
+    words = ("previous", "public_key", "signature", "accepted")
+    if (
+        not isinstance(told, list)
+        or len(told) > _MOST
+        or not all(isinstance(each, dict) and all(isinstance(each.get(word), str) for word in words) for each in told)
+    ):
+        raise RemoteError("what the server says about its older keys cannot be read")
+    return Identity(
+        ledger, key, tuple(KeyHandover(*(each[word] for word in words)) for each in told), head_of(content.get("head"))
+    )
+
+
+def why_not_followed(trusted: str, found: Identity) -> str:
+    """What is missing between a key that is trusted and the one in force; empty if every key names its successor."""
+    followed_by = {each.previous: each for each in found.handovers}
+    key = trusted
+    while key != found.public_key:
+        # Taken away, so that keys that lead in a circle come to an end.
+        each = followed_by.pop(key, None)
+        if each is None:
+            return f"nothing shows that another key follows {key}"
+        if not each.signature:
+            return f"the key {key} was lost and replaced by {each.public_key} without its signature"
+        if not is_signed(succession_text(found.ledger, key, each.public_key), each.signature, key):
+            return f"the signature that is to show that {each.public_key} follows {key} does not hold"
+        key = each.public_key
+    return ""
+
+
+def own_keys(found: Identity) -> dict[str, str]:
+    """By its short name, the key in force and every key that it vouches for, and they for the ones before them."""
+    preceded_by = {each.public_key: each for each in found.handovers}
+    key, keys = found.public_key, {key_id(found.public_key): found.public_key}
+    while (each := preceded_by.pop(key, None)) is not None:
+        if not is_signed(succession_text(found.ledger, each.previous, key), each.accepted, key):
+            break
+        key = each.previous
+        keys[key_id(key)] = key
+    return keys

@@ -1,0 +1,221 @@
+"""Models fitted to protected rows inside the curator, charged and receipted like questions.
+
+The life of a fit: resolve the rows → declare what is public about them → try on no rows, which prices it → reserve →
+read one row of each unit → fit → commit → hand out the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError, InternalError
+from tacit.core.events import Event
+from tacit.core.guarantees import Guarantee
+from tacit.core.relations import ADD_REMOVE, as_relation
+from tacit.curator.accounts import Entry, entry_of
+from tacit.curator.answer import Caller, CuratorContext, opaque
+from tacit.curator.failed_runs import check_succeeded, note_failure
+from tacit.curator.mechanism_release import KINDS, event_for, in_currency, value_to_text
+from tacit.ledger import FAILED, Order, Reservation
+from tacit.project.source_binding import scanned
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import Field, RelationNode, relation_text
+from tacit.query.resolve import resolve_rows
+from tacit.query.types import Kind
+from tacit.receipts.keyring import commit_signed
+from tacit.receipts.receipt import Receipt, about_mechanism, issue, quoted
+from tacit.receipts.release_format import canonical, digest_of
+
+__all__ = ["Fitted", "fit_privately"]
+
+_NUMBERS = (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
+_CLASSES = (Kind.BOOLEAN, Kind.INTEGER, Kind.TEXT)
+_BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and the row"
+
+
+@runtime_checkable
+class ReadsExamples(Protocol):
+    """An engine that can read rows for a model in this process."""
+
+    def examples(
+        self, relation: RelationNode, numbers: list[int], label: int | None, key_secret: bytes
+    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+        """One row of each unit."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model that was fitted, what it cost, and its receipt."""
+
+    model: Any
+    charge: Entry
+    receipt: Receipt
+
+
+@dataclass(frozen=True)
+class _Price:
+    """What a fit promises and what it releases; either may be cheaper in an account."""
+
+    guarantee: Guarantee
+    event: Event
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns of the rows are features, and which is the class or the number to be learned."""
+
+    features: tuple[int, ...]
+    classes: int | None = None
+    target: int | None = None
+
+    def read(self, engine: ReadsExamples, rows: RelationNode, secret: bytes) -> tuple[NDArray[np.float64], Any]:
+        """Features and what is learned from them, for one row of each unit."""
+        if self.target is None:
+            return engine.examples(rows, list(self.features), self.classes, secret)
+        raw, _ = engine.examples(rows, [*self.features, self.target], None, secret)
+        return raw[:, :-1], raw[:, -1]
+
+    def nothing(self) -> tuple[NDArray[np.float64], Any]:
+        """The same for no rows at all."""
+        labels: Any = None if self.classes is None else np.empty(0, dtype=object)
+        return np.empty((0, len(self.features))), labels if self.target is None else np.empty(0)
+
+
+def fit_privately(desk: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
+    """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
+    with opaque():
+        rows = resolve_rows(sql, desk.plans.catalog)
+        columns = _columns(rows, estimator)
+        declared = _declared(estimator, rows, columns)
+        price = _tried_on_nothing(declared, columns)
+        population = desk.catalog.population(rows.population or "")
+        if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
+            raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
+        engine = desk.engine
+        if not isinstance(engine, ReadsExamples):
+            raise InputError("estimator", "this project's engine cannot read rows for a model yet; use DuckDB")
+        guarantee = in_currency(desk.accounts[population.name].kind, price, population.relation)
+        label = f"fit {type(declared).__name__}: {sql}"
+        about = about_mechanism(declared, event_for(price, guarantee), label, released="")
+        about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": _BOUNDING, "groups": "none"}
+        order = Order(
+            population.name, guarantee, analyst=caller.analyst, project=desk.project, sql=label, plan=about["plan"],
+            quote={"mechanisms": quoted(about["mechanisms"])},
+            request=digest_of(canonical([label, about["mechanisms"]])),
+        )  # fmt: skip
+        desk.keys.check(desk.ledger)
+        # Sources that changed are bound again, and refused where they are not what was opened.
+        desk.version(scanned(rows))
+        reservation = desk.ledger.reserve(order)
+        if not isinstance(reservation, Reservation):
+            raise InternalError("a fit is never a repeat")
+        try:
+            _fit(declared, *columns.read(engine, rows, desk.keys.group_secret(population.name)))
+            if declared.event_ != price.event:
+                raise InternalError("a fit released other things than it was priced for")
+            result = value_to_text(_learned(declared))
+        except Exception as problem:
+            note_failure(reservation, problem)
+            result = FAILED.decode()
+        said: dict[str, Any] = {
+            "answers": [about | {"released": digest_of(result)}], "account": KINDS[type(guarantee)],
+            "unit": f"one of {population.name}, with one row each", "guarantee": guarantee, "project": desk.project,
+            "catalog": desk.catalog.digest,
+        }  # fmt: skip
+        found = commit_signed(
+            desk.keys, desk.ledger, reservation, result, lambda keys: issue(keys, desk.ledger.id, reservation, **said)
+        )
+        check_succeeded(found)
+        entry = entry_of(found, sql=label, analyst=caller.analyst, paid=True)
+        return Fitted(declared, entry, Receipt.from_json(found.receipt))
+
+
+def _fit(declared: Any, raw_features: NDArray[np.float64], raw_labels: Any) -> None:
+    try:
+        declared.fit(raw_features, raw_labels)
+    except Exception as problem:
+        # Words of a failure may quote rows, whatever its class.
+        raise InternalError("a fit failed on its rows") from problem
+
+
+def _columns(rows: RelationNode, estimator: Any) -> _Columns:
+    # Entered here only: scikit-learn is an extra.
+    from tacit.learn.estimator import PrivateEstimator
+
+    if not isinstance(estimator, PrivateEstimator):
+        raise InputError("estimator", f"must be one of tacit.learn, not {type(estimator).__name__}")
+    visible = [slot for slot, part in enumerate(rows.fields) if part.name is not None]
+    for slot in visible:
+        if slot == rows.unit or (rows.fields[slot].identifies or "").startswith("unit "):
+            raise Refusal("unit_exposed", f"{rows.fields[slot].name} is the unit itself; leave it out of the SELECT.")
+    params = estimator.get_params()
+    # Whoever has classes or bounds of a target learns from labels.
+    supervised = "classes" in params or "target_bounds" in params
+    features = visible[:-1] if supervised else visible
+    if not features:
+        raise Refusal("arguments", "Select at least one feature, and the label last.")
+    target = visible[-1] if "target_bounds" in params else None
+    for slot in [*features, *([] if target is None else [target])]:
+        if rows.fields[slot].type.kind not in _NUMBERS:
+            raise Refusal(
+                "type",
+                f"{rows.fields[slot].name} is {rows.fields[slot].type}, and models take numbers: write CASE WHEN … "
+                "THEN 1 ELSE 0 END, or a number computed from it.",
+            )
+    return _Columns(tuple(features), visible[-1] if supervised and target is None else None, target)
+
+
+def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
+    """A copy of the estimator, told what the catalogue says of the columns wherever its maker left that open."""
+    params = estimator.get_params()
+    told: dict[str, Any] = {}
+    if "bounds" in params and params["bounds"] is None and params.get("data_norm") is None:
+        told["bounds"] = [_ends(rows.fields[slot]) for slot in columns.features]
+    if columns.classes is not None and params["classes"] is None:
+        told["classes"] = _classes(rows.fields[columns.classes])
+    if columns.target is not None and params["target_bounds"] is None:
+        told["target_bounds"] = _ends(rows.fields[columns.target])
+    if isinstance(params.get("classes"), str):
+        raise InputError("estimator", "classes must be declared for a fit on an account; a catalogue's categories do")
+    if "relation" in params and as_relation(params["relation"]) is not ADD_REMOVE:
+        raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
+    return type(estimator)(**(params | told))
+
+
+def _ends(part: Field) -> tuple[Any, Any]:
+    if part.type.kind is Kind.BOOLEAN:
+        return (0, 1)
+    ends = part.domain.range.ends
+    if ends is None:
+        raise Refusal("bounds", f"{part.name} has no declared bounds; write CLAMP({part.name}, low, high).")
+    return ends
+
+
+def _classes(part: Field) -> list[Any]:
+    if part.type.kind not in _CLASSES:
+        raise Refusal("type", f"{part.name} is {part.type}; a class is a text, a whole number or a truth value.")
+    if part.type.kind is Kind.BOOLEAN:
+        return [False, True]
+    values: list[Any] = [value for value in part.domain.values or () if value is not None]
+    if not values:
+        raise Refusal("no_categories", f"{part.name} has no declared categories; give the estimator its classes.")
+    return values
+
+
+def _tried_on_nothing(declared: Any, columns: _Columns) -> _Price:
+    """What a fit costs: that of a fit to no rows, since what an estimator releases does not depend on rows."""
+    trial = type(declared)(**declared.get_params())
+    trial.fit(*columns.nothing())
+    if not trial.guarantee_.epsilon:
+        raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
+    return _Price(trial.guarantee_, trial.event_)
+
+
+def _learned(model: Any) -> list[Any]:
+    """What a model shows of the fit, for the digest in the receipt."""
+    shown = sorted(name for name in vars(model) if name.endswith("_") and not name.startswith("_"))
+    return [[name, vars(model)[name]] for name in shown if name not in ("guarantee_", "event_")]

@@ -1,0 +1,180 @@
+"""Planner with a cache of recent questions and plans.
+
+Planning is a function of the text, of public metadata and of what was asked for, so a plan may serve again. It is kept
+under the text and the *terms*, and these are read from every request anew: nothing that a request gets wrong is
+overlooked because a like one was right. Another price or confidence is planned anew, from the same resolved question.
+
+Refusals are not kept. Neither is anything about who asked or about accounts: whether a plan may be carried out is asked
+of the ledger every time. The rows of an answer are kept under the bytes that the ledger holds, so that a repeat need
+not read the same bytes twice. That a text was planned lately can be told by the time a quote takes; that it was
+answered is told by the price of a repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Protocol, runtime_checkable
+
+from tacit.core.errors import InputError
+from tacit.curator.lru_cache import WeightedLRUCache
+from tacit.curator.quote import Quote
+from tacit.engines.protocol import Engine
+from tacit.project.public_sizes import PublicSizes
+from tacit.query.catalog import Catalog
+from tacit.query.planning.explain import Outline, explain, outline
+from tacit.query.planning.plan import Plan, plan_on_terms
+from tacit.query.postprocess.public_join import PublicRows
+from tacit.query.postprocess.result import Finished, finish
+from tacit.query.question import FinalAggregation, Question
+from tacit.query.request import Account, Request, Terms, settle
+from tacit.query.resolve import resolve
+from tacit.receipts.receipt import mechanisms_of, quoted
+from tacit.receipts.release_format import released_from_text
+
+__all__ = ["Planner", "PricedPlan", "ReadAnswer", "read_back"]
+
+#: Characters of text that all questions together may have, and all plans, and all results: each takes some 40 bytes.
+_MOST: Final = 300_000
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """An engine that can show its statements."""
+
+    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
+        """What it would run."""
+
+
+@dataclass(frozen=True)
+class PricedPlan:
+    """A plan, and what is said of it: each part is computed once, when it is asked for, and never changed.
+
+    Args:
+        plan: the plan.
+        engine: what will carry it out.
+    """
+
+    plan: Plan
+    engine: Engine
+
+    @cached_property
+    def outline(self) -> Outline:
+        """What a receipt says of it."""
+        return outline(self.plan)
+
+    @cached_property
+    def mechanisms(self) -> list[dict[str, Any]]:
+        """What an order and a receipt say of its mechanisms; not to be changed.
+
+        Raises:
+            InputError: as :func:`tacit.receipts.receipt.quoted`.
+        """
+        return quoted(mechanisms_of(self.plan.priced))
+
+    @cached_property
+    def quote(self) -> Quote:
+        """What is told before anything is asked."""
+        words = explain(self.plan)
+        if isinstance(self.engine, Explains):
+            lines = [line for stage in self.plan.stages for line in self.engine.explain(stage.final)]
+            words = words.with_engine_sql(";\n".join(lines))
+        return Quote(self.plan, words)
+
+
+@dataclass(frozen=True)
+class ReadAnswer:
+    """The rows of an answer, and the plan that ran: with the bounds in it that AUTO found."""
+
+    finished: Finished
+    plan: Plan
+
+
+class Planner:
+    """Plans questions about one catalogue, and keeps what was planned last; safe to use from several threads.
+
+    Args:
+        catalog: public metadata.
+        accounts: for each population the kind of its account.
+        engine: refuses what it cannot do, and shows what it would run; of data it reads public tables alone, to count
+            them once for each state.
+        version: names the state of some tables.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        accounts: Mapping[str, Account],
+        engine: Engine,
+        version: Callable[[Iterable[str]], str] | None = None,
+    ) -> None:
+        self._sizes = PublicSizes(catalog, engine, version or _always)
+        self._accounts = accounts
+        self._engine = engine
+        self._questions: WeightedLRUCache[tuple[str, int], Question] = WeightedLRUCache(_MOST)
+        self._plans: WeightedLRUCache[tuple[str, int, Terms], PricedPlan] = WeightedLRUCache(_MOST)
+        self._rows: WeightedLRUCache[tuple[str, Terms, bytes], ReadAnswer] = WeightedLRUCache(_MOST)
+
+    def of(self, sql: str, request: Request) -> PricedPlan:
+        """The plan of a question, whatever ``request`` says of the account.
+
+        Raises:
+            Refusal, InputError: as :func:`tacit.query.planning.plan.make_plan`, and what the engine refuses.
+        """
+        sql = _plain(sql)
+        state, catalog = self._sizes.now()
+        question = self._question(sql, state, catalog)
+        population = catalog.population(question.final.population)
+        request = replace(request, account=self._accounts[population.name])
+        terms = settle(request, question.options)
+        known = self._plans.get((sql, state, terms))
+        if known is not None:
+            return known
+        plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
+        self._engine.check(plan.final)
+        return self._plans.put((sql, state, terms), PricedPlan(plan, self._engine), _weight(sql, plan.question))
+
+    def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> ReadAnswer:
+        """The rows of an answer, from the bytes that the ledger holds."""
+        if public:
+            # They may be others tomorrow.
+            return read_back(plan, result, public)
+        key = (_plain(sql), plan.terms, result)
+        known = self._rows.get(key)
+        return known or self._rows.put(key, read_back(plan, result), len(sql) + len(result))
+
+    @property
+    def catalog(self) -> Catalog:
+        """Public metadata, with the sizes that public tables have now."""
+        return self._sizes.now()[1]
+
+    def _question(self, sql: str, state: int, catalog: Catalog) -> Question:
+        known = self._questions.get((sql, state))
+        if known is not None:
+            return known
+        question = resolve(sql, catalog)
+        return self._questions.put((sql, state), question, _weight(sql, question))
+
+
+def read_back(plan: Plan, result: bytes, public: Sequence[PublicRows] = ()) -> ReadAnswer:
+    """The rows that the bytes of a ledger stand for, under the plan that was reserved for."""
+    released = released_from_text(result.decode(), plan)
+    finished = finish(released.plan.question, released, confidence=plan.confidence, public=public)
+    return ReadAnswer(finished, released.plan)
+
+
+def _always(_: Iterable[str]) -> str:
+    """The version of tables that never change."""
+    return ""
+
+
+def _plain(sql: str) -> str:
+    """The text itself: a kind of text of one's own may say that it equals another."""
+    if not isinstance(sql, str):
+        raise InputError("sql", f"must be text, got {type(sql).__name__}")
+    return str.__str__(sql)
+
+
+def _weight(sql: str, question: Question) -> int:
+    return len(sql) + len(question.text)

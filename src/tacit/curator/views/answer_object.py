@@ -1,0 +1,41 @@
+"""``Answer``: noisy values, their intervals, the charge and the receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tacit.curator.views.answer_views import AnswerViews
+from tacit.query.postprocess.result import Finished
+
+if TYPE_CHECKING:
+    from tacit.curator.accounts import Entry
+    from tacit.query.planning.auto_bounds import Found
+    from tacit.query.planning.plan import Plan
+    from tacit.receipts.receipt import Receipt
+
+__all__ = ["Answer"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answer(AnswerViews):
+    """What a question got: a table of noisy values with an interval for every number.
+
+    Everything in it has paid: it was computed from noisy integers, public keys and public parameters.
+
+    Args:
+        finished: the rows.
+        plan: what was planned and priced.
+        charge: what the account was charged; nothing for a repeated question.
+        receipt: the signed statement of what was released and charged; for a repeated question that of the first time.
+    """
+
+    finished: Finished
+    plan: Plan
+    charge: Entry
+    receipt: Receipt
+
+    @property
+    def bounds(self) -> tuple[Found, ...]:
+        """The bounds that AUTO found, as released; empty without AUTO."""
+        return self.plan.found

@@ -1,0 +1,124 @@
+"""Text and HTML tables of an answer."""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from tacit.curator.views.arrow_tables import plain
+from tacit.query.types import Kind, SqlType, Value, ordinal
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tacit.curator.views.answer_views import AnswerViews
+
+__all__ = ["html_table", "rich_table", "text_table"]
+
+_MOST_ROWS = 60
+_HUGE = 1e300
+
+
+def rich_table(answer: AnswerViews) -> Table:
+    """The table of an answer, for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(caption=_caption(answer), caption_justify="left", caption_style="dim", header_style="bold")
+    for column in answer.columns:
+        table.add_column(Text(column.name), justify="right" if column.type.is_numeric else "left")
+    for cells in _rows(answer):
+        table.add_row(*(Text.assemble(value, (spread, "dim")) for value, spread in cells))
+    return table
+
+
+def text_table(answer: AnswerViews, width: int = 120) -> str:
+    """The same in plain characters."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=width, no_color=True, legacy_windows=False)
+    console.print(rich_table(answer))
+    shown = console.file
+    assert isinstance(shown, io.StringIO)  # noqa: S101 - for the type checker
+    return shown.getvalue().rstrip("\n")
+
+
+def html_table(answer: AnswerViews) -> str:
+    """The same for a notebook; every text is escaped."""
+    head = "".join(f"<th>{html.escape(column.name)}</th>" for column in answer.columns)
+    body = "".join(f"<tr>{''.join(_html_cell(*cell) for cell in cells)}</tr>" for cells in _rows(answer))
+    note = html.escape(_caption(answer))
+    return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p style="opacity:.6">{note}</p>'
+
+
+def _html_cell(value: str, spread: str) -> str:
+    quiet = f'<span style="opacity:.6">{html.escape(spread)}</span>' if spread else ""
+    return f'<td style="text-align:right">{html.escape(value)}{quiet}</td>'
+
+
+def _rows(answer: AnswerViews) -> list[list[tuple[str, str]]]:
+    """For each cell shown its text and the text of its interval."""
+    finished = answer.finished
+    shown = zip(finished.values[:_MOST_ROWS], finished.intervals(rows=_MOST_ROWS), strict=True)
+    return [
+        [
+            _cell(value, ends, column.type, known)
+            for value, ends, column, known in zip(values, intervals, answer.columns, finished.has_interval, strict=True)
+        ]
+        for values, intervals in shown
+    ]
+
+
+def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: SqlType, known: bool) -> tuple[str, str]:
+    low, high = ends
+    if not known:
+        return format_value(value, kind), ""
+    if low is None or high is None:
+        return format_value(value, kind), " (no bound)"
+    if value is None or not kind.is_numeric:
+        return format_value(value, kind), f" ({format_value(low, kind)} to {format_value(high, kind)})"
+    below, above = ordinal(value, kind) - ordinal(low, kind), ordinal(high, kind) - ordinal(value, kind)
+    widest = max(below, above)
+    if widest > _HUGE:
+        return format_value(value, kind), " (no bound)"
+    text = format_value(value, kind, widest)
+    if above - below <= widest / 20 and below - above <= widest / 20:
+        return text, f" ± {_number(widest, kind, widest)}"
+    low_text, high_text = (_number(ordinal(end, kind), kind, widest) for end in (low, high))
+    return text, f" ({low_text} to {high_text})"
+
+
+def format_value(value: Value | None, kind: SqlType, spread: Fraction | None = None) -> str:
+    """A value for people; doubles with as many digits as their spread makes sense of."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, Fraction, float)):
+        return _number(Fraction(value), kind, spread)
+    # A key that was found in the data may hold signs that steer a terminal.
+    return "".join(sign if sign.isprintable() else "·" for sign in str(plain(value, kind)))
+
+
+def _number(place: Fraction, kind: SqlType, spread: Fraction | None) -> str:
+    if kind.kind is Kind.INTEGER:
+        return f"{int(place):,}"
+    if kind.kind is Kind.DECIMAL:
+        return f"{Decimal(int(place * 10**kind.scale)).scaleb(-kind.scale):,}"
+    number = float(place)
+    if abs(number) >= 1e15:
+        return f"{number:.4g}"
+    # Three digits of the spread, or of the number where nothing is known about it.
+    size = float(spread) if spread else abs(number) / 1000
+    digits = 6 if not size else min(max(2 - math.floor(math.log10(size)), 0), 12)
+    return f"{number:,.{digits}f}"
+
+
+def _caption(answer: AnswerViews) -> str:
+    rest = len(answer.finished.values) - _MOST_ROWS
+    more = f"{rest} more rows. " if rest > 0 else ""
+    return f"{more}{answer.note}"

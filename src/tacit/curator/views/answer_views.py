@@ -1,0 +1,141 @@
+"""Conversions of an answer shared by local and remote answers: frames, intervals, charts, text."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tacit.core.numbers import Number, exact_probability, float_nearest
+from tacit.curator.views.answer_charts import plot
+from tacit.curator.views.answer_text import html_table, rich_table, text_table
+from tacit.curator.views.arrow_tables import to_arrow
+from tacit.query.postprocess.cells import Ends
+from tacit.query.question import OutputColumn
+from tacit.query.types import Value
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from tacit.curator.accounts import Entry
+    from tacit.query.planning.auto_bounds import Found
+
+__all__ = ["AnswerRows", "AnswerViews"]
+
+
+class AnswerRows(Protocol):
+    """Released values with their intervals, wherever they were computed."""
+
+    @property
+    def columns(self) -> tuple[OutputColumn, ...]:
+        """Name, type and noisiness of each column."""
+
+    @property
+    def values(self) -> tuple[tuple[Value | None, ...], ...]:
+        """The released values, row by row."""
+
+    @property
+    def has_interval(self) -> tuple[bool, ...]:
+        """Which columns have an interval."""
+
+    @property
+    def confidence(self) -> Fraction:
+        """Of the intervals, unless another is asked for."""
+
+    def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
+        """For each cell (of the first ``rows``) its interval, at that confidence or at another."""
+
+
+class AnswerViews:
+    """What can be made of rows and a charge; subclasses have both."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def finished(self) -> AnswerRows:
+            """The rows."""
+
+        @property
+        def charge(self) -> Entry:
+            """What the account was charged."""
+
+    @property
+    def columns(self) -> tuple[OutputColumn, ...]:
+        """Name, type and noisiness of each column."""
+        return self.finished.columns
+
+    @property
+    def bounds(self) -> tuple[Found, ...]:
+        """The bounds that AUTO found, as released; empty without AUTO."""
+        return ()
+
+    def to_arrow(self) -> pa.Table:
+        """The values as an Arrow table."""
+        return to_arrow([c.name for c in self.columns], [c.type for c in self.columns], self.finished.values)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The values as a Polars frame; needs ``polars``."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow())
+        return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The values as a pandas frame; needs ``pandas``."""
+        return self.to_arrow().to_pandas()
+
+    def intervals(self, confidence: Number | None = None) -> pa.Table:
+        """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
+
+        Each interval contains its true value with the confidence asked (that of the question unless said otherwise),
+        over the noise. It speaks of values clamped to their bounds and rounded to their step, and of the groups that
+        were kept: clipping and dropped groups are not in it. Any confidence may be asked for, any number of times,
+        free.
+        """
+        names, kinds, rows = [], [], [list[Any]() for _ in self.finished.values]
+        ends = self.finished.intervals(confidence)
+        for i, column in enumerate(self.columns):
+            known = self.finished.has_interval[i]
+            names += [column.name, *([f"{column.name}_low", f"{column.name}_high"] if known else [])]
+            kinds += [column.type] * (3 if known else 1)
+            for row, values, pairs in zip(rows, self.finished.values, ends, strict=True):
+                row += [values[i], *(pairs[i] if known else ())]
+        return to_arrow(names, kinds, rows)
+
+    def plot(
+        self, column: str | None = None, *, confidence: Number | None = None, path: str | Path | None = None
+    ) -> Any:
+        """An Altair chart with error bars; ``path`` saves it as SVG, PNG, HTML or JSON, by its ending."""
+        return plot(self, column, confidence, path)
+
+    def confidence_text(self, confidence: Number | None = None) -> str:
+        """Such as ``95% intervals``."""
+        level = self.finished.confidence if confidence is None else exact_probability(confidence, "confidence")
+        return f"{float_nearest(100 * level):.6g}% intervals"
+
+    @property
+    def note(self) -> str:
+        """What the numbers cost and what their intervals say, in a sentence each."""
+        found = f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else ""
+        return (
+            f"{self.charge.text}. {found}{self.confidence_text()} over the noise; "
+            "clipping to bounds and dropped groups are not in them."
+        )
+
+    def __len__(self) -> int:
+        return len(self.finished.values)
+
+    def __str__(self) -> str:
+        return text_table(self)
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        return f"<{type(self).__name__} {len(self)} rows: {names}; {self.charge.text}>"
+
+    def __rich__(self) -> Any:
+        return rich_table(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self)

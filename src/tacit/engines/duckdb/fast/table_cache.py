@@ -1,0 +1,176 @@
+"""In-memory copies of small source files, reused across questions.
+
+A copy holds the declared columns as they are read, so it answers every question as its files do. It is of one state of
+the files; before each question it is seen whether they are still in it. The first question of a state reads the files
+themselves: one question alone would pay for columns it does not need. A copy is dropped when its last question ends
+after the files have changed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.fast.statement_cache import CursorPool
+from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
+from tacit.query.types import TEXT
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["DATABASE", "TableCache", "TableSnapshot"]
+
+#: Where copies lie; attached by :mod:`connection` before the lock.
+DATABASE = "tacit_resident"
+#: Bytes of files, and values, of the largest table that is copied.
+_MOST_BYTES = 20 * 2**20
+_MOST_VALUES = 2**22
+#: Bytes of the database's memory per value: a copy takes a small part of it, also while it is made.
+_MEMORY = 128
+_ROW = "r"
+
+#: What changes when a file does; the last cannot be set back by ordinary means.
+State = tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass
+class _Copy:
+    """A state of a source: its copy, or None where it has none yet or is too large, and who reads that."""
+
+    state: State
+    cursors: CursorPool
+    table: DuckDBTable | None = None
+    questions: int = 0
+    users: int = 0
+
+
+class TableSnapshot(NamedTuple):
+    """All tables as one question is to read them; and cursors, where it is about one copy and nothing else."""
+
+    tables: Mapping[str, DuckDBTable]
+    cursors: CursorPool | None
+
+
+class TableCache:
+    """Copies of small tables; safe to use from several threads.
+
+    Args:
+        make: a cursor of the database.
+        tables: as they are read from their sources, by name.
+        memory: bytes that the database may use.
+    """
+
+    def __init__(
+        self, make: Callable[[], duckdb.DuckDBPyConnection], tables: Mapping[str, DuckDBTable], memory: int
+    ) -> None:
+        self._make = make
+        self._tables = tables
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._copies: dict[str, _Copy] = {}
+        self._made = 0
+
+    @contextmanager
+    def reading(self, names: Collection[str]) -> Iterator[TableSnapshot]:
+        """For a question about the tables named."""
+        taken: list[_Copy] = []
+        found = dict(self._tables)
+        try:
+            with self._lock:
+                for name in sorted(names):
+                    copy = self._current(name)
+                    if copy is not None and copy.table is not None:
+                        copy.users += 1
+                        taken.append(copy)
+                        found[name] = copy.table
+            yield TableSnapshot(found, taken[0].cursors if len(taken) == len(names) == 1 else None)
+        finally:
+            with self._lock:
+                for copy in taken:
+                    copy.users -= 1
+                    if not copy.users and copy not in self._copies.values():
+                        self._drop(copy)
+
+    def _current(self, name: str) -> _Copy | None:
+        source = self._tables[name]
+        if not source.files or source.size > _MOST_BYTES:
+            return None
+        state = _state(source.files)
+        known = self._copies.get(name)
+        if state is None or known is None or known.state != state:
+            if known is not None:
+                del self._copies[name]
+                if not known.users:
+                    self._drop(known)
+            if state is None:
+                return None
+            known = self._copies[name] = _Copy(state, CursorPool(self._make))
+        known.questions += 1
+        if known.questions == 2:
+            known.table = self._copied(source, state)
+        return known
+
+    def _copied(self, source: DuckDBTable, state: State) -> DuckDBTable | None:
+        """A copy of a source; None where it is too large, cannot be made, or the files changed meanwhile."""
+        import duckdb
+
+        columns = {name: DUCKDB.quoted(f"c{i}") for i, name in enumerate(source.columns)}
+        listed = [f"{sql} AS {columns[name]}" for name, sql in source.columns.items()]
+        if source.row is not None:
+            listed.append(f"{source.row} AS {_ROW}")
+        most = min(_MOST_VALUES, self._memory // _MEMORY) // len(listed)
+        # A text is looked up among the declared ones here, once, and not by every question that groups by it.
+        places = {name: f"p{i}" for i, (name, values) in enumerate(source.listed.items()) if len(values) <= MOST_PLACES}
+        for name, place in places.items():
+            number = DUCKDB.place_among(source.columns[name], source.listed[name], TEXT)
+            listed.append(f"CAST({number} AS SMALLINT) AS {place}")
+        self._made += 1
+        scan = f"{DATABASE}.t{self._made}"
+        made = replace(
+            source,
+            scan=scan,
+            columns=columns,
+            row=None if source.row is None else _ROW,
+            doubles={name: columns[name] for name in source.doubles},
+            places=places,
+        )
+        with self._make() as cursor:
+            try:
+                cursor.execute(f"CREATE TABLE {scan} AS SELECT {', '.join(listed)} FROM {source.scan} LIMIT {most + 1}")
+                # Compresses, after which texts are looked up once for each different one.
+                cursor.execute(f"CHECKPOINT {DATABASE}")
+                ((count,),) = cursor.execute(f"SELECT count(*) FROM {scan}").fetchall()
+            except duckdb.Error:
+                # The files can still be asked, and have their own words for what is wrong with them.
+                cursor.execute(f"DROP TABLE IF EXISTS {scan}")
+                return None
+            if count > most or _state(source.files) != state:
+                cursor.execute(f"DROP TABLE {scan}")
+                return None
+        return replace(made, rows=int(count))
+
+    def close(self) -> None:
+        """Close the cursors that nobody uses."""
+        with self._lock:
+            for copy in self._copies.values():
+                copy.cursors.close()
+
+    def _drop(self, copy: _Copy) -> None:
+        copy.cursors.close()
+        if copy.table is not None:
+            with self._make() as cursor:
+                cursor.execute(f"DROP TABLE IF EXISTS {copy.table.scan}")
+
+
+def _state(files: tuple[str, ...]) -> State | None:
+    """None where a file is gone."""
+    try:
+        found = [os.stat(file) for file in files]
+    except OSError:
+        return None
+    return tuple((each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in found)

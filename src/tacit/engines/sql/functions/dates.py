@@ -1,0 +1,125 @@
+"""Dates and timestamps: arithmetic on whole days and microseconds since 1970, then a check of the years 1 to 9999."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.functions.lowering import Args, Lowering, word_argument
+from tacit.query.relational.expressions import Call
+from tacit.query.types import DATE, SqlType
+
+__all__ = ["DAY", "FIRST_MICROSECOND", "LOWERINGS", "from_days", "from_microseconds", "within_years"]
+
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+_DAYS = (dt.date.min.toordinal() - _EPOCH, dt.date.max.toordinal() - _EPOCH)
+#: Microseconds in a day.
+DAY = 86_400_000_000
+_MICROSECONDS = (_DAYS[0] * DAY, (_DAYS[1] + 1) * DAY - 1)
+#: The beginning of the year 1.
+FIRST_MICROSECOND = _MICROSECONDS[0]
+#: Further than any date can move and stay a date.
+_FAR_DAYS, _FAR_MONTHS = 4_000_000, 120_000
+_SIZES = {"day": DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
+_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+
+
+def from_days(d: Dialect, value: str) -> str:
+    """Days since 1970 as DATE."""
+    low, high = _DAYS
+    return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {d.day_of(v)} END")
+
+
+def from_microseconds(d: Dialect, value: str) -> str:
+    """Microseconds since 1970 as TIMESTAMP."""
+    low, high = _MICROSECONDS
+    return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {d.moment_of(v)} END")
+
+
+def within_years(d: Dialect, value: str, kind: SqlType) -> str:
+    """NULL for infinities and beyond the years 1 to 9999."""
+    ends = (dt.date.min, dt.date.max) if kind == DATE else (dt.datetime.min, dt.datetime.max)
+    low, high = (d.constant(end, kind) for end in ends)
+    return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {v} END")
+
+
+def _near(d: Dialect, value: str, far: int) -> str:
+    return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN -{far} AND {far} THEN {v} END")
+
+
+def _part(name: str) -> Lowering:
+    return lambda d, node, args: d.part(name, args[0], node.args[0].type)
+
+
+def _clock(name: str) -> Lowering:
+    def lower(d: Dialect, node: Call, args: Args) -> str:
+        if node.args[0].type == DATE:
+            return f"CASE WHEN {args[0]} IS NOT NULL THEN CAST(0 AS BIGINT) END"
+        return d.part(name, args[0], node.args[0].type)
+
+    return lower
+
+
+def _truncated(d: Dialect, node: Call, args: Args) -> str:
+    return d.truncated(word_argument(node, 0), args[1], node.type)
+
+
+def _difference(d: Dialect, node: Call, args: Args) -> str:
+    unit, kind = word_argument(node, 0), node.args[1].type
+    first, second = args[1:]
+    if unit in _MONTHS:
+        months = (_month_number(d, side, _MONTHS[unit], kind) for side in (second, first))
+        return f"({' - '.join(months)})"
+    if kind == DATE:
+        return f"(({d.days(second)} - {d.days(first)}) * {DAY // _SIZES[unit]})"
+    # Counted from the year 1 on numbers are not negative, and whole-number division is a floor.
+    ends = (
+        d.divided(f"({d.microseconds(side)} + {-FIRST_MICROSECOND})", str(_SIZES[unit]), wide=False)
+        for side in (second, first)
+    )
+    return f"({' - '.join(ends)})"
+
+
+def _month_number(d: Dialect, value: str, size: int, kind: SqlType) -> str:
+    return d.let(
+        value,
+        lambda v: d.divided(
+            f"({d.part('year', v, kind)} * 12 + {d.part('month', v, kind)} - 1)", str(size), wide=False
+        ),
+    )
+
+
+def _add_days(d: Dialect, node: Call, args: Args) -> str:
+    count = _near(d, args[1], _FAR_DAYS)
+    if node.type == DATE:
+        return from_days(d, f"{d.days(args[0])} + {count}")
+    return from_microseconds(d, f"{d.microseconds(args[0])} + {count} * {DAY}")
+
+
+def _add_seconds(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
+    return from_microseconds(d, f"{d.microseconds(args[0])} + {_near(d, args[1], _FAR_DAYS * 86_400)} * 1000000")
+
+
+def _add_months(d: Dialect, node: Call, args: Args) -> str:
+    return d.months_later(args[0], _near(d, args[1], _FAR_MONTHS), node.type)
+
+
+def _make_date(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    return d.made_date(*args)
+
+
+def _last_day(d: Dialect, node: Call, args: Args) -> str:
+    return d.last_day(args[0], node.args[0].type)
+
+
+LOWERINGS: dict[str, Lowering] = {
+    **{name: _part(name) for name in ("year", "quarter", "month", "week", "day", "dayofweek", "isodow", "dayofyear")},
+    **{name: _clock(name) for name in ("hour", "minute", "second")},
+    "date_trunc": _truncated,
+    "date_diff": _difference,
+    "add_days": _add_days,
+    "add_seconds": _add_seconds,
+    "add_months": _add_months,
+    "make_date": _make_date,
+    "last_day": _last_day,
+}

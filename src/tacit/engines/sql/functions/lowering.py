@@ -1,0 +1,39 @@
+"""Type of a lowering: dialect, call and argument SQL to SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tacit.query.relational.expressions import Call, Literal
+
+if TYPE_CHECKING:
+    from tacit.engines.sql.dialect import Dialect
+
+__all__ = ["Args", "Lowering", "plain", "whole_argument", "word_argument"]
+
+Args = list[str]
+Lowering = Callable[["Dialect", Call, Args], str]
+
+
+def plain(template: str) -> Lowering:
+    """A lowering that only puts its arguments into a template with ``{0}``, ``{1}`` and so on."""
+    return lambda d, node, args: template.format(*args)  # noqa: ARG005
+
+
+def whole_argument(node: Call, index: int, otherwise: int = 0) -> int:
+    """An argument that the registry makes sure is a whole-number constant."""
+    if index >= len(node.args):
+        return otherwise
+    arg = node.args[index]
+    if not isinstance(arg, Literal) or not isinstance(arg.value, int):
+        raise TypeError(f"argument {index} of {node.function} is not a constant number")
+    return int(arg.value)
+
+
+def word_argument(node: Call, index: int) -> str:
+    """An argument that the registry makes sure is a text constant, in small letters."""
+    arg = node.args[index]
+    if not isinstance(arg, Literal) or not isinstance(arg.value, str):
+        raise TypeError(f"argument {index} of {node.function} is not a constant text")
+    return arg.value.lower()

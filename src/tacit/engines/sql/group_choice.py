@@ -1,0 +1,141 @@
+"""Choice of the groups and values of a unit that count, by keyed hash.
+
+* **Public groups** are numbered 0 … G-1. A unit sees them in the order of a permutation of its own, c ↦ (b + m1·c +
+  m2·c²) mod 2^k with 2^k ≥ G, m1 odd and m2 even (such a polynomial is one-to-one). b, m1 and m2 are bits of x·s,
+  where x is the unit folded to 30 bits (the unit itself if it is a whole number, else the first 28 bits of md5 of its
+  text) and s an odd number made of the key secret. The first ``max_groups`` groups in that order stay. It needs
+  shifts, products below 2^63 and AND only, so it is the same on every engine, and a bit set of 2^k places per unit
+  tells where the last kept group lies.
+* **Private groups** and **values** are ordered by md5 of (secret, unit, group or value) as canonical text, and those
+  with the same text by themselves.
+
+Where units are numbers of rows, x = 0 and the unit's text is empty: such a number depends on how many rows stand
+before it, and a choice that read it would make one row's removal change the choices of all others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.engines.sql.casts import cast_sql
+from tacit.engines.sql.dialect import Dialect
+from tacit.query.types import INTEGER, TEXT, Kind, SqlType
+
+__all__ = ["Chooser", "canonical_text"]
+
+_FOLD = 2**30 - 1
+_LEAST_BITS = 6
+#: Below 2^22 doubles are told apart to 2^-40, then whole numbers to 2^62, and those beyond not at all.
+_FINE, _FINE_BITS, _COARSE = 2.0**22, 2.0**40, 2.0**62
+
+
+def canonical_text(d: Dialect, value: str, kind: SqlType) -> str:
+    """A value as text that is the same on every engine; NULL has a text of its own.
+
+    The texts of doubles differ from engine to engine, so it is a whole number that is shown. Some doubles share one.
+    """
+    if kind.kind is Kind.DOUBLE:
+        value, kind = _whole(d, value), INTEGER
+    shown = d.show(value, kind) if kind.kind is Kind.NULL else cast_sql(d, value, kind, TEXT)
+    # The length in front keeps neighbouring texts apart.
+    return f"coalesce({d.show(f'length({shown})', INTEGER)} || {d.text(':')} || {shown}, {d.text('-')})"
+
+
+def _whole(d: Dialect, value: str) -> str:
+    fine, bits, coarse = map(d.number, (_FINE, _FINE_BITS, _COARSE))
+    return d.let(
+        value,
+        lambda v: (
+            f"CASE WHEN abs({v}) < {fine} THEN CAST(floor({v} * {bits}) AS BIGINT)"
+            f" WHEN abs({v}) < {coarse} THEN CAST(floor({v}) AS BIGINT)"
+            f" WHEN {v} IS NOT NULL THEN CAST(0 AS BIGINT) END"
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """The rule for one question.
+
+    Args:
+        secret: of the data set.
+        unit: the type of the unit column.
+        numbered: whether units are numbers of rows.
+    """
+
+    secret: bytes
+    unit: SqlType
+    numbered: bool
+
+    def _key(self, purpose: str) -> bytes:
+        return hashlib.blake2b(purpose.encode(), key=self.secret[:64], digest_size=16).digest()
+
+    @property
+    def multiplier(self) -> int:
+        """s: an odd number of 31 bits."""
+        return int.from_bytes(self._key("groups")[:4], "big") >> 1 | 2**30 | 1
+
+    @staticmethod
+    def bits(groups: int) -> int:
+        """k: the places of the permutation are 2^k."""
+        return max(_LEAST_BITS, (groups - 1).bit_length())
+
+    @property
+    def whole(self) -> bool:
+        """Whether x is made of a whole number; else it is made of a text."""
+        return self.numbered or self.unit.kind is Kind.INTEGER
+
+    def fold(self, d: Dialect, unit: str) -> str:
+        """The x of a unit: 30 bits."""
+        if self.numbered:
+            return "CAST(0 AS BIGINT)"
+        if self.whole:
+            return f"({d.xor(unit, f'{unit} >> 30')} & {_FOLD})"
+        key = d.text(self._key("units").hex())
+        return d.hexadecimal(f"left(md5({key} || {canonical_text(d, unit, self.unit)}), 7)")
+
+    def parameters(self, d: Dialect, unit: str) -> str:
+        """x·s for a unit: at most 61 bits."""
+        return f"({self.fold(d, unit)} * {self.multiplier})"
+
+    def place(self, parameters: str, code: str, groups: int) -> str:
+        """Where a group stands in a unit's order."""
+        modulus = 2 ** self.bits(groups) - 1
+        # m2 has 14 bits and c at most 15, m1 at most 46: every product stays below 2^62.
+        m1, m2 = f"(({parameters} >> 15) | 1)", f"({parameters} & 16382)"
+        return f"((({m2} * {code} + {m1}) * {code} + ({parameters} >> 7)) & {modulus})"
+
+    def places(self, folded: NDArray[np.uint32], codes: NDArray[np.int16], groups: int) -> NDArray[np.uint32]:
+        """The same for arrays of folded units (x) and groups.
+
+        A place needs the lowest 30 bits of x·s at most, so 32 bits that wrap are enough.
+        """
+        c = codes.astype(np.uint32)
+        h = folded * np.uint32(self.multiplier)
+        place = h & np.uint32(16382)
+        place *= c
+        place += (h >> np.uint32(15)) | np.uint32(1)
+        place *= c
+        place += h >> np.uint32(7)
+        place &= np.uint32(2 ** self.bits(groups) - 1)
+        return place
+
+    def folded(self, units: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The x of units that are whole numbers."""
+        if self.numbered:
+            return np.zeros(len(units), dtype=np.uint32)
+        bits = units.view(np.uint64)
+        return ((bits ^ (bits >> np.uint64(30))) & np.uint64(_FOLD)).astype(np.uint32)
+
+    def digest(self, d: Dialect, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
+        """md5 over the secret, the unit and some values."""
+        pieces = [d.text(self._key(purpose).hex())]
+        if not self.numbered:
+            pieces.append(canonical_text(d, unit, self.unit))
+        pieces += [canonical_text(d, value, kind) for value, kind in parts]
+        return f"md5({' || '.join(pieces)})"

@@ -1,0 +1,95 @@
+"""Laboratory: small worlds in which privacy claims are computed exactly.
+
+Modules:
+* :mod:`.adversaries` — Exact worst case of adaptive adversaries against a stopping rule
+* :mod:`.bounds` — Composition theorems for k rounds of one guarantee, from basic to exact
+* :mod:`.checks` — Group privacy and post-processing, checked on a given mechanism
+* :mod:`.confidence` — Confidence bounds on a probability from counted successes
+* :mod:`.definition` — The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the
+  uncovered mass δ
+* :mod:`.definition_chart` — Chart of a definition: static, or with a slider for ε
+* :mod:`.examples` — Example mechanisms: private, not private, and sampled
+* :mod:`.experiment` — The k-fold adaptive composition experiment, runnable
+* :mod:`.finite` — Finite mechanisms: every privacy question has an exact answer
+* :mod:`.martingale` — Proof of advanced composition in numbers: loss martingale, Azuma's inequality, set of bad
+  views
+* :mod:`.moves` — Moves of an adversary in one round of the composition experiment, and their checks
+* :mod:`.plots` — Charts of privacy loss, as Altair objects: they show in a notebook and save as SVG or PNG
+* :mod:`.strategies` — Adversaries of the composition experiment: memory, next move, coins
+"""
+
+from __future__ import annotations
+
+from tacit.core.charts import save_chart
+from tacit.lab.adversaries import WorstAdversary, admitted_by, curve_fits, worst_adversary
+from tacit.lab.bounds import CompositionBounds, composition_bounds, optimal_pair
+from tacit.lab.checks import TheoremCheck, group_privacy, post_processing
+from tacit.lab.confidence import probability_bounds
+from tacit.lab.definition import Definition, definition
+from tacit.lab.examples import (
+    geometric,
+    leak,
+    randomized_response,
+    release_random_row,
+    sample_rows,
+    subsample_then_count,
+)
+from tacit.lab.experiment import CompositionExperiment, EstimatedLoss, Views
+from tacit.lab.finite import FiniteMechanism, ProfilePoint, Worst
+from tacit.lab.martingale import AzumaPoint, LossStep, azuma, azuma_points, loss_path, loss_threshold
+from tacit.lab.moves import Move, Releases, check_neighbours, in_or_out, private
+from tacit.lab.plots import (
+    chart_azuma,
+    chart_bounds,
+    chart_experiment,
+    chart_profile,
+)
+from tacit.lab.strategies import Adversary, RandomizedStrategy, Repeat, Strategy
+
+__all__ = [
+    "Adversary",
+    "AzumaPoint",
+    "CompositionBounds",
+    "CompositionExperiment",
+    "Definition",
+    "EstimatedLoss",
+    "FiniteMechanism",
+    "LossStep",
+    "Move",
+    "ProfilePoint",
+    "RandomizedStrategy",
+    "Releases",
+    "Repeat",
+    "Strategy",
+    "TheoremCheck",
+    "Views",
+    "Worst",
+    "WorstAdversary",
+    "admitted_by",
+    "azuma",
+    "azuma_points",
+    "chart_azuma",
+    "chart_bounds",
+    "chart_experiment",
+    "chart_profile",
+    "check_neighbours",
+    "composition_bounds",
+    "curve_fits",
+    "definition",
+    "geometric",
+    "group_privacy",
+    "in_or_out",
+    "leak",
+    "loss_path",
+    "loss_threshold",
+    "optimal_pair",
+    "post_processing",
+    "private",
+    "probability_bounds",
+    "randomized_response",
+    "release_random_row",
+    "sample_rows",
+    "save_chart",
+    "subsample_then_count",
+    "worst_adversary",
+]

@@ -1,0 +1,92 @@
+"""Composition theorems for k rounds of one guarantee, from basic to exact.
+
+Each round is (ε, δ₀)-DP with e^ε given as a rational ``ratio``, so the optimal bound is exact: it is the
+δ-approximate max divergence of two binomial laws with rational weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb, inf
+
+from tacit.core.divergences import Enclosure, Extended, max_ratio
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.guarantees import ZCDP
+from tacit.core.numbers import Number, check_count, exact, exact_probability, log_bounds, round_down, sqrt_bounds
+
+__all__ = ["CompositionBounds", "composition_bounds", "optimal_pair"]
+
+
+@dataclass(frozen=True)
+class CompositionBounds:
+    """Upper bounds on ε at one δ, by four theorems; infinite where a theorem says nothing at that δ."""
+
+    rounds: int
+    ratio: Fraction
+    delta: Fraction
+    basic: Extended
+    advanced: Extended
+    zcdp: Extended
+    optimal: Extended
+
+    @property
+    def by_name(self) -> dict[str, Extended]:
+        """The bounds on ε, from the coarsest theorem to the exact one."""
+        return {"basic": self.basic, "advanced": self.advanced, "zCDP": self.zcdp, "optimal": self.optimal}
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:>10}  ε <= {Enclosure(v, v).up:.6g}" for name, v in self.by_name.items())
+
+
+def composition_bounds(*, ratio: Number, rounds: int, delta: Number, step_delta: Number = 0) -> CompositionBounds:
+    """Bounds on ``rounds`` adaptive rounds, each (ln ``ratio``, ``step_delta``)-DP, at the total ``delta``.
+
+    * basic: kε, with kδ₀ (Dwork et al. 2006);
+    * advanced: √(2k ln(1/δ'))·ε + kε(e^ε-1), with kδ₀ + δ' (Dwork, Rothblum and Vadhan 2010);
+    * zCDP: ρ = kε²/2 and the best Renyi order (Bun and Steinke 2016; Canonne, Kamath and Steinke 2020);
+    * optimal: no smaller ε is true of every such mechanism (Kairouz, Oh and Viswanath 2015).
+    """
+    odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0)
+    total = exact_probability(delta, "delta", zero=True)
+    each = exact_probability(step_delta, "step_delta", zero=True)
+    if odds < 1:
+        raise InputError("ratio", "must be at least 1: it is e^ε for an ε >= 0")
+    epsilon, spare = log_bounds(odds)[1], total - k * each
+    return CompositionBounds(
+        rounds=k,
+        ratio=odds,
+        delta=total,
+        basic=k * epsilon if spare >= 0 else inf,
+        advanced=_advanced(epsilon, odds, k, spare),
+        zcdp=ZCDP(k * epsilon**2 / 2).to_approx(spare).epsilon if spare > 0 else inf,
+        optimal=min(_optimal(odds, k, total, each), k * epsilon if spare >= 0 else inf),
+    )
+
+
+def optimal_pair(*, ratio: Number, rounds: int) -> tuple[list[Fraction], list[Fraction]]:
+    """The two laws that are hardest to hide: the number of true answers in k randomized responses, under each bit."""
+    odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0)
+    weights = [comb(k, lies) * odds ** (k - lies) for lies in range(k + 1)]
+    left = [Fraction(weight) / (1 + odds) ** k for weight in weights]
+    return left, left[::-1]
+
+
+def _advanced(epsilon: Fraction, odds: Fraction, k: int, spare: Fraction) -> Extended:
+    if spare <= 0:
+        return inf
+    spread = sqrt_bounds(2 * k * log_bounds(1 / spare)[1])[1] if k else Fraction(0)
+    return spread * epsilon + k * epsilon * (odds - 1)
+
+
+def _optimal(odds: Fraction, k: int, total: Fraction, each: Fraction) -> Extended:
+    # The k rounds are free of the δ₀ events with probability (1-δ₀)^k and are then k randomized responses.
+    spare = 1 - (1 - total) / (1 - each) ** k
+    if spare < 0:
+        return inf
+    left, right = optimal_pair(ratio=odds, rounds=k)
+    # Spending less of δ than there is errs on the safe side, and keeps the number short.
+    found = max_ratio(left, right, delta=round_down(spare, 60)).high
+    if isinstance(found, float):
+        raise AccountingError("randomized response gives every answer with some probability")
+    return log_bounds(max(found, Fraction(1)))[1]

@@ -1,0 +1,290 @@
+"""The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the uncovered mass δ.
+
+For every event S the definition asks P(S) <= e^ε·Q(S) + δ. The event that needs the largest δ is the set of outputs
+where P exceeds e^ε·Q, and that δ is the area between the two. :func:`definition` computes it, exactly for finite
+mechanisms and as an enclosure for laws of noise, and draws it.
+
+>>> from tacit.laws import GaussianLaw
+>>> print(definition(GaussianLaw(sigma=1), 0, 1, epsilon=1))
+P = Gaussian(1) around 0, Q around 1, ε = 1: the worst event is x < -0.5, δ = 0.1269367375
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from tacit.core.divergences import Enclosure, hockey_stick, ratio_bounds
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number, exact, exact_probability, float_nearest, format_up
+from tacit.lab.finite import FiniteMechanism
+from tacit.lab.moves import Move, check_neighbours
+from tacit.laws import law_of
+from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw
+from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
+from tacit.laws.law import ContinuousLaw, Law
+from tacit.laws.staircase import StaircaseLaw
+from tacit.mechanisms.additive import AdditiveNoise
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.selection_scores import WeightedSelection
+from tacit.mechanisms.staircase import Staircase
+
+__all__ = ["Definition", "definition"]
+
+_ZERO: Final = Fraction(0)
+_NEVER: Final = Enclosure(_ZERO, _ZERO)
+#: Points of a drawn density.
+_POINTS: Final = 400
+#: Events with more outputs are counted and not listed.
+_NAMED: Final = 12
+#: Terms of a sum reach so far that less than this is left out on either side.
+_BEYOND: Final = Fraction(1, 10**15)
+_MOST_TERMS: Final = 20_000
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One pair of output laws at one ε.
+
+    Attributes:
+        left: what P is the law of.
+        right: what Q is the law of.
+        epsilon: the ε, as an enclosure where e^ε was given.
+        delta: the smallest δ with P(S) <= e^ε·Q(S) + δ for every event S.
+        event: the outputs of a finite mechanism where P exceeds e^ε·Q; the event that needs that δ.
+        between: for noise, the interval where it does, or ``None`` if there is none.
+        outputs: the outputs that are drawn, each with P and Q there.
+        is_density: whether P and Q are densities.
+    """
+
+    left: str
+    right: str
+    epsilon: Enclosure
+    delta: Enclosure
+    event: frozenset[Hashable] | None
+    between: tuple[Fraction | None, Fraction | None] | None
+    outputs: tuple[tuple[Hashable, Enclosure, Enclosure], ...]
+    is_density: bool
+
+    def holds(self, delta: Number = 0) -> bool:
+        """Whether (ε, ``delta``) is proven for this pair, in this direction."""
+        return self.delta.high <= exact_probability(delta, "delta", zero=True)
+
+    @property
+    def words(self) -> str:
+        """The worst event, in words."""
+        if self.event is not None:
+            if len(self.event) > _NAMED:
+                return f"{len(self.event):,} outputs"
+            return "{" + ", ".join(sorted(map(str, self.event))) + "}" if self.event else "empty"
+        if self.between is None:
+            return "empty"
+        low, high = self.between
+        if not self.is_density:
+            low = None if low is None else Fraction(math.floor(low) + 1 if high is None else low)
+            high = None if high is None else Fraction(math.ceil(high) - 1)
+        sign = "<" if self.is_density else "<="
+        if low is None:
+            return f"x {sign} {float_nearest(high or _ZERO):g}"
+        if high is None:
+            return f"x {'>' if self.is_density else '>='} {float_nearest(low):g}"
+        return f"{float_nearest(low):g} <= x {sign} {float_nearest(high):g}"
+
+    def chart(self) -> Any:
+        """The picture, as an Altair chart."""
+        from tacit.lab.definition_chart import chart_definition
+
+        return chart_definition(self)
+
+    def interactive(self) -> Any:
+        """The picture with a slider for ε; in a notebook, or saved as a page."""
+        from tacit.lab.definition_chart import chart_definition
+
+        return chart_definition(self, interactive=True)
+
+    def __str__(self) -> str:
+        return (
+            f"P = {self.left}, Q {self.right}, ε = {_number(self.epsilon)}: "
+            f"the worst event is {self.words}, δ = {self.delta}"
+        )
+
+
+def definition(
+    mechanism: FiniteMechanism | RandomizedResponse | WeightedSelection | AdditiveNoise | Law,
+    left: Any,
+    right: Any,
+    *,
+    epsilon: Number | None = None,
+    ratio: Number | None = None,
+) -> Definition:
+    """The definition for one mechanism and one pair, P on ``left`` and Q on ``right``; the other way round is another.
+
+    Args:
+        mechanism: a finite mechanism or randomized response with two of its databases or answers; the exponential
+            mechanism or permute-and-flip with two lists of scores; noise, or a mechanism that adds it, with the two
+            values that it is added to.
+        left: what P is about.
+        right: what Q is about; the two must be neighbours of the mechanism, and a law of noise takes any two values.
+        epsilon: the ε.
+        ratio: instead of it, e^ε as a rational; finite mechanisms are then exact.
+    """
+    factor = ratio_bounds(epsilon=epsilon, ratio=ratio)
+    chosen = Enclosure(exact(epsilon, "epsilon"), exact(epsilon, "epsilon")) if epsilon is not None else factor.log()
+    if chosen.low < 0:
+        raise InputError("epsilon", "must not be negative")
+    if isinstance(mechanism, RandomizedResponse):
+        table = {
+            answer: {told: mechanism.truth if told == answer else mechanism.lie for told in mechanism.categories}
+            for answer in mechanism.categories
+        }
+        mechanism = FiniteMechanism.local(table)
+    if isinstance(mechanism, WeightedSelection):
+        check_neighbours(Move(mechanism, left, right))
+        laws = [_choice(mechanism, scores) for scores in (left, right)]
+        mechanism, left, right = FiniteMechanism.local({"P": laws[0], "Q": laws[1]}), "P", "Q"
+    if isinstance(mechanism, FiniteMechanism):
+        return _finite(mechanism, left, right, chosen, factor, epsilon, ratio)
+    if isinstance(mechanism, AdditiveNoise):
+        check_neighbours(Move(mechanism, left, right))
+        if isinstance(mechanism, Laplace | Staircase) and mechanism.l1_sensitivity.denominator != 1:
+            raise InputError(
+                "mechanism", "is drawn on integers, with a whole sensitivity; for floats draw a law such as LaplaceLaw"
+            )
+        mechanism = law_of(mechanism)
+    if not isinstance(mechanism, Law):
+        raise InputError(
+            "mechanism", "must be a finite mechanism, randomized response, a weighted choice, or additive noise"
+        )
+    return _noise(mechanism, exact(left, "left"), exact(right, "right"), chosen, factor)
+
+
+def _finite(
+    mechanism: FiniteMechanism,
+    left: Any,
+    right: Any,
+    chosen: Enclosure,
+    factor: Enclosure,
+    epsilon: Number | None,
+    ratio: Number | None,
+) -> Definition:
+    check_neighbours(Move(mechanism, left, right))
+    p, q = mechanism.distribution(left), mechanism.distribution(right)
+    delta = hockey_stick(p, q, epsilon=epsilon, ratio=ratio)
+    rows = tuple((o, p.get(o, _NEVER), q.get(o, _NEVER)) for o in {**p, **q})
+    event = frozenset(o for o, a, b in rows if a.low > factor.high * b.high)
+    return Definition(f"output on {left!r}", f"on {right!r}", chosen, delta, event, None, rows, False)
+
+
+def _choice(mechanism: WeightedSelection, scores: Any) -> dict[Hashable, tuple[Fraction, Fraction]]:
+    """The enclosed chance of every candidate; candidates without a name go by their place."""
+    names = list(scores) if isinstance(scores, Mapping) else range(len(scores))
+    return dict(zip(names, mechanism.probability_bounds(scores), strict=True))
+
+
+def _noise(law: Law, left: Fraction, right: Fraction, chosen: Enclosure, factor: Enclosure) -> Definition:
+    is_density = isinstance(law, ContinuousLaw)
+    if not is_density and (left.denominator != 1 or right.denominator != 1):
+        raise InputError("left", "must be a whole number, as right must: the noise is discrete")
+    event, between, delta = None, None, _NEVER
+    if isinstance(law, StaircaseLaw):
+        event, delta = _summed(law, int(left), int(right), chosen, factor)
+    else:
+        between = _exceeds(law, left, right, Fraction(chosen.high))
+    if between is not None:
+        p, q = (_probability(law, *between, centre) for centre in (left, right))
+        delta = Enclosure(max(p.low - factor.high * q.high, _ZERO), max(p.high - factor.low * q.low, _ZERO))
+    name = f"{law} around {format_up(left) if left >= 0 else float_nearest(left)}"
+    other = f"around {format_up(right) if right >= 0 else float_nearest(right)}"
+    rows = tuple((x, law.weight(x - left), law.weight(x - right)) for x in _places(law, left, right))
+    return Definition(name, other, chosen, delta, event, between, rows, is_density)
+
+
+def _summed(
+    law: StaircaseLaw, left: int, right: int, chosen: Enclosure, factor: Enclosure
+) -> tuple[frozenset[Hashable], Enclosure]:
+    """The worst event and δ of a staircase, whose likelihood ratio is not monotone but a whole power of e^ε everywhere.
+
+    Far out the powers repeat with the width of the stairs, so what holds over the terms holds beyond them; the
+    probability beyond is counted whole.
+    """
+    reach = law.quantile(1 - _BEYOND) + abs(left - right) + law.width
+    if reach > _MOST_TERMS:
+        raise InputError("mechanism", "has stairs too wide to be added up; draw one with a smaller sensitivity")
+    low = high = _ZERO
+    event = set()
+    for x in range(min(left, right) - reach, max(left, right) + reach + 1):
+        if (law.steps_down(x - right) - law.steps_down(x - left)) * law.epsilon > chosen.high:
+            p, q = law.mass(x - left), law.mass(x - right)
+            event.add(x)
+            low += max(Fraction(p.low - factor.high * q.high), _ZERO)
+            high += max(Fraction(p.high - factor.low * q.low), _ZERO)
+    rest = Fraction(law.tail(reach + 1).high) if event else _ZERO
+    return frozenset(event), Enclosure(low, high + rest)
+
+
+def _exceeds(
+    law: Law, left: Fraction, right: Fraction, epsilon: Fraction
+) -> tuple[Fraction | None, Fraction | None] | None:
+    """Where the density around ``left`` is more than e^ε times that around ``right``: an interval, or nowhere.
+
+    The likelihood ratio of a law and its shift is monotone for the symmetric ones, so the set is a half-line; an
+    exponential law has none of its probability below its own start.
+    """
+    gap = right - left
+    if gap == 0:
+        return None
+    if isinstance(law, ExponentialLaw | GeometricLaw):
+        if gap > 0:
+            return left, right
+        return (left, None) if -gap / law.scale > epsilon else None
+    middle = (left + right) / 2
+    if isinstance(law, LaplaceLaw | DiscreteLaplaceLaw):
+        if abs(gap) / law.scale <= epsilon:
+            return None
+        shift = epsilon * law.scale / 2
+    elif isinstance(law, GaussianLaw | DiscreteGaussianLaw):
+        shift = epsilon * law.sigma2 / abs(gap)
+    else:
+        raise InputError("mechanism", "has a law whose likelihood ratio is not known here")
+    return (None, middle - shift) if gap > 0 else (middle + shift, None)
+
+
+def _probability(law: Law, low: Fraction | None, high: Fraction | None, centre: Fraction) -> Enclosure:
+    """The probability of an interval under the law around ``centre``; below ``high``, and from ``low`` on or above it.
+
+    A half-line above a threshold is open, which matters to discrete laws only; one that starts where an exponential law
+    starts holds the whole of it.
+    """
+    one = Enclosure(Fraction(1), Fraction(1))
+    top = one if high is None else _below(law, high - centre)
+    if low is None:
+        return top
+    starts = isinstance(law, ExponentialLaw | GeometricLaw)
+    bottom = _below(law, low - centre) if starts else law.cdf(low - centre)
+    return Enclosure(max(top.low - bottom.high, _ZERO), min(top.high - bottom.low, Fraction(1)))
+
+
+def _below(law: Law, x: Fraction) -> Enclosure:
+    """Pr[X < x]."""
+    return law.cdf(x) if isinstance(law, ContinuousLaw) else law.cdf(math.ceil(x) - 1)
+
+
+def _places(law: Law, left: Fraction, right: Fraction) -> list[Fraction]:
+    """Where the laws are drawn: all but a thousandth of both."""
+    far = law.quantile("0.9995")
+    reach = Fraction(far if isinstance(far, int) else far.high) + 1
+    one_sided = isinstance(law, ExponentialLaw | GeometricLaw)
+    low, high = min(left, right) - (1 if one_sided else reach), max(left, right) + reach
+    if not isinstance(law, ContinuousLaw):
+        step = max((math.floor(high) - math.ceil(low)) // _POINTS, 1)
+        return [Fraction(x) for x in range(math.ceil(low), math.floor(high) + 1, step)]
+    step_width = (high - low) / _POINTS
+    return sorted({low + step_width * i for i in range(_POINTS + 1)} | {left, right})
+
+
+def _number(value: Enclosure) -> str:
+    return f"{value.up:.6g}" if value.is_exact else str(value)

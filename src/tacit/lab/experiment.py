@@ -1,0 +1,361 @@
+"""The k-fold adaptive composition experiment, runnable.
+
+A secret bit b is fixed. In every round the adversary picks two neighbouring databases and a mechanism of a family M,
+from all it has seen so far, and is given the mechanism's output on database number b. Its *view* V^b is everything it
+saw, its own coins R included. The question of composition is how far the laws of V^0 and V^1 can be apart.
+
+For finite mechanisms the two laws are computed exactly, round by round. Two views with the same likelihood ratio that
+leave the adversary in the same state are merged, which loses nothing: the ratio is a sufficient statistic for b. An
+adversary that does not adapt has one state per round, and its 2^k views shrink to a few. For other mechanisms
+:meth:`CompositionExperiment.estimate` runs the experiment many times and reports a confidence bound.
+
+>>> from tacit.lab.examples import randomized_response
+>>> from tacit.lab.moves import Move
+>>> from tacit.lab.strategies import Repeat
+>>> experiment = CompositionExperiment(Repeat(Move(randomized_response(ratio=2), 0, 1)), rounds=10)
+>>> views = experiment.exact()
+>>> views.delta(ratio=64).value
+Fraction(1600, 19683)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+from tacit.core.divergences import Enclosure, hockey_stick, kl_divergence, max_ratio, renyi_divergence
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact_nonnegative,
+    exact_probability,
+    exp_bounds,
+    float_nearest,
+    format_up,
+)
+from tacit.lab.bounds import CompositionBounds, composition_bounds
+from tacit.lab.confidence import probability_bounds
+from tacit.lab.finite import FiniteMechanism
+from tacit.lab.moves import Family, Move, Releases, Turn, as_family, as_turn, check_move, table_rows
+from tacit.lab.strategies import Adversary, View, coin_law
+
+__all__ = ["CompositionExperiment", "EstimatedLoss", "Views"]
+
+#: How often a state's choice is asked for again: often while states are few, once more for each of many.
+_REPEATS: Final = 16
+_FEW_STATES: Final = 64
+
+
+@dataclass(frozen=True)
+class Views:
+    """The exact laws of V^0 and V^1, merged by likelihood ratio, and what they say about privacy.
+
+    Every number is the worse of the two directions.
+    """
+
+    rounds: int
+    left: dict[Hashable, Fraction]
+    right: dict[Hashable, Fraction]
+    #: e^ε of the worst mechanism that the adversary used, at the δ of each round that was given to ``exact``.
+    step_ratio: Enclosure
+    step_delta: Fraction
+    #: How many mechanisms a view can hold the outputs of: the rounds, and more where a round has several moves.
+    releases: int
+
+    def ratio(self, *, delta: Number = 0) -> Enclosure:
+        """The smallest e^ε for which the view is (ε, δ)-DP: exact."""
+        one = Enclosure(Fraction(1), Fraction(1))
+        return Enclosure.largest([one, *(max_ratio(*pair, delta=delta) for pair in self._directions())])
+
+    def epsilon(self, *, delta: Number = 0) -> Enclosure:
+        """The δ-approximate max divergence of the two views; at δ = 0, their max divergence."""
+        return self.ratio(delta=delta).log()
+
+    def delta(self, *, epsilon: Number | None = None, ratio: Number | None = None) -> Enclosure:
+        """The privacy profile: the hockey-stick divergence of the two views."""
+        return Enclosure.largest(hockey_stick(*pair, epsilon=epsilon, ratio=ratio) for pair in self._directions())
+
+    def kl(self) -> Enclosure:
+        """The expected privacy loss."""
+        return Enclosure.largest(kl_divergence(*pair) for pair in self._directions())
+
+    def renyi(self, alpha: Number) -> Enclosure:
+        """The Renyi divergence at order ``alpha``."""
+        return Enclosure.largest(renyi_divergence(*pair, alpha=alpha) for pair in self._directions())
+
+    def bad_views(self, *, epsilon: Number) -> Enclosure:
+        """The probability, under b = 0, of the set B of views whose privacy loss ln(P/Q) exceeds ``epsilon``.
+
+        The step on which proofs of advanced composition turn: outside B no event gains more than e^ε, so the views are
+        (ε, Pr[B])-DP in this direction. It is at least δ(ε), which counts only the part of B that e^ε does not cover.
+        """
+        low, high = exp_bounds(exact_nonnegative(epsilon, "epsilon"))
+        sure = sum((p for key, p in self.left.items() if self._is_above(key, high)), Fraction(0))
+        maybe = sum((p for key, p in self.left.items() if self._is_above(key, low)), Fraction(0))
+        return Enclosure(sure, maybe)
+
+    def _is_above(self, key: Hashable, factor: Fraction) -> bool:
+        return self.left[key] > factor * self.right[key]
+
+    def bounds(self, *, delta: Number) -> CompositionBounds:
+        """What basic, advanced, zCDP and optimal composition allow for as many rounds of the worst mechanism used."""
+        if not self.step_ratio.is_finite:
+            raise AccountingError("a round has no finite epsilon; compute the views with exact(step_delta=…)")
+        return composition_bounds(
+            ratio=Fraction(self.step_ratio.high), rounds=self.releases, delta=delta, step_delta=self.step_delta
+        )
+
+    def report(self, *, delta: Number) -> str:
+        """The exact privacy of the view beside the bounds, as text."""
+        at = exact_probability(delta, "delta", zero=True)
+        lines = [
+            f"{self.rounds} rounds, each at most ε = {self.step_ratio.log()}, δ = {format_up(self.step_delta)}",
+            f"  max divergence of the views            {self.epsilon()}",
+            f"  {format_up(at)}-approximate max divergence".ljust(41) + f"{self.epsilon(delta=at)}",
+            f"  expected loss (KL)                     {self.kl()}",
+            f"  total variation                        {self.delta(ratio=1)}",
+            f"bounds on ε at δ = {format_up(at)}:",
+            str(self.bounds(delta=at)),
+        ]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return f"views of {self.rounds} rounds with {len(self.left)} different likelihood ratios; ε = {self.epsilon()}"
+
+    def _directions(self) -> tuple[tuple[dict[Hashable, Fraction], dict[Hashable, Fraction]], ...]:
+        return (self.left, self.right), (self.right, self.left)
+
+
+class EstimatedLoss(NamedTuple):
+    """What many runs prove with confidence: the view is not (ε, δ)-DP for any ε below ``epsilon_bound``."""
+
+    epsilon_bound: float
+    delta: Fraction
+    confidence: Fraction
+    trials: int
+    event: frozenset[Hashable]
+
+    def __str__(self) -> str:
+        return (
+            f"ε >= {self.epsilon_bound:.4g} at δ = {format_up(self.delta)}, with confidence "
+            f"{float_nearest(self.confidence):g}, from {self.trials} runs of each world"
+        )
+
+
+class CompositionExperiment:
+    """``rounds`` rounds between an adversary and a curator who holds the bit b.
+
+    Args:
+        adversary: chooses the moves.
+        rounds: how many rounds there are at most.
+        family: the mechanisms that the adversary may choose from: a list of them, or a rule such as
+            ``private(ratio=2)``; every mechanism if left out. A move outside it is refused.
+    """
+
+    def __init__(self, adversary: Adversary, *, rounds: int, family: Family | Iterable[Releases] | None = None) -> None:
+        self.adversary = adversary
+        self.rounds = check_count(rounds, "rounds", minimum=0)
+        self._family = as_family(family)
+        self._coins = coin_law(adversary)
+
+    def view(self, bit: int) -> View:
+        """One run: everything that the adversary sees when the secret bit is ``bit``; its coins come first."""
+        if bit not in (0, 1):
+            raise InputError("bit", f"must be 0 or 1, got {bit!r}")
+        seen: list[Hashable] = []
+        state = self.adversary.start()
+        if self._coins is not None:
+            coins = FiniteMechanism.local({"R": self._coins}).release("R")
+            seen.append(coins)
+            state = self.adversary.start_with(coins)
+        for _ in range(self.rounds):
+            turn = self.adversary.choose(state)
+            if turn is None:
+                break
+            output = self._play(turn, bit)
+            seen.append(output)
+            state = self.adversary.observe(state, output)
+        return tuple(seen)
+
+    def _play(self, turn: Turn, bit: int) -> Any:
+        moves = as_turn(turn)
+        # All are checked before any is run: a refused round shows nothing.
+        for move in moves:
+            check_move(move, self._family)
+        outputs = tuple(move.mechanism.release(move.right if bit else move.left) for move in moves)
+        return outputs[0] if isinstance(turn, Move) else outputs
+
+    def exact(self, *, step_delta: Number = 0) -> Views:
+        """The exact laws of the two views, for finite mechanisms with rational tables.
+
+        ``step_delta`` is the δ at which each round's ε is stated in the bounds; it changes no exact number.
+        """
+        slack = exact_probability(step_delta, "step_delta", zero=True)
+        return _Exact(self.adversary, self._family, slack).run(self.rounds, self._coins)
+
+    def estimate(
+        self,
+        *,
+        trials: int,
+        delta: Number = 0,
+        confidence: Number = "0.95",
+        summary: Callable[[View], Hashable] = lambda view: view,
+    ) -> EstimatedLoss:
+        """A lower bound on ε from ``trials`` runs of each world, for mechanisms that can only be run.
+
+        Half of the runs choose the event that tells the worlds apart best; the other half test it, with
+        Clopper-Pearson bounds on its two probabilities. ``summary`` shortens a view to what is worth comparing; as
+        post-processing it can hide a loss but never invent one.
+        """
+        n = check_count(trials, "trials", minimum=2)
+        slack, sure = exact_probability(delta, "delta", zero=True), exact_probability(confidence, "confidence")
+        worlds = [[summary(self.view(bit)) for _ in range(n)] for bit in (0, 1)]
+        trained = [Counter(world[: n // 2]) for world in worlds]
+        tested = [Counter(world[n // 2 :]) for world in worlds]
+        first, event = max(
+            ((b, _best_event(trained[b], trained[1 - b], n // 2, slack)) for b in (0, 1)),
+            key=lambda found: _loss(trained[found[0]], trained[1 - found[0]], found[1], n // 2, slack, sure),
+        )
+        bound = _loss(tested[first], tested[1 - first], event, n - n // 2, slack, sure)
+        return EstimatedLoss(max(bound, 0.0), slack, sure, n, event)
+
+
+Weights = dict[Hashable, tuple[Fraction, Fraction]]
+
+
+class _Exact:
+    """Dynamic programming over (state, likelihood ratio)."""
+
+    def __init__(self, adversary: Adversary, family: Family, step_delta: Fraction) -> None:
+        self._adversary = adversary
+        self._family = family
+        self._step_delta = step_delta
+        self._step = Enclosure(Fraction(1), Fraction(1))
+        self._known: dict[int, FiniteMechanism] = {}
+        self._states = 0
+
+    def run(self, rounds: int, coins: dict[Hashable, Fraction] | None) -> Views:
+        live: dict[Hashable, Weights] = {}
+        ended: Weights = {}
+        if coins is None:
+            _add(live.setdefault(self._adversary.start(), {}), Fraction(1), Fraction(1))
+        else:
+            # R is part of the view and has one law in both worlds, so it leaves every likelihood ratio alone.
+            for outcome, p in coins.items():
+                _add(live.setdefault(self._adversary.start_with(outcome), {}), p, p)
+        releases = 0
+        for _ in range(rounds):
+            following: dict[Hashable, Weights] = {}
+            most = 0
+            for state, weights in live.items():
+                most = max(most, self._advance(state, weights, following, ended))
+            releases += most
+            live = following
+        for weights in live.values():
+            for p, q in weights.values():
+                _add(ended, p, q)
+        left = {key: p for key, (p, _) in ended.items()}
+        right = {key: q for key, (_, q) in ended.items()}
+        return Views(rounds, left, right, self._step, self._step_delta, max(releases, rounds))
+
+    def _advance(self, state: Hashable, weights: Weights, following: dict[Hashable, Weights], ended: Weights) -> int:
+        """One round from a state; returns how many moves it held."""
+        turn = self._choice(state)
+        if turn is None:
+            for p, q in weights.values():
+                _add(ended, p, q)
+            return 0
+        moves = as_turn(turn)
+        for outcomes in product(*(self._rows(move) for move in moves)):
+            outputs = tuple(output for output, _, _ in outcomes)
+            a = math.prod((p for _, p, _ in outcomes), start=Fraction(1))
+            b = math.prod((q for _, _, q in outcomes), start=Fraction(1))
+            target = following.setdefault(self._next(state, outputs[0] if isinstance(turn, Move) else outputs), {})
+            for p, q in weights.values():
+                _add(target, p * a, q * b)
+        return len(moves)
+
+    def _choice(self, state: Hashable) -> Turn | None:
+        """The adversary's choice, asked for again to see that it is a function of the state."""
+        self._states += 1
+        turn = self._adversary.choose(state)
+        for _ in range(_REPEATS if self._states <= _FEW_STATES else 1):
+            again = self._adversary.choose(state)
+            if not _is_same(turn, again):
+                raise AccountingError(
+                    "the adversary chose differently from one state: its coins must be part of its view; "
+                    "state their law in coins(), or use RandomizedStrategy"
+                )
+        return turn
+
+    def _next(self, state: Hashable, output: Hashable) -> Hashable:
+        following = self._adversary.observe(state, output)
+        if following != self._adversary.observe(state, output):
+            raise AccountingError("the adversary's memory is random; state the law of its coins in coins()")
+        return following
+
+    def _rows(self, move: Move) -> list[tuple[Hashable, Fraction, Fraction]]:
+        if not self._family(move.mechanism):
+            check_move(move, self._family)
+        rows = table_rows(move)
+        mechanism = move.mechanism
+        if isinstance(mechanism, FiniteMechanism) and id(mechanism) not in self._known:
+            # Keeping the mechanism keeps its id from being used again.
+            self._known[id(mechanism)] = mechanism
+            self._step = Enclosure.largest([self._step, mechanism.ratio(delta=self._step_delta)])
+        return rows
+
+
+def _is_same(turn: Turn | None, again: Turn | None) -> bool:
+    """Whether two choices ask for the same: equal tables count, since an adversary may build its mechanism anew."""
+    if turn is None or again is None:
+        return turn is again
+    mine, theirs = as_turn(turn), as_turn(again)
+    if len(mine) != len(theirs) or isinstance(turn, Move) != isinstance(again, Move):
+        return False
+    return all(
+        (a.mechanism is b.mechanism and a[1:] == b[1:]) or table_rows(a) == table_rows(b)
+        for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+def _add(weights: dict[Hashable, tuple[Fraction, Fraction]], p: Fraction, q: Fraction) -> None:
+    if p == 0 and q == 0:
+        return
+    key = p / q if q else "never under b = 1"
+    old_p, old_q = weights.get(key, (Fraction(0), Fraction(0)))
+    weights[key] = old_p + p, old_q + q
+
+
+def _best_event(mine: Counter[Hashable], theirs: Counter[Hashable], runs: int, delta: Fraction) -> frozenset[Hashable]:
+    """The outcomes of largest empirical ratio, as many of them as give the largest (p - δ)/q, q smoothed."""
+    order = sorted(mine, key=lambda outcome: (mine[outcome] + 1) / (theirs[outcome] + 1), reverse=True)
+    best, size, hits, misses = Fraction(-1), 0, 0, 0
+    for index, outcome in enumerate(order, start=1):
+        hits += mine[outcome]
+        misses += theirs[outcome]
+        # A few imagined misses keep rare outcomes, which the second half would not confirm, from winning.
+        score = (Fraction(hits, runs) - delta) / Fraction(misses + 5, runs)
+        if score > best:
+            best, size = score, index
+    return frozenset(order[:size])
+
+
+def _loss(
+    mine: Counter[Hashable],
+    theirs: Counter[Hashable],
+    event: frozenset[Hashable],
+    runs: int,
+    delta: Fraction,
+    confidence: Fraction,
+) -> float:
+    each = (1 + float_nearest(confidence)) / 2
+    low = probability_bounds(sum(mine[o] for o in event), runs, each)[0] - float_nearest(delta)
+    high = probability_bounds(sum(theirs[o] for o in event), runs, each)[1]
+    return math.log(low / high) if low > 0 else -math.inf

@@ -1,0 +1,358 @@
+"""Finite mechanisms: every privacy question has an exact answer.
+
+>>> from tacit.lab.examples import randomized_response
+>>> coin = randomized_response(ratio=3)
+>>> coin.is_private(ratio=3), coin.is_private(ratio="2.9")
+(True, False)
+>>> coin.delta(ratio=2).value
+Fraction(1, 4)
+>>> print(coin.epsilon(delta="1/4"))
+0.6931471806
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any, NamedTuple
+
+from tacit.core.divergences import (
+    Distribution,
+    Enclosure,
+    as_distribution,
+    hockey_stick,
+    kl_divergence,
+    max_ratio,
+    ratio_bounds,
+    renyi_divergence,
+)
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.guarantees import ApproxDP
+from tacit.core.numbers import Number, check_count, exact_probability, round_up
+from tacit.core.relations import (
+    ADD_REMOVE,
+    Database,
+    Relation,
+    as_histogram,
+    as_relation,
+    databases,
+    is_neighbour,
+    neighbouring_pairs,
+)
+from tacit.noise import entropy
+from tacit.noise.uniform import LazyUniform
+
+__all__ = ["FiniteMechanism", "ProfilePoint", "Worst"]
+
+Pair = tuple[Hashable, Hashable]
+Law = dict[Hashable, Enclosure]
+_NEVER = Enclosure(Fraction(0), Fraction(0))
+#: Digits tried, in turn, when a comparison with e^ε is too close to call.
+_PRECISIONS = (40, 80, 160, 320, 640, 1280)
+
+
+class ProfilePoint(NamedTuple):
+    """δ at one ε, with e^ε as the exact ``ratio``."""
+
+    ratio: Fraction
+    delta: Enclosure
+
+    @property
+    def epsilon(self) -> Enclosure:
+        """The ε itself, the logarithm of ``ratio``."""
+        return Enclosure(self.ratio, self.ratio).log()
+
+
+class Worst(NamedTuple):
+    """The two neighbours that are easiest to tell apart, and the event that does it best.
+
+    The event S maximises P(S) - e^ε Q(S), where P is the output's law on ``left`` and Q on ``right``.
+    """
+
+    left: Hashable
+    right: Hashable
+    event: frozenset[Hashable]
+    delta: Enclosure
+
+    def __str__(self) -> str:
+        shown = ", ".join(sorted(map(repr, self.event)))
+        return f"{self.left!r} against {self.right!r}: the output lies in {{{shown}}}; δ = {self.delta}"
+
+
+class FiniteMechanism:
+    """A table: for every database, the probability of every output.
+
+    Args:
+        table: database -> {output: probability}. Under a ``relation`` the databases are rows (a tuple, or text whose
+            letters are the rows); pairs ``(histogram, distribution)`` do as well. Probabilities are exact, or
+            ``(low, high)`` where they are irrational.
+        relation: which databases of the table count as neighbours.
+        pairs: instead of a relation, the pairs of neighbours; both directions are always compared.
+    """
+
+    def __init__(
+        self,
+        table: Mapping[Any, Distribution] | Iterable[tuple[Database, Distribution]],
+        *,
+        relation: Relation | str | None = None,
+        pairs: Iterable[Pair] | None = None,
+    ) -> None:
+        if (relation is None) == (pairs is None):
+            raise InputError("relation", "give either a relation, or the pairs of neighbours, and not both")
+        items = table.items() if isinstance(table, Mapping) else table
+        self._table = {_label(d): as_distribution(p, f"table[{d!r}]") for d, p in items}
+        if not self._table:
+            raise InputError("table", "must list at least one database")
+        self.relation = None if relation is None else as_relation(relation)
+        if self.relation is not None:
+            _check_distinct(self._table)
+        self._pairs = tuple(dict.fromkeys(self._related() if pairs is None else self._both_ways(pairs)))
+
+    @classmethod
+    def local(cls, table: Mapping[Any, Distribution]) -> FiniteMechanism:
+        """One person's input is the whole database, so every two inputs are neighbours."""
+        return cls(table, pairs=[(a, b) for a in table for b in table if a != b])
+
+    @classmethod
+    def over_universe(
+        cls,
+        function: Callable[..., Distribution],
+        *,
+        universe: Sequence[Hashable],
+        sizes: int | Iterable[int],
+        relation: Relation | str = ADD_REMOVE,
+        form: str = "rows",
+    ) -> FiniteMechanism:
+        """The mechanism ``function`` on every database of the given sizes over ``universe``.
+
+        ``form`` says what the function is given: "rows" (a tuple in the universe's order), "histogram" (record ->
+        count), or "ordered" (a tuple, where every order of the rows is a database of its own and one row at one
+        place is what changes between neighbours).
+        """
+        kind, lengths = as_relation(relation), [sizes] if isinstance(sizes, int) else list(sizes)
+        if form == "ordered":
+            every = [rows for size in lengths for rows in product(universe, repeat=size)]
+            return cls(_tabulate(function, every), pairs=_ordered_pairs(every, universe, kind))
+        if form not in ("rows", "histogram"):
+            raise InputError("form", f"must be 'rows', 'histogram' or 'ordered', got {form!r}")
+        every = [rows for size in lengths for rows in databases(universe, size)]
+        known = _tabulate((lambda rows: function(as_histogram(rows))) if form == "histogram" else function, every)
+        near = (pair for n in lengths for pair in neighbouring_pairs(universe, n, kind) if pair[1] in known)
+        mechanism = cls(known, pairs=near)
+        mechanism.relation = kind
+        return mechanism
+
+    @property
+    def databases(self) -> tuple[Hashable, ...]:
+        """The databases of the table."""
+        return tuple(self._table)
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Every ordered pair of neighbours."""
+        return self._pairs
+
+    def distribution(self, database: Database | Hashable) -> Law:
+        """The law of the output on one database."""
+        label: Hashable = None
+        if isinstance(database, Mapping):
+            wanted = as_histogram(database)
+            label = next((d for d in self._table if isinstance(d, Sequence) and as_histogram(d) == wanted), None)
+        elif database in self._table:
+            label = database
+        if label is None:
+            raise InputError("database", f"{database!r} is not in the table")
+        return self._table[label]
+
+    def is_private(self, *, epsilon: Number | None = None, ratio: Number | None = None, delta: Number = 0) -> bool:
+        """Whether the mechanism is (ε, δ)-DP, decided exactly; ``ratio`` is e^ε."""
+        allowed = exact_probability(delta, "delta", zero=True, one=True)
+        return all(self._holds(p, q, epsilon, ratio, allowed) for p, q in self._laws())
+
+    def delta(self, *, epsilon: Number | None = None, ratio: Number | None = None) -> Enclosure:
+        """The privacy profile δ(ε): the smallest δ for which the mechanism is (ε, δ)-DP."""
+        return self.worst(epsilon=epsilon, ratio=ratio).delta
+
+    def ratio(self, *, delta: Number = 0) -> Enclosure:
+        """The e^ε of the smallest ε >= 0 for which the mechanism is (ε, δ)-DP: rational when the table is."""
+        one = Enclosure(Fraction(1), Fraction(1))
+        return Enclosure.largest([one, *(max_ratio(p, q, delta=delta) for p, q in self._laws())])
+
+    def epsilon(self, *, delta: Number = 0) -> Enclosure:
+        """The smallest ε for which the mechanism is (ε, δ)-DP; infinite when there is none."""
+        return self.ratio(delta=delta).log()
+
+    def profile(self, ratios: Iterable[Number] | None = None) -> tuple[ProfilePoint, ...]:
+        """δ at each e^ε given; if none is, at every likelihood ratio from 1 up."""
+        chosen = self._likelihood_ratios() if ratios is None else [Fraction(ratio_bounds(ratio=r).low) for r in ratios]
+        return tuple(ProfilePoint(r, self.delta(ratio=r)) for r in sorted(chosen))
+
+    def worst(self, *, epsilon: Number | None = None, ratio: Number | None = None) -> Worst:
+        """The pair of neighbours and the event that attain δ(ε)."""
+        factor = ratio_bounds(epsilon=epsilon, ratio=ratio)
+        found = [hockey_stick(p, q, epsilon=epsilon, ratio=ratio) for p, q in self._laws()]
+        left, right = self._pairs[max(range(len(found)), key=found.__getitem__)]
+        p, q = self._table[left], self._table[right]
+        event = frozenset(o for o in p if p[o].low > factor.low * q.get(o, _NEVER).low)
+        return Worst(left, right, event, Enclosure.largest(found))
+
+    def kl(self) -> Enclosure:
+        """The largest KL divergence of neighbours."""
+        return Enclosure.largest(kl_divergence(p, q) for p, q in self._laws())
+
+    def renyi(self, alpha: Number) -> Enclosure:
+        """The largest Renyi divergence of neighbours at order ``alpha``."""
+        return Enclosure.largest(renyi_divergence(p, q, alpha=alpha) for p, q in self._laws())
+
+    def tight_guarantee(self, *, delta: Number = 0) -> ApproxDP:
+        """The (ε, δ) statement at ``delta`` with ε rounded up."""
+        epsilon = self.epsilon(delta=delta).high
+        if isinstance(epsilon, float):
+            raise AccountingError("no finite epsilon holds at this delta; ask for a larger one")
+        return ApproxDP(round_up(epsilon), delta, relation=self.relation or ADD_REMOVE)
+
+    def postprocess(self, function: Callable[[Any], Distribution | Hashable]) -> FiniteMechanism:
+        """The mechanism followed by ``function`` of its output, which returns an output, or {output: probability}."""
+        table: dict[Hashable, Distribution] = {}
+        for database, outputs in self._table.items():
+            mixed: dict[Hashable, tuple[Fraction, Fraction]] = {}
+            for output, p in outputs.items():
+                _mix(mixed, function(output), p)
+            table[database] = {o: (low, min(high, Fraction(1))) for o, (low, high) in mixed.items()}
+        result = FiniteMechanism(table, pairs=self._pairs)
+        result.relation = self.relation
+        return result
+
+    def release(self, database: Database | Hashable) -> Hashable:
+        """One output, drawn with exactly the probabilities of the table (which must be rational)."""
+        uniform = LazyUniform(entropy.current())
+        edges = list(_cumulative(self.distribution(database)))
+        while True:
+            for output, low, high in edges:
+                if low <= uniform.low and uniform.high <= high:
+                    return output
+            uniform.reveal()
+
+    def __str__(self) -> str:
+        outputs = list(dict.fromkeys(o for row in self._table.values() for o in row))
+        heads = ["database", *map(str, outputs)]
+        rows = [[_show(d), *(str(row.get(o, _NEVER)) for o in outputs)] for d, row in self._table.items()]
+        widths = [max(len(line[i]) for line in [heads, *rows]) for i in range(len(heads))]
+        lines = ("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in [heads, *rows])
+        return "\n".join(lines) + f"\nsmallest ε: {self.epsilon()}"
+
+    def __repr__(self) -> str:
+        return f"<FiniteMechanism: {len(self._table)} databases, {len(self._pairs)} ordered pairs of neighbours>"
+
+    def _laws(self) -> list[tuple[Law, Law]]:
+        if not self._pairs:
+            # Nothing to compare is not the same as nothing to fear.
+            raise AccountingError("the table has no two neighbouring databases; add_remove needs two sizes")
+        return [(self._table[left], self._table[right]) for left, right in self._pairs]
+
+    @staticmethod
+    def _holds(p: Law, q: Law, epsilon: Number | None, ratio: Number | None, allowed: Fraction) -> bool:
+        for digits in _PRECISIONS:
+            found = hockey_stick(p, q, epsilon=epsilon, ratio=ratio, digits=digits)
+            if found.high <= allowed or found.low > allowed:
+                return found.high <= allowed
+        raise AccountingError("the probabilities are not known closely enough to decide; narrow their enclosures")
+
+    def _likelihood_ratios(self) -> set[Fraction]:
+        ratios = {Fraction(1)}
+        for left, right in self._pairs:
+            q = self._table[right]
+            ratios |= {
+                Fraction(p.low) / Fraction(q[o].low)
+                for o, p in self._table[left].items()
+                if o in q and q[o].low and p.low > q[o].low
+            }
+        return ratios
+
+    def _related(self) -> Iterator[Pair]:
+        kind = as_relation(self.relation) if self.relation is not None else ADD_REMOVE
+        for left in self._table:
+            for right in self._table:
+                if is_neighbour(_rows(left), _rows(right), kind):
+                    yield left, right
+
+    def _both_ways(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        for left, right in pairs:
+            for database in (left, right):
+                if _label(database) not in self._table:
+                    raise InputError("pairs", f"{database!r} is not in the table")
+            yield _label(left), _label(right)
+            yield _label(right), _label(left)
+
+
+def group_pairs(mechanism: FiniteMechanism, k: int) -> list[Pair]:
+    """Ordered pairs of databases that are exactly ``k`` neighbouring steps apart."""
+    steps: dict[Hashable, list[Hashable]] = {}
+    for left, right in mechanism.pairs:
+        steps.setdefault(left, []).append(right)
+    found = []
+    for start in mechanism.databases:
+        near, seen = {start}, {start}
+        for _ in range(check_count(k, "k")):
+            near = {right for left in near for right in steps.get(left, [])} - seen
+            seen |= near
+        found += [(start, end) for end in near]
+    return found
+
+
+def _tabulate(
+    function: Callable[..., Distribution], every: Iterable[tuple[Hashable, ...]]
+) -> dict[Hashable, Distribution]:
+    return {rows: function(rows) for rows in every}
+
+
+def _label(database: Database | Hashable) -> Hashable:
+    return tuple(as_histogram(database).elements()) if isinstance(database, Mapping) else database
+
+
+def _check_distinct(labels: Iterable[Hashable]) -> None:
+    seen = set()
+    for label in labels:
+        records = frozenset(as_histogram(_rows(label)).items())
+        if records in seen:
+            raise InputError("table", f"lists {label!r} twice: the order of rows has no meaning under a relation")
+        seen.add(records)
+
+
+def _rows(label: Hashable) -> Database:
+    if isinstance(label, Sequence):
+        return label
+    raise InputError("table", f"{label!r} is not a database of rows; give pairs=, or use FiniteMechanism.local")
+
+
+def _ordered_pairs(
+    every: list[tuple[Hashable, ...]], universe: Sequence[Hashable], relation: Relation
+) -> Iterator[Pair]:
+    known = set(every)
+    for rows in every:
+        for place in range(len(rows)):
+            before, after = rows[:place], rows[place + 1 :]
+            others = [before + after] if relation is ADD_REMOVE else [(*before, new, *after) for new in universe]
+            yield from ((rows, other) for other in others if other in known and other != rows)
+
+
+def _mix(mixed: dict[Hashable, tuple[Fraction, Fraction]], outcome: Distribution | Hashable, weight: Enclosure) -> None:
+    parts = as_distribution(outcome, "function") if isinstance(outcome, Mapping) else {outcome: None}
+    for output, part in parts.items():
+        low, high = (Fraction(1), Fraction(1)) if part is None else (Fraction(part.low), Fraction(part.high))
+        old_low, old_high = mixed.get(output, (Fraction(0), Fraction(0)))
+        mixed[output] = old_low + Fraction(weight.low) * low, old_high + Fraction(weight.high) * high
+
+
+def _cumulative(distribution: dict[Hashable, Enclosure]) -> Iterator[tuple[Hashable, Fraction, Fraction]]:
+    edge = Fraction(0)
+    for output, p in distribution.items():
+        if not p.is_exact:
+            raise AccountingError("only a table of rational probabilities can be sampled exactly")
+        start, edge = edge, edge + Fraction(p.low)
+        yield output, start, edge
+
+
+def _show(database: Hashable) -> str:
+    return "".join(map(str, database)) if isinstance(database, tuple) and database else repr(database)

@@ -1,0 +1,124 @@
+"""Allocation of (ε, δ) among the releases of a fit, before any data is seen.
+
+A fit is a fixed list of phases. Each phase is one integer vector with discrete Gaussian noise, released a fixed number
+of times, possibly on secret Poisson samples. Shares say how the privacy is divided; one common factor of all noises is
+then searched so that the whole composes to the (ε, δ) asked for, by the privacy loss distribution of these very events.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from tacit.accounting.calibrate import calibrate
+from tacit.accounting.compose import compose
+from tacit.accounting.composed import Composed
+from tacit.core.errors import InputError
+from tacit.core.events import ComposedEvent, DiscreteGaussianEvent, Event, PoissonSampledEvent, RepeatedEvent
+from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
+from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.noise.gaussian import LARGEST_SIGMA
+
+__all__ = ["LARGEST_EPSILON", "Phase", "Spent", "check_privacy", "spend"]
+
+#: More protects nobody, and would leave hardly any noise to account for.
+LARGEST_EPSILON: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One kind of release within a fit.
+
+    Attributes:
+        name: for the report.
+        l2_squared: the square of the largest norm of what one row adds, in integer steps.
+        dimension: how many integers are released at once.
+        share: its part of the privacy, relative to the other phases.
+        count: how often it is released.
+        rate: of the secret Poisson sample it sees; 1 for all rows.
+    """
+
+    name: str
+    l2_squared: int
+    dimension: int
+    share: Fraction
+    count: int = 1
+    rate: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The noise of every phase, and what all of it together promises."""
+
+    phases: tuple[Phase, ...]
+    sigma2: tuple[Fraction, ...]
+    event: Event
+    guarantee: Composed
+
+    def of(self, name: str) -> Fraction:
+        """σ² of the phase of this name, in integer steps."""
+        return next(s for phase, s in zip(self.phases, self.sigma2, strict=True) if phase.name == name)
+
+
+def check_privacy(epsilon: Number, delta: Number | None) -> tuple[Fraction, Fraction | None]:
+    """The exact (ε, δ) of a fit, or ε alone."""
+    target = exact_positive(epsilon, "epsilon")
+    if target > LARGEST_EPSILON:
+        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; more protects nobody")
+    return target, None if delta is None else exact_probability(delta, "delta")
+
+
+def spend(phases: Sequence[Phase], *, epsilon: Fraction, delta: Fraction, relation: Relation) -> Spent:
+    """The least noise, in the proportions of the shares, with which all phases together are (ε, δ)-DP."""
+    return _spend(tuple(phases), epsilon, delta, relation)
+
+
+@lru_cache(maxsize=256)
+def _spend(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relation: Relation) -> Spent:
+    for phase in phases:
+        check_count(phase.count, "steps")
+    sampled = any(phase.rate < 1 for phase in phases)
+
+    def build(scale: Fraction) -> list[Event]:
+        return [_event(phase, _sigma2(phase, scale, phases), relation) for phase in phases]
+
+    guess = math.sqrt(2 * math.log(1.25 / float(delta))) / float(epsilon)
+    scale = calibrate(
+        build,
+        epsilon=epsilon,
+        delta=delta,
+        method="pld",
+        start=max(guess, 1e-3),
+        tolerance=1e-3 if sampled else 1e-5,
+    )
+    events = tuple(build(scale))
+    sigma2 = tuple(_sigma2(phase, scale, phases) for phase in phases)
+    if max(sigma2) > LARGEST_SIGMA**2:
+        raise InputError("epsilon", "is too small for exact noise at this resolution; allow more, or fewer steps")
+    return Spent(phases, sigma2, ComposedEvent(events, relation=relation), _total(events, delta))
+
+
+def _total(events: tuple[Event, ...], delta: Fraction) -> Composed:
+    return compose(list(events), delta=delta, method="pld")
+
+
+def _sigma2(phase: Phase, scale: Fraction, phases: tuple[Phase, ...]) -> Fraction:
+    """Noise that makes the phase cost its share of 1/scale², in the Gaussian approximation of sampling."""
+    share = phase.share / sum((other.share for other in phases), Fraction(0))
+    wanted = scale**2 * phase.l2_squared * phase.count * phase.rate**2 / share
+    # Sampling hides little once the noise falls below the contribution itself, and σ² >= 16 keeps the account simple.
+    return Fraction(math.ceil(max(wanted, Fraction(16))))
+
+
+def _event(phase: Phase, sigma2: Fraction, relation: Relation) -> Event:
+    factor = 1 if relation is ADD_REMOVE else 4
+    noise: Event = DiscreteGaussianEvent(
+        sigma2, Fraction(factor * phase.l2_squared), dimension=phase.dimension, relation=relation
+    )
+    if phase.rate < 1:
+        noise = PoissonSampledEvent(phase.rate, noise, relation=relation)
+    return noise if phase.count == 1 else RepeatedEvent(noise, phase.count, relation=relation)

@@ -1,0 +1,35 @@
+"""Imports from scikit-learn, with a clear message where it is missing."""
+
+from __future__ import annotations
+
+try:
+    from scipy.sparse import issparse
+    from sklearn.base import (  # type: ignore[import-untyped]
+        BaseEstimator,
+        ClassifierMixin,
+        ClassNamePrefixFeaturesOutMixin,
+        ClusterMixin,
+        OneToOneFeatureMixin,
+        RegressorMixin,
+        TransformerMixin,
+    )
+    from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
+    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+except ModuleNotFoundError as missing:  # pragma: no cover - the extra is installed wherever the tests run
+    raise ModuleNotFoundError(
+        "tacit.learn needs scikit-learn; install it with: pip install 'tacit[learn]'", name=missing.name
+    ) from missing
+
+__all__ = [
+    "BaseEstimator",
+    "ClassNamePrefixFeaturesOutMixin",
+    "ClassifierMixin",
+    "ClusterMixin",
+    "DataConversionWarning",
+    "OneToOneFeatureMixin",
+    "RegressorMixin",
+    "TransformerMixin",
+    "check_is_fitted",
+    "issparse",
+    "validate_data",
+]

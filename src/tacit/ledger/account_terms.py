@@ -1,0 +1,114 @@
+"""Terms of an account and the price of a charge under them.
+
+An account's rule is one of the filters that add up each currency and compare it with a cap. A charge is written down
+as an *event*, also where it was stated as a guarantee, so that anyone can price it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
+from tacit.accounting.prices import Charge, HasEvent, HasGuarantee
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.events import ApproxEvent, Event, GaussianEvent, PureEvent, ZCDPEvent, event_to_json
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.ledger.fixed_point import grains_down, grains_up
+
+__all__ = ["PricedCharge", "caps_of", "filter_from_terms", "price", "terms_of"]
+
+#: By rule: the filter and the parameters that fix it.
+_RULES: dict[str, tuple[type[Filter], tuple[str, ...]]] = {
+    "pure": (PureFilter, ("epsilon",)),
+    "approx": (ApproxFilter, ("epsilon", "delta")),
+    "zcdp": (ZCDPFilter, ("rho", "delta")),
+    "gdp": (GDPFilter, ("mu",)),
+    "renyi": (RenyiFilter, ("alpha", "epsilon")),
+}
+
+
+class PricedCharge(NamedTuple):
+    """A charge as it is written down: the event and, by currency, what it costs in grains."""
+
+    event: str
+    amounts: Mapping[str, int]
+
+
+def terms_of(limit: Filter) -> dict[str, Any]:
+    """Rule, relation and parameters of a filter, as JSON."""
+    for rule, (kind, parameters) in _RULES.items():
+        if type(limit) is kind:
+            stated = {name: str(getattr(limit, name)) for name in parameters}
+            return {"rule": rule, "relation": limit.relation.value, "parameters": stated}
+    raise InputError(
+        "limit", f"a ledger keeps sums with caps ({', '.join(_RULES)}); {type(limit).__name__} is another rule"
+    )
+
+
+def filter_from_terms(terms: Mapping[str, Any]) -> Filter:
+    """The empty filter that :func:`terms_of` wrote down."""
+    kind, parameters = _RULES[terms["rule"]]
+    values = {name: Fraction(terms["parameters"][name]) for name in parameters}
+    return kind(**values, relation=terms["relation"])  # type: ignore[arg-type]
+
+
+def caps_of(limit: Filter) -> dict[str, int]:
+    """The caps of a filter by currency, in grains, rounded down."""
+    return {line.currency: grains_down(line.cap) for line in limit.lines}
+
+
+def price(limit: Filter, charge: Charge) -> PricedCharge:
+    """What a charge costs under a filter, and the event that says why.
+
+    A mechanism states an event and a guarantee; the cheaper one is written down, as :meth:`Filter.price` prefers it.
+    """
+    best: PricedCharge | None = None
+    for event in _events(charge):
+        try:
+            costs = limit.price(event)
+        except AccountingError:
+            continue
+        lines = zip(limit.lines, costs, strict=True)
+        priced = PricedCharge(event_to_json(event), {line.currency: grains_up(cost) for line, cost in lines})
+        if best is None or _order(priced) < _order(best):
+            best = priced
+    if best is None:
+        limit.price(charge)  # raises, with the words for it
+        raise AccountingError("the charge cannot be written down as an event; charge a guarantee that it implies")
+    return best
+
+
+def _order(priced: PricedCharge) -> tuple[int, int]:
+    """All are valid; what costs no δ of its own is preferred."""
+    first = next(iter(priced.amounts.values()))
+    return priced.amounts.get("delta", 0), first
+
+
+def _events(charge: Charge) -> list[Event]:
+    if isinstance(charge, Event):
+        return [charge]
+    if isinstance(charge, Guarantee):
+        return _stated(charge)
+    found: list[Event] = [charge.event] if isinstance(charge, HasEvent) else []
+    return found + (_stated(charge.guarantee) if isinstance(charge, HasGuarantee) else [])
+
+
+def _stated(guarantee: Guarantee) -> list[Event]:
+    """The event of which nothing is known but the guarantee."""
+    relation = guarantee.relation
+    match guarantee:
+        case PureDP(epsilon=epsilon):
+            return [PureEvent(epsilon, relation=relation)]
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return [
+                PureEvent(epsilon, relation=relation) if delta == 0 else ApproxEvent(epsilon, delta, relation=relation)
+            ]
+        case ZCDP(rho=rho, delta=delta):
+            return [ZCDPEvent(rho, delta, relation=relation)]
+        case GDP(mu=mu):
+            # μ-GDP says: no easier to tell apart than Gaussian noise of σ = 1 on something that moves by μ.
+            return [GaussianEvent(Fraction(1), mu, relation=relation)]
+        case _:
+            return []

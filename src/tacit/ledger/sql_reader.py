@@ -1,0 +1,112 @@
+"""Reading ledger tables with the same SQL on every database."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final
+
+from tacit.ledger.protocol import GENESIS, BalanceKey, BalanceState, Head, Name, Stored
+
+__all__ = ["TableReader"]
+
+_CHUNK: Final = 1000
+_AHEAD: Final = 32
+_ENTRIES: Final = (
+    "SELECT e.seq, e.body, p.hash, e.hash FROM entries AS e LEFT JOIN entries AS p ON p.seq = e.seq - 1 WHERE "
+)
+_NAMES: Final = "SELECT space, key, seq FROM names WHERE "
+_IN_ORDER: Final = " ORDER BY space, key LIMIT ?"
+
+
+class TableReader(ABC):
+    """The reader protocol, for whoever can run a statement with ``?`` for its values."""
+
+    _head: ClassVar[str] = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1"
+    #: The columns of a pocket that :meth:`_level` reads.
+    _pockets: ClassVar[str] = "SELECT account, owner, currency, spent, cap FROM pockets "
+
+    def __init__(self, *, still: bool = False) -> None:
+        """``still`` says that nothing changes while this reader is in use."""
+        self._still = still
+        self._ahead: dict[tuple[int, str], bytes] = {}
+
+    @abstractmethod
+    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement."""
+
+    def _level(self, row: Sequence[Any]) -> BalanceState:
+        return BalanceState(BalanceKey(*row[:3]), int(row[3]), None if row[4] is None else int(row[4]))
+
+    def head(self) -> Head:
+        """The last entry's place and hash."""
+        return self._newest(self._rows(self._head))
+
+    @staticmethod
+    def _newest(rows: Sequence[tuple[Any, ...]]) -> Head:
+        return Head(rows[0][0], rows[0][1].hex()) if rows else GENESIS
+
+    def find(self, name: Name) -> int | None:
+        """The entry that a name stands for."""
+        rows = self._rows(_NAMES + "space = ? AND key = ?", name)
+        return rows[0][2] if rows else None
+
+    def entry(self, seq: int) -> Stored | None:
+        """One entry."""
+        rows = self._rows(_ENTRIES + "e.seq = ?", (seq,))
+        return _stored(rows[0]) if rows else None
+
+    def entries(self, *, after: int = 0) -> Iterator[Stored]:
+        """Entries in order."""
+        known = self.entry(after)
+        before = GENESIS.hash if after == 0 else "" if known is None else known.hash
+        chunk = "SELECT seq, body, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
+        while rows := self._rows(chunk, (after, _CHUNK)):
+            for seq, body, hashed in rows:
+                own = hashed.hex()
+                yield Stored(seq, body, before if seq == after + 1 else "", own)
+                after, before = seq, own
+
+    def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
+        """Entries from the newest to the oldest."""
+        last = 2**62 if before is None else before
+        while rows := self._rows(_ENTRIES + "e.seq < ? ORDER BY e.seq DESC LIMIT ?", (last, _CHUNK)):
+            yield from map(_stored, rows)
+            last = rows[-1][0]
+
+    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
+        """Pockets at one moment."""
+        wanted = [("account = ?", [account])] if account is not None else []
+        if owners is not None:
+            # Nobody is a condition as well.
+            wanted.append((f"owner IN ({', '.join('?' * len(owners)) or 'NULL'})", list(owners)))
+        chosen = "WHERE " + " AND ".join(condition for condition, _ in wanted) if wanted else ""
+        values = [value for _, values in wanted for value in values]
+        return tuple(
+            map(self._level, self._rows(self._pockets + chosen + " ORDER BY account, owner, currency", values))
+        )
+
+    def names(self, space: str | None = None) -> Iterator[tuple[Name, int]]:
+        """Names with their entries."""
+        only, values = ("", ()) if space is None else (" AND space = ?", (space,))
+        rows = self._rows(_NAMES + "(space, key) >= ('', '')" + only + _IN_ORDER, (*values, _CHUNK))
+        while rows:
+            for space_of, key, seq in rows:
+                yield Name(space_of, key), seq
+            after = (*rows[-1][:2], *values, _CHUNK)
+            rows = self._rows(_NAMES + "(space, key) > (?, ?)" + only + _IN_ORDER, after)
+
+    def paper(self, seq: int, name: str) -> bytes | None:
+        """Bytes kept beside an entry; where nothing changes, some of what comes next is read along."""
+        if not self._still:
+            rows = self._rows("SELECT content FROM papers WHERE seq = ? AND name = ?", (seq, name))
+            return rows[0][0] if rows else None
+        if (seq, name) not in self._ahead:
+            some = "SELECT seq, name, content FROM papers WHERE seq >= ? ORDER BY seq LIMIT ?"
+            self._ahead = {(row[0], row[1]): row[2] for row in self._rows(some, (seq, _AHEAD))}
+        return self._ahead.get((seq, name))
+
+
+def _stored(row: Sequence[Any]) -> Stored:
+    previous = GENESIS.hash if row[0] == 1 else "" if row[2] is None else row[2].hex()
+    return Stored(row[0], row[1], previous, row[3].hex())

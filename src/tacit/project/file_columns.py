@@ -1,0 +1,42 @@
+"""Columns of source files, to detect a changed schema.
+
+How a column is read, and that it can name a person, was settled when the project was opened. A CSV file whose columns
+were exchanged, or a Parquet file whose ids have become doubles, would be read by what was settled for another one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tacit.core.errors import InputError
+from tacit.project.source import Source
+
+__all__ = ["Shape", "shape_of"]
+
+#: The different lists of columns that the files of a source have.
+Shape = frozenset[str]
+_LONGEST_HEADER: Final = 2**20
+
+
+def shape_of(source: Source, where: str) -> Shape:
+    """The columns of a source's files as they are now; of frames and databases nothing, for engines look at those.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    if source.is_elsewhere or source.kind not in ("parquet", "csv"):
+        return frozenset()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = set()
+    for file in source.files:
+        try:
+            if source.kind == "parquet":
+                found.add(str(pq.read_schema(file).remove_metadata()))
+            else:
+                with file.open("rb") as stream:
+                    found.add(repr(stream.readline(_LONGEST_HEADER)))
+        except (OSError, pa.ArrowInvalid):
+            raise InputError(where, f"cannot read the columns of {file.name}") from None
+    return frozenset(found)

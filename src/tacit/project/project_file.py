@@ -1,0 +1,289 @@
+"""Project file: tables, protected units and budgets.
+
+The file is TOML, read strictly: an unknown word, a missing number or a value of the wrong kind is an error that names
+the table and the column. Nothing in it is taken from data, and of data files only the names and types of columns are
+read, where a file format has them (Parquet): a schema is public, contents are not. Bounds and categories are always
+the owner's own words.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import exact_positive
+from tacit.core.relations import as_relation
+from tacit.engines.registry import engine_kind, stored_types
+from tacit.ledger.memory import MEMORY
+from tacit.project.declared_values import as_declared
+from tacit.project.source import Source, column_types
+from tacit.query.catalog import UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table, is_name
+from tacit.query.types import SqlType, Value, parse_type
+
+__all__ = [
+    "ColumnModel",
+    "PopulationModel",
+    "Project",
+    "ProjectModel",
+    "TableModel",
+    "build",
+    "load",
+    "load_places",
+    "validate",
+]
+
+_Number = str | int | float
+_Model = TypeVar("_Model", bound=BaseModel)
+_Cell = bool | int | float | str | dt.datetime | dt.date
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ColumnModel(_Strict):
+    """What the owner says about a column; see :class:`tacit.query.catalog.Column`."""
+
+    type: str | None = None
+    bounds: tuple[_Cell, _Cell] | None = None
+    step: _Number | None = None
+    categories: tuple[_Cell, ...] | None = None
+    null_category: bool = False
+    nullable: bool = True
+    unique: bool = False
+    references: str | None = None
+
+
+class TableModel(_Strict):
+    """A table: its source, and whose it is.
+
+    ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
+    anew. Files say by themselves when they change.
+    """
+
+    source: str
+    version: str | None = None
+    public: bool = False
+    population: str | None = None
+    unit: str | None = None
+    max_groups: int = Field(default=1, ge=1, strict=True)
+    max_rows: int = Field(default=1, ge=1, strict=True)
+    unit_rows: int = Field(default=UNIT_ROWS, ge=1, strict=True)
+    columns: dict[str, ColumnModel] = Field(default_factory=dict)
+
+
+class PopulationModel(_Strict):
+    """A budget, and how it is counted.
+
+    ``query_delta`` is what a question that needs a delta and states none is given; a hundredth of the budget's unless
+    said.
+    """
+
+    epsilon: _Number | None = None
+    delta: _Number | None = None
+    rho: _Number | None = None
+    mu: _Number | None = None
+    accounting: Literal["pure", "approx", "zcdp", "gdp"] = "pure"
+    relation: str = "add_remove"
+    query_delta: _Number | None = None
+
+
+class _About(_Strict):
+    name: str = "project"
+    # Not shown: an address may hold a password.
+    engine: str = Field(default="duckdb", repr=False)
+    ledger: str = "tacit.ledger"
+    anchor: str | None = None
+    key: str | None = None
+
+
+class LimitsModel(_Strict):
+    """What one question may use of the machine, so that a hostile one cannot take the curator down.
+
+    ``memory`` is a size such as ``"4GB"``; unless said, most of the machine's, and on a server its workers' share.
+    ``spill`` is a folder for what exceeds it.
+    """
+
+    seconds: float | None = Field(default=300, gt=0)
+    memory: str | None = Field(default=None, pattern=r"^[1-9][0-9]*(\.[0-9]+)? ?[KMGT]i?B$")
+    threads: int | None = Field(default=None, ge=1, strict=True)
+    spill: str | None = None
+
+
+class ProjectModel(_Strict):
+    """The whole file."""
+
+    project: _About = Field(default_factory=_About)
+    limits: LimitsModel = Field(default_factory=LimitsModel)
+    populations: dict[str, PopulationModel] = Field(default_factory=dict)
+    tables: dict[str, TableModel]
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project ready to be opened: public metadata, where each table is, the budgets, and where they are kept.
+
+    ``ledger``, ``anchor`` and ``key`` are places; None where there is no project file that says so. A file or frame
+    that its owner opens alone has no limits but the machine's.
+    """
+
+    name: str
+    catalog: Catalog
+    sources: Mapping[str, Source]
+    populations: Mapping[str, PopulationModel]
+    ledger: str | None = None
+    anchor: str | None = None
+    key: str | None = None
+    limits: LimitsModel = field(default_factory=lambda: LimitsModel(seconds=None))
+    engine: str = field(default="duckdb", repr=False)
+
+
+def load(path: str | Path) -> Project:
+    """The project that a file describes; relative sources are looked for beside the file."""
+    place = Path(path)
+    model = _read(place)
+    about, folder = model.project, place.parent
+    kind = engine_kind(about.engine)
+    sources = {
+        name: Source.on(kind, table.source, folder, table.version, f"tables.{name}")
+        for name, table in model.tables.items()
+    }
+    named = {name: source.path or "" for name, source in sources.items() if source.kind == "table"}
+    project = build(model, sources, stored_types(about.engine, named) if named else {})
+    kept = _places(about, folder)
+    return replace(
+        project, ledger=kept.ledger, anchor=kept.anchor, key=kept.key, limits=model.limits, engine=about.engine
+    )
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a project keeps what outlasts the process."""
+
+    ledger: str | None
+    anchor: str | None
+    key: str | None
+
+
+def load_places(path: str | Path) -> Places:
+    """Where a project keeps its ledger and keys; its data is not looked at."""
+    return _places(_read(Path(path)).project, Path(path).parent)
+
+
+def _read(place: Path) -> ProjectModel:
+    try:
+        content = tomllib.loads(place.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise InputError("project", f"cannot read {place}: {problem.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise InputError("project", f"{place.name} is not TOML: {problem}") from None
+    return validate(ProjectModel, content)
+
+
+def _places(about: _About, folder: Path) -> Places:
+    key = "tacit.key" if about.key is None and "://" in about.ledger else about.key
+    return Places(_beside(about.ledger, folder), _beside(about.anchor, folder), _beside(key, folder))
+
+
+def _beside(text: str | None, folder: Path) -> str | None:
+    """A place in the words of the project file; relative ones are beside it."""
+    return text if text is None or text == MEMORY or "://" in text else str(folder / text)
+
+
+def validate(kind: type[_Model], content: object, where: str = "") -> _Model:
+    """The content as a model, or an InputError that names the place of the first problem."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+        raise InputError(place or "project", _words(first["type"], first["msg"])) from None
+
+
+def _words(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "is not a word that belongs here; check its spelling"
+    return "is missing" if kind == "missing" else message[0].lower() + message[1:]
+
+
+def build(
+    model: ProjectModel, sources: Mapping[str, Source], known: Mapping[str, Mapping[str, SqlType | None]] | None = None
+) -> Project:
+    """The project of a checked file; ``known`` are columns that a database has told of."""
+    populations = [Population(name, as_relation(population.relation)) for name, population in model.populations.items()]
+    for name, table in model.tables.items():
+        if table.population is not None and table.population not in model.populations:
+            raise InputError(f"tables.{name}.population", f"there is no [populations.{table.population}] in the file")
+    tables = [_table(name, table, sources[name], (known or {}).get(name)) for name, table in model.tables.items()]
+    return Project(
+        model.project.name, Catalog(tuple(tables), tuple(populations)), dict(sources), dict(model.populations)
+    )
+
+
+def _table(name: str, model: TableModel, source: Source, known: Mapping[str, SqlType | None] | None) -> Table:
+    stored = known if known is not None else column_types(source, f"tables.{name}.source")
+    for column, said in model.columns.items():
+        if stored is not None and column not in stored:
+            raise InputError(f"tables.{name}.columns.{column}", "is not a column of the source")
+        if stored is None and said.type is None:
+            raise InputError(f"tables.{name}.columns.{column}", "needs a type: this kind of source does not state one")
+    names = (
+        [*model.columns]
+        if stored is None
+        else [c for c, kind in stored.items() if (kind is not None and is_name(c)) or c in model.columns]
+    )
+    if not names:
+        raise InputError(f"tables.{name}.columns", "must list the columns: this kind of source does not state them")
+    columns = [
+        _column(f"tables.{name}.columns.{c}", c, model.columns.get(c, ColumnModel()), (stored or {}).get(c))
+        for c in names
+    ]
+    keys = [_foreign_key(name, c, said.references) for c, said in model.columns.items() if said.references is not None]
+    return Table(
+        name,
+        tuple(columns),
+        public=model.public,
+        population=model.population,
+        unit=model.unit,
+        foreign_keys=tuple(keys),
+        max_groups=model.max_groups,
+        max_rows=model.max_rows,
+        unit_rows=model.unit_rows,
+    )
+
+
+def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -> Column:
+    step = None if model.step is None else exact_positive(model.step, f"{where}.step")
+    if model.type is not None:
+        kind = parse_type(model.type, step, f"{where}.type")
+    elif stored is not None:
+        kind = stored
+    else:
+        raise InputError(where, 'has a type that Tacit does not read by itself; state one, such as type = "text"')
+
+    def read(value: Any, what: str) -> Value:
+        return as_declared(value, kind, f"{where}.{what}")
+
+    bounds = None if model.bounds is None else (read(model.bounds[0], "bounds"), read(model.bounds[1], "bounds"))
+    categories: tuple[Value | None, ...] | None = None
+    if model.categories is not None:
+        categories = tuple(read(value, "categories") for value in model.categories)
+        categories += (None,) if model.null_category else ()
+    try:
+        return Column(name, kind, bounds, step, categories, model.nullable, model.unique)
+    except InputError as problem:
+        raise InputError(where, problem.problem) from None
+
+
+def _foreign_key(table: str, column: str, target: str) -> ForeignKey:
+    other, dot, references = target.partition(".")
+    if not dot or not other or not references:
+        raise InputError(f"tables.{table}.columns.{column}.references", f"must be 'table.column', got {target!r}")
+    return ForeignKey(column, other, references)

@@ -1,0 +1,229 @@
+"""Text of a new project file with comments and marked gaps.
+
+A mark is the text ``"?"``. :func:`open_places` finds the marks of a file, so that whoever opens it can name them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+__all__ = [
+    "MARK",
+    "Draft",
+    "DraftColumn",
+    "DraftTable",
+    "is_name",
+    "open_places",
+    "project_text",
+    "toml_text",
+    "typed_column",
+]
+
+#: Stands where the owner has to say something.
+MARK: Final = "?"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
+_NUMBERS = ("integer", "decimal", "double")
+_ASIDE = 34
+
+
+@dataclass(frozen=True)
+class DraftColumn:
+    """What is said about a column so far.
+
+    Args:
+        name: its name.
+        type: in the words of a project file; None where the owner has to say it.
+        step: of a decimal.
+        bounds: as the owner stated them.
+        categories: as the owner confirmed them.
+        states_type: whether the source itself knows the type, so that the file need not.
+        few_values: whether it looked like a column of categories.
+        why_not: a reason to leave the column out.
+    """
+
+    name: str
+    type: str | None = None
+    step: str | None = None
+    bounds: tuple[str, str] | None = None
+    categories: tuple[str, ...] | None = None
+    states_type: bool = False
+    few_values: bool = False
+    why_not: str | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether bounds make sums and averages possible."""
+        return self.type in _NUMBERS
+
+
+@dataclass(frozen=True)
+class DraftTable:
+    """What is said about a table so far; ``guess`` is a unit that was offered and not confirmed."""
+
+    name: str
+    source: str
+    columns: tuple[DraftColumn, ...]
+    public: bool = False
+    unit: str | None = None
+    guess: str | None = None
+    max_groups: int = 1
+    max_rows: int = 1
+
+    def with_column(self, column: DraftColumn) -> DraftTable:
+        """The same with one column in another form."""
+        return replace(self, columns=tuple(column if old.name == column.name else old for old in self.columns))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A project so far; ``engine`` is where the tables are, without a password, and None for files."""
+
+    name: str
+    tables: tuple[DraftTable, ...]
+    population: str = "people"
+    epsilon: str | None = None
+    delta: str | None = None
+    ledger: str = "tacit.ledger"
+    engine: str | None = None
+    sampled: tuple[str, ...] = field(default=())
+
+
+def is_name(text: str) -> bool:
+    """Whether queries can use it as a name."""
+    return _NAME.match(text) is not None
+
+
+def typed_column(name: str, kind: str | None) -> DraftColumn:
+    """A column of a source that states its types; ``kind`` is in SQL's words, None where Tacit does not read it."""
+    if not is_name(name):
+        return DraftColumn(name, why_not="cannot be used: a name has letters, digits and underscores; rename it")
+    if kind is None:
+        return DraftColumn(name, why_not="left out; its type is not one that Tacit reads")
+    return DraftColumn(name, kind.partition("(")[0].lower(), states_type=True)
+
+
+def toml_text(text: str) -> str:
+    """A TOML string."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def open_places(content: Mapping[str, Any], where: str = "") -> list[str]:
+    """Every place of a file that still holds a mark, in order."""
+    places = []
+    for key, value in content.items():
+        place = f"{where}.{key}" if where else key
+        if isinstance(value, Mapping):
+            places += open_places(value, place)
+        elif value == MARK or (isinstance(value, list) and MARK in value):
+            places.append(place)
+    return places
+
+
+def project_text(draft: Draft) -> str:
+    """The whole file."""
+    return "\n".join(_lines(draft)) + "\n"
+
+
+def _lines(draft: Draft) -> Iterator[str]:
+    yield "# A Tacit project: what may be asked of these tables, and what all answers together may cost."
+    yield f"# A place marked {toml_text(MARK)} is yours to fill in; `tacit doctor` names those that are left."
+    yield "# Bounds and categories are taken as publicly known: state what you know without looking at the data."
+    yield "# The file is for its owner's eyes; analysts see the names, types, bounds and categories that stand in it."
+    if draft.sampled:
+        rows = ", ".join(re.sub(r"[^ -~]", "?", name) for name in draft.sampled)
+        yield f"# Types in it were guessed from the first rows of {rows}; check them."
+    yield ""
+    yield "[project]"
+    yield f"name = {toml_text(draft.name)}"
+    if draft.engine is not None:
+        yield "# No password belongs here: PGPASSWORD, a password file or a service file holds it, or ${NAME} here."
+        yield f"engine = {toml_text(draft.engine)}"
+    yield _aside(f"ledger = {toml_text(draft.ledger)}", "every charge ever made; never delete it, keep it backed up")
+    yield ""
+    yield from _population(draft)
+    for table in draft.tables:
+        yield ""
+        yield from _table(table, draft)
+
+
+def _population(draft: Draft) -> Iterator[str]:
+    yield "# Whom to protect, and what all questions ever asked may cost each of them, together."
+    yield f"[populations.{draft.population}]"
+    example = "" if draft.epsilon else 'such as "4": '
+    yield _aside(f"epsilon = {toml_text(draft.epsilon or MARK)}", f"{example}less protects more and answers less")
+    if draft.delta is not None:
+        yield f"delta = {toml_text(draft.delta)}"
+        yield _aside('accounting = "zcdp"', "many small questions cost less than their sum")
+    else:
+        yield _aside('# delta = "1e-6"', "with both: more questions for the same epsilon, and groups")
+        yield _aside('# accounting = "zcdp"', "whose names are not public can be found privately")
+
+
+def _table(table: DraftTable, draft: Draft) -> Iterator[str]:
+    yield f"[tables.{table.name}]"
+    yield f"source = {toml_text(table.source)}"
+    if table.public:
+        yield _aside("public = true", "anyone may know its contents; nothing in it is protected")
+    else:
+        yield f"population = {toml_text(draft.population)}"
+        yield from _unit(table)
+        yield _aside(f"max_groups = {table.max_groups}", "the most groups of one answer that one of them counts in")
+        yield _aside(f"max_rows = {table.max_rows}", "and with how many rows in each; fewer means less noise")
+    yield ""
+    yield f"[tables.{table.name}.columns]"
+    width = max((len(column.name) for column in table.columns), default=0)
+    for column in table.columns:
+        yield from _column(column, min(width, 24), table)
+
+
+def _unit(table: DraftTable) -> Iterator[str]:
+    if table.unit is not None:
+        yield _aside(f"unit = {toml_text(table.unit)}", "whose row it is: all rows of one are protected together")
+        return
+    yield _aside(f"unit = {toml_text(MARK)}", 'the column that says whose row it is; "row" if nobody has two')
+    if table.guess is not None:
+        yield _aside(f"# unit = {toml_text(table.guess)}", "a guess, by the name of the column")
+
+
+def _column(column: DraftColumn, width: int, table: DraftTable) -> Iterator[str]:
+    if column.why_not is not None:
+        yield f"# {toml_text(column.name)}: {column.why_not}"
+        return
+    words = _words(column)
+    line = f"{column.name:<{width}} = {{ {', '.join(words)} }}" if words else ""
+    # A source that states its types needs no line for a column of which nothing else is known.
+    yield line or f"# {column.name:<{width}} is {column.type}, as the source says"
+    if table.public or column.name in (table.unit, table.guess):
+        return
+    if column.is_number and column.bounds is None:
+        with_bounds = ", ".join([*words, "bounds = [lowest, highest]"])
+        yield _aside(f"# {column.name:<{width}} = {{ {with_bounds} }}", "for sums and averages")
+    if column.categories is None and (column.few_values or column.type == "text"):
+        kinds = ", ".join([*words, "categories = [every, value, there, is]"])
+        yield _aside(f"# {column.name:<{width}} = {{ {kinds} }}", "for groups")
+
+
+def _words(column: DraftColumn) -> list[str]:
+    words = []
+    if not column.states_type:
+        words.append(f"type = {toml_text(column.type or MARK)}")
+        if column.step is not None:
+            words.append(f"step = {toml_text(column.step)}")
+    if column.bounds is not None:
+        words.append(f"bounds = [{', '.join(map(_end, column.bounds))}]")
+    if column.categories is not None:
+        words.append(f"categories = [{', '.join(map(toml_text, column.categories))}]")
+    return words
+
+
+def _end(text: str) -> str:
+    """A bound as the owner wrote it: a number as one, anything else as text."""
+    return text if re.fullmatch(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?", text) else toml_text(text)
+
+
+def _aside(line: str, comment: str) -> str:
+    return f"{line:<{_ASIDE}} # {comment}"

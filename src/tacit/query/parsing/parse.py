@@ -1,0 +1,357 @@
+"""Parser: text to a syntax tree on an allow-list.
+
+Limits on the text come first, then tokens, then the parser of sqlglot in its DuckDB dialect with every table of special
+cases taken out: all functions parse as plain calls by name, and there are no statements but queries. The tree is then
+walked once and every node type *and every argument of it* must be on the list below, so that nothing the parser
+understood is ever silently ignored by the resolver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import SqlglotError
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tacit.query import limits
+from tacit.query.parsing.option_text import take_options
+from tacit.query.parsing.query_options import Options
+from tacit.query.refusal import Refusal
+
+__all__ = ["Parsed", "parse"]
+
+# A parser that meets text it does not know may log it; analysts' text belongs to no log.
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
+logging.getLogger("sqlglot").propagate = False
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A syntax tree on the allow-list, and the options that stood in the text."""
+
+    tree: exp.Query
+    options: Options
+
+
+def _only(table: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: table[name] for name in names}
+
+
+class _Parser(DuckDBParser):
+    """The DuckDB grammar without statements, without typed functions, without clauses we never accept."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _only(
+        DuckDBParser.FUNCTION_PARSERS, "CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM"
+    )
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _only(DuckDBParser.NO_PAREN_FUNCTION_PARSERS, "CASE")
+    STATEMENT_PARSERS: ClassVar[dict[Any, Any]] = {}
+
+
+class _Dialect(DuckDB):
+    Parser = _Parser
+
+
+def _usable(dialect: DuckDB) -> DuckDB:
+    """The dialect, if its parser can be made.
+
+    Raises:
+        ImportError: a compiled sqlglot cannot be told to forget its special cases; better no start than a planner that
+            finds every question unreadable.
+    """
+    try:
+        dialect.parser()
+    except TypeError:
+        raise ImportError("sqlglot is compiled here, which Tacit cannot use: uninstall sqlglotc") from None
+    return dialect
+
+
+_DIALECT: Final = _usable(_Dialect())
+
+#: First words of statements that are not questions, so that the refusal can say so.
+_QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_STRANGE = {
+    TokenType.HINT: ("hint", "Remove the hint: instructions in comments are not read."),
+    TokenType.PARAMETER: ("literal", "Parameters are not accepted; write the constant itself."),
+    TokenType.PLACEHOLDER: ("literal", "Parameters are not accepted; write the constant itself."),
+    TokenType.SESSION_PARAMETER: ("literal", "Parameters are not accepted; write the constant itself."),
+    TokenType.BLOCK_START: ("unsupported", "Templates are not accepted; write plain SQL."),
+    TokenType.BLOCK_END: ("unsupported", "Templates are not accepted; write plain SQL."),
+    TokenType.L_BRACE: ("unsupported", "Braces are not accepted; write plain SQL."),
+    TokenType.R_BRACE: ("unsupported", "Braces are not accepted; write plain SQL."),
+    **dict.fromkeys(
+        (
+            TokenType.BIT_STRING,
+            TokenType.BYTE_STRING,
+            TokenType.HEREDOC_STRING,
+            TokenType.HEX_STRING,
+            TokenType.NATIONAL_STRING,
+            TokenType.RAW_STRING,
+            TokenType.UNICODE_STRING,
+        ),
+        ("literal", "Write text constants between single quotes, without a prefix."),
+    ),
+}
+
+
+def parse(sql: str) -> Parsed:
+    """Read one query.
+
+    Raises:
+        Refusal: whenever the text is not one query on the allow-list; no other exception.
+    """
+    limits.check_text(sql)
+    tokens = _tokens(sql)
+    options, rest = take_options(tokens)
+    tree = _tree(rest, sql)
+    _check(tree)
+    return Parsed(tree, options)
+
+
+def _tokens(sql: str) -> list[Token]:
+    if "/*!" in sql or "/*+" in sql or "--+" in sql:
+        raise Refusal("hint", "Remove the hint: instructions in comments are not read.")
+    try:
+        tokens = _DIALECT.tokenize(sql)
+    except Exception:  # a third-party reader of hostile text: whatever it raises, the text is unreadable
+        raise Refusal("syntax", "The text cannot be read as SQL; check quotes and comments.") from None
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    if not tokens:
+        raise Refusal("empty", "There is no statement; write a SELECT.")
+    if len(tokens) > limits.MAX_TOKENS:
+        raise Refusal(
+            "too_long", f"The text has more than {limits.MAX_TOKENS} words and signs; ask a shorter question."
+        )
+    _check_tokens(tokens)
+    return tokens
+
+
+def _check_tokens(tokens: list[Token]) -> None:
+    if tokens[0].token_type not in _QUERY_STARTS:
+        word = tokens[0].text[:20]
+        raise Refusal("statement", f"Only questions are answered: write a SELECT instead of {word!r}.")
+    depth = 0
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            raise Refusal("several_statements", "Send one statement at a time; remove the semicolon and what follows.")
+        if token.token_type in _STRANGE:
+            raise Refusal(*_STRANGE[token.token_type])
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth > limits.MAX_NESTING:
+            raise Refusal(
+                "too_deep", f"Parentheses are nested more than {limits.MAX_NESTING} deep; use WITH to name parts."
+            )
+        _check_token_length(token)
+
+
+def _check_token_length(token: Token) -> None:
+    if token.token_type is TokenType.STRING:
+        if len(token.text) > limits.MAX_LITERAL:
+            raise Refusal("too_long", f"A text constant has more than {limits.MAX_LITERAL} characters; shorten it.")
+    elif len(token.text) > limits.MAX_IDENTIFIER:
+        raise Refusal("too_long", f"A name or number has more than {limits.MAX_IDENTIFIER} characters; shorten it.")
+
+
+def _tree(tokens: list[Token], sql: str) -> exp.Query:
+    try:
+        trees = _DIALECT.parser().parse(tokens, sql)
+    except SqlglotError as problem:
+        raise Refusal("syntax", f"The text cannot be read as SQL{_place(problem)}.") from None
+    except RecursionError:
+        raise Refusal("too_deep", "The query is nested too deeply; use WITH to name parts.") from None
+    except Exception:  # as above
+        raise Refusal("syntax", "The text cannot be read as SQL.") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise Refusal("several_statements", "Send one statement at a time.")
+    tree = trees[0]
+    if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery)):
+        raise Refusal("statement", "Only questions are answered: write a SELECT.")
+    return tree
+
+
+def _place(problem: SqlglotError) -> str:
+    details = getattr(problem, "errors", None)
+    if isinstance(details, list) and details and isinstance(details[0].get("line"), int):
+        return f" near line {details[0]['line']}, column {details[0].get('col')}"
+    return ""
+
+
+_BINARY = ("this", "expression")
+#: Every node type a query may hold, with the arguments it may have. Anything else is refused.
+_ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
+    kind: frozenset(names)
+    for kind, names in {
+        exp.Select: (
+            "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct",
+            "with_", "windows",
+        ),
+        exp.Union: ("this", "expression", "distinct", "with_", "order", "limit", "offset"),
+        exp.Intersect: ("this", "expression", "distinct", "with_", "order", "limit", "offset"),
+        exp.Except: ("this", "expression", "distinct", "with_", "order", "limit", "offset"),
+        exp.Subquery: ("this", "alias"),
+        exp.With: ("expressions", "recursive"),
+        exp.CTE: ("this", "alias"),
+        exp.TableAlias: ("this", "columns"),
+        exp.From: ("this",),
+        exp.Table: ("this", "alias"),
+        exp.Join: ("this", "side", "kind", "on", "using", "method"),
+        exp.Values: ("expressions", "alias"),
+        exp.Where: ("this",),
+        exp.Having: ("this",),
+        exp.Group: ("expressions", "all"),
+        exp.Order: ("expressions",),
+        exp.Ordered: ("this", "desc", "nulls_first"),
+        exp.Limit: ("expression",),
+        exp.Offset: ("expression",),
+        exp.Distinct: ("expressions",),
+        exp.Alias: ("this", "alias"),
+        exp.Column: ("this", "table"),
+        exp.Identifier: ("this", "quoted"),
+        exp.Star: (),
+        exp.Literal: ("this", "is_string"),
+        exp.Boolean: ("this",),
+        exp.Null: (),
+        exp.Neg: ("this",),
+        exp.Not: ("this",),
+        exp.Paren: ("this",),
+        exp.And: _BINARY, exp.Or: _BINARY,
+        exp.EQ: _BINARY, exp.NEQ: _BINARY, exp.LT: _BINARY, exp.LTE: _BINARY, exp.GT: _BINARY, exp.GTE: _BINARY,
+        exp.NullSafeEQ: _BINARY, exp.NullSafeNEQ: _BINARY, exp.Is: _BINARY,
+        exp.Between: ("this", "low", "high", "negate"),
+        exp.In: ("this", "expressions", "query", "negate"),
+        exp.Like: (*_BINARY, "negate"), exp.ILike: (*_BINARY, "negate"),
+        exp.Add: _BINARY, exp.Sub: _BINARY, exp.Mul: _BINARY, exp.Div: (*_BINARY, "typed", "safe"),
+        exp.IntDiv: _BINARY, exp.Mod: _BINARY, exp.Pow: _BINARY, exp.DPipe: (*_BINARY, "safe"),
+        exp.Case: ("this", "ifs", "default"),
+        exp.If: ("this", "true"),
+        exp.Cast: ("this", "to", "_type"),
+        exp.TryCast: ("this", "to", "_type", "safe"),
+        exp.DataType: ("this", "expressions"),
+        exp.DataTypeParam: ("this",),
+        exp.Interval: ("this", "unit"),
+        exp.Var: ("this",),
+        exp.Extract: ("this", "expression"),
+        exp.Substring: ("this", "start", "length"),
+        exp.StrPosition: ("this", "substr"),
+        exp.Trim: ("this", "position", "expression"),
+        exp.Anonymous: ("this", "expressions"),
+        exp.Kwarg: _BINARY,
+        exp.Tuple: ("expressions",),
+        exp.Array: ("expressions",),
+        exp.Filter: _BINARY,
+        exp.WithinGroup: _BINARY,
+        exp.Window: ("this", "partition_by", "order", "spec", "alias", "over"),
+        exp.WindowSpec: ("kind", "start", "start_side", "end", "end_side"),
+        exp.Exists: ("this",),
+        exp.CurrentDate: (), exp.CurrentTimestamp: (), exp.CurrentTime: (), exp.CurrentUser: (),
+    }.items()
+}  # fmt: skip
+
+#: Sentences for things people are likely to write; (type, argument or "") to (code, sentence).
+_SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    ("Select", "qualify"): ("window", "QUALIFY is not supported; put the window in a subquery and filter with WHERE."),
+    ("Select", "sample"): ("sample", "Sampling is not supported; remove USING SAMPLE."),
+    ("Table", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
+    ("Subquery", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
+    ("TableSample", ""): ("sample", "Sampling is not supported; remove it."),
+    ("Table", "db"): (
+        "unknown_table",
+        "Write table names without a schema; catalogs and system tables cannot be read.",
+    ),
+    ("Table", "catalog"): ("unknown_table", "Write table names without a schema; system tables cannot be read."),
+    ("Table", "joins"): ("join", "Write joins one after another, without parentheses around them."),
+    ("Table", "version"): ("unsupported", "Versions of a table cannot be chosen; remove AS OF."),
+    ("Table", "pivots"): ("unsupported", "PIVOT is not supported; use CASE or FILTER."),
+    ("Subquery", "pivots"): ("unsupported", "PIVOT is not supported; use CASE or FILTER."),
+    ("Subquery", "limit"): ("limit_below", "Put LIMIT inside the outermost SELECT."),
+    ("Subquery", "order"): ("limit_below", "Put ORDER BY inside the outermost SELECT."),
+    ("Group", "grouping_sets"): ("grouping_sets", "GROUPING SETS is not supported; ask one GROUP BY per question."),
+    ("Group", "cube"): ("grouping_sets", "CUBE is not supported; ask one GROUP BY per question."),
+    ("Group", "rollup"): ("grouping_sets", "ROLLUP is not supported; ask one GROUP BY per question."),
+    ("Group", "totals"): ("grouping_sets", "WITH TOTALS is not supported; ask one GROUP BY per question."),
+    ("Cube", ""): ("grouping_sets", "CUBE is not supported; ask one GROUP BY per question."),
+    ("Rollup", ""): ("grouping_sets", "ROLLUP is not supported; ask one GROUP BY per question."),
+    ("GroupingSets", ""): ("grouping_sets", "GROUPING SETS is not supported; ask one GROUP BY per question."),
+    ("Distinct", "on"): ("distinct", "DISTINCT ON is not supported; group by the columns instead."),
+    ("Star", "except_"): ("unsupported", "List the columns instead of * EXCLUDE."),
+    ("Star", "replace"): ("unsupported", "List the columns instead of * REPLACE."),
+    ("Star", "rename"): ("unsupported", "List the columns instead of * RENAME."),
+    ("Column", "db"): ("unknown_column", "Write columns as table.column."),
+    ("Lateral", ""): ("subquery", "LATERAL is not supported; join on the unit instead."),
+    ("Unnest", ""): ("unsupported", "UNNEST is not supported: it would multiply a person's rows."),
+    ("RegexpLike", ""): ("function", "Regular expressions are not supported; use LIKE."),
+    ("SimilarTo", ""): ("function", "SIMILAR TO is not supported; use LIKE."),
+    ("Escape", ""): ("pattern", "LIKE with ESCAPE is not supported."),
+    ("Glob", ""): ("pattern", "GLOB is not supported; use LIKE."),
+    ("Lambda", ""): ("unsupported", "Functions of one's own (lambda) are not supported."),
+    ("Any", ""): ("unsupported", "ANY is not supported; use IN or EXISTS."),
+    ("All", ""): ("unsupported", "ALL is not supported; use IN or EXISTS."),
+    ("Bracket", ""): ("unsupported", "Lists and brackets are not supported here."),
+    ("Dot", ""): ("unknown_column", "Write columns as table.column."),
+    ("IgnoreNulls", ""): ("window", "IGNORE NULLS is not supported."),
+    ("RespectNulls", ""): ("window", "RESPECT NULLS is not supported."),
+    ("Collate", ""): ("unsupported", "COLLATE is not supported: text is compared by code point."),
+    ("AtTimeZone", ""): ("unsupported", "Time zones are not supported."),
+    ("Fetch", ""): ("unsupported", "Write LIMIT instead of FETCH."),
+    ("Into", ""): ("statement", "SELECT INTO is not supported: nothing can be written."),
+    ("Select", "into"): ("statement", "SELECT INTO is not supported: nothing can be written."),
+    ("Select", "hint"): ("hint", "Remove the hint."),
+    ("Select", "locks"): ("statement", "FOR UPDATE is not supported: nothing can be written."),
+    ("Select", "laterals"): ("subquery", "LATERAL is not supported; join on the unit instead."),
+    ("Select", "kind"): ("unsupported", "SELECT AS STRUCT is not supported; list the columns."),
+    ("CTE", "materialized"): ("unsupported", "Remove MATERIALIZED: what is computed once is not for queries to say."),
+    ("With", "search"): ("recursion", "SEARCH is not supported."),
+    ("DataType", "nested"): ("type", "Nested types are not supported."),
+    ("Between", "symmetric"): ("unsupported", "BETWEEN SYMMETRIC is not supported; order the bounds."),
+    ("Placeholder", ""): ("literal", "Parameters are not accepted; write the constant itself."),
+    ("Union", "by_name"): ("union", "UNION ALL BY NAME is not supported; list the columns in one order."),
+}
+_CHAINS = (exp.And, exp.Or)
+
+
+def _check(tree: exp.Query) -> None:
+    for nodes, (node, depth) in enumerate(_walk(tree), 1):
+        if depth > limits.MAX_DEPTH:
+            raise Refusal("too_deep", "The query is nested too deeply; use WITH to name parts.")
+        limits.check_size(nodes, limits.MAX_NODES, "parts")
+        allowed = _ALLOWED.get(type(node))
+        if allowed is None:
+            _refuse(type(node).__name__, "")
+        else:
+            for name, value in node.args.items():
+                if name not in allowed and value is not None and value is not False and not _is_empty(value):
+                    _refuse(type(node).__name__, name)
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, (list, str)) and not value
+
+
+def _refuse(kind: str, name: str) -> None:
+    known = _SENTENCES.get((kind, name))
+    if known is not None:
+        raise Refusal(*known)
+    what = f"{kind} with {name.strip('_')}" if name else kind
+    raise Refusal("unsupported", f"This part of SQL is not supported: {what}.")
+
+
+def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
+    """All nodes with their depth; a chain of AND or OR is one level, since it is resolved as one node."""
+    stack: list[tuple[exp.Expr, int]] = [(tree, 1)]
+    while stack:
+        node, depth = stack.pop()
+        yield node, depth
+        for value in node.args.values():
+            for child in value if isinstance(value, list) else (value,):
+                if isinstance(child, exp.Expr):
+                    same = isinstance(node, _CHAINS) and type(child) is type(node)
+                    stack.append((child, depth if same else depth + 1))

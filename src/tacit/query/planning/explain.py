@@ -1,0 +1,382 @@
+"""Explanation of a plan in text.
+
+:func:`explain` gives an :class:`Explanation`: its attributes for Python, :meth:`Explanation.to_json` for programs
+(stable keys, exact numbers as text), and ``str`` for people. Whoever has an engine attaches what it will run with
+:meth:`Explanation.with_engine_sql`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.core.numbers import float_nearest, format_up, sqrt_bounds
+from tacit.core.relations import ADD_REMOVE
+from tacit.core.sensitivity import Sensitivity
+from tacit.mechanisms.laplace import Laplace
+from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, power, sought
+from tacit.query.planning.expected_error import ExpectedError
+from tacit.query.planning.plan import Plan
+from tacit.query.planning.pricing import PlanBudget, Release
+from tacit.query.planning.work import cuts
+from tacit.query.relational.algebra import RelationNode, Scan, sources
+
+__all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
+
+_DIGITS = 4
+#: Longer statements are cut in the middle when they are shown as text.
+_LONGEST = 2000
+#: Tables that are named where their rows are cut before a join.
+_CUTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRelease:
+    """One release: what it is, how far one unit moves it and why, and the noise it gets.
+
+    Args:
+        name: the measurements and the aggregates they serve.
+        mechanism: ``laplace``, ``gaussian``, ``constant``, or the rule of key selection.
+        l1_sensitivity: exact, as text.
+        l2_sensitivity: rounded up.
+        reason: why it is not more.
+        scale: of Laplace noise, or σ of Gaussian noise, in released integers; the threshold of key selection, where
+            it has one.
+        share: of the budget, exact, as text.
+        cost: its price in the currency in which the budget is divided.
+        integers: how many are released per group.
+    """
+
+    name: str
+    mechanism: str
+    l1_sensitivity: str
+    l2_sensitivity: str
+    reason: str
+    scale: str
+    share: str
+    cost: str
+    integers: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedError:
+    """How far off one cell may be.
+
+    Args:
+        label: of the aggregate.
+        bound: rounded up; None when it depends on the number of values and none was supposed.
+        meaning: the same in words.
+    """
+
+    label: str
+    bound: str | None
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that can be said before anything runs; every number is a function of text, metadata and request.
+
+    Args:
+        population: whose budget pays.
+        protected: the protected tables that are read.
+        unit: who is protected, in words.
+        relation: what neighbours are.
+        bounding: how much of one unit counts, in words.
+        keys: which groups there will be, in words.
+        bounds: which AUTO bounds will be found and how, or which were, in words; None without any.
+        releases: one line each, in the order in which they are made: the search for AUTO bounds, the selection of keys,
+            the rest. While AUTO bounds are not found, sensitivities and scales that depend on them are multiples of b,
+            the larger of the two bounds in steps.
+        charge: the guarantee of the whole query, in the currency of the account.
+        account: its kind.
+        alone: what the charge means as (ε, δ), where it is not one.
+        confidence: of the errors, exact, as text.
+        errors: one per aggregate.
+        digest: of the plan.
+        engine_sql: what the engine will run; None until it is attached.
+    """
+
+    population: str
+    protected: tuple[str, ...]
+    unit: str
+    relation: str
+    bounding: str
+    keys: str
+    bounds: str | None
+    releases: tuple[ExplainedRelease, ...]
+    charge: str
+    account: str
+    alone: str | None
+    confidence: str
+    errors: tuple[ExplainedError, ...]
+    digest: str
+    engine_sql: str | None = None
+
+    def with_engine_sql(self, sql: str) -> Explanation:
+        """The same, with what an engine will run."""
+        return replace(self, engine_sql=sql)
+
+    def to_json(self) -> str:
+        """Stable text: keys sorted, exact numbers as text."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The part of an :class:`Explanation` that a receipt repeats, and which is quickly said.
+
+    Args:
+        unit: who is protected, in words.
+        bounding: how much of one unit counts, in words.
+        keys: which groups there are, in words.
+    """
+
+    unit: str
+    bounding: str
+    keys: str
+
+
+def outline(plan: Plan) -> Outline:
+    """Whom a plan protects, and how."""
+    return Outline(_unit(_protected(plan)), _bounding(plan), _keys(plan))
+
+
+def explain(plan: Plan) -> Explanation:
+    """What a plan will release, why that is safe, what it costs and how far off it may be."""
+    said = outline(plan)
+    return Explanation(
+        population=plan.final.population,
+        protected=tuple(dict.fromkeys(scan.table for scan in _protected(plan))),
+        unit=said.unit,
+        relation=plan.relation.value,
+        bounding=said.bounding,
+        keys=said.keys,
+        bounds=_bounds(plan),
+        releases=(*_search(plan), *_selection(plan), *_releases(plan)),
+        charge=_charge(plan.guarantee),
+        account=plan.account,
+        alone=_alone(plan.guarantee),
+        confidence=str(plan.confidence),
+        errors=tuple(_error(error) for error in plan.errors),
+        digest=plan.digest,
+    )
+
+
+def _protected(plan: Plan) -> list[Scan]:
+    return [scan for scan in _scans(plan.final.source) if not scan.is_public]
+
+
+def _scans(node: RelationNode) -> Iterator[Scan]:
+    if isinstance(node, Scan):
+        yield node
+    for part in sources(node):
+        yield from _scans(part)
+
+
+def _unit(scans: list[Scan]) -> str:
+    words = []
+    for scan in scans:
+        if scan.row_units:
+            words.append(f"every row of {scan.table}")
+        elif scan.path:
+            words.append(f"{scan.path[-1].table}.{scan.unit_source}, reached from {scan.table}.{scan.path[0].column}")
+        else:
+            words.append(f"{scan.table}.{scan.unit_source}")
+    return "; ".join(dict.fromkeys(words))
+
+
+def _bounding(plan: Plan) -> str:
+    final = plan.final
+    rows = max((measure.rows for measure in final.measures), default=1)
+    parts = [f"at most {rows} {'row' if rows == 1 else 'rows'} of a unit count per group"]
+    if final.keys:
+        parts.append(
+            f"in at most {final.max_groups} {'group' if final.max_groups == 1 else 'groups'}, chosen by a keyed hash"
+        )
+    entering = [f"{most} of {name}" for name, most in cuts(final.source)]
+    if entering:
+        shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
+        parts.append(f"of those that enter joins which multiply them, chosen by a keyed hash: {shown}")
+    return ", ".join(parts)
+
+
+def _keys(plan: Plan) -> str:
+    final = plan.final
+    names = ", ".join(key.name for key in final.keys)
+    if not final.keys:
+        return "one group of everybody"
+    if plan.keys is None:
+        return f"public: all {final.group_count} values of {names}, whether or not anybody has them"
+    needed = plan.keys.mechanism().error(1 - plan.confidence)
+    chance = _percent(plan.confidence)
+    return f"private: values of {names} with enough units; a group of {needed} units is kept with probability {chance}"
+
+
+def _bounds(plan: Plan) -> str | None:
+    if plan.found:
+        return "found: " + "; ".join(map(str, plan.found))
+    if plan.first is None:
+        return None
+    names = "; ".join(value.name for value in sought(plan.final))
+    mistaken = _percent(FALSE_CELL)
+    return (
+        f"AUTO for {names}: found first, from noisy counts of one value per unit in cells of powers of two; an empty "
+        f"cell is taken for an inhabited one with probability at most {mistaken}"
+    )
+
+
+def _search(plan: Plan) -> Iterator[ExplainedRelease]:
+    search = plan.priced.first
+    if search is not None:
+        yield from (_release(plan, search.budget, release) for release in search.releases)
+
+
+def _selection(plan: Plan) -> Iterator[ExplainedRelease]:
+    keys = plan.keys
+    if keys is None:
+        return
+    selection = keys.mechanism()
+    touched = keys.groups * (1 if plan.relation is ADD_REMOVE else 2)
+    threshold = selection.threshold
+    yield ExplainedRelease(
+        name="selection of keys",
+        mechanism=keys.rule,
+        l1_sensitivity=str(touched),
+        l2_sensitivity=_shown(sqrt_bounds(Fraction(touched))[1], _DIGITS),
+        reason=f"one unit counts once in each of at most {keys.groups} groups"
+        + ("" if plan.relation is ADD_REMOVE else "; replacing it changes twice as many"),
+        scale="no threshold: a table of probabilities" if threshold is None else f"threshold {threshold}",
+        share=str(keys.share * plan.priced.budget.amount / plan.priced.amount),
+        cost=f"{_cost(plan.priced.budget, keys.share)}, delta {_shown(keys.delta, _DIGITS)}",
+        integers=1,
+    )
+
+
+def _releases(plan: Plan) -> Iterator[ExplainedRelease]:
+    for release in plan.releases:
+        growth = 0 if plan.found else power(plan.final, release.block.measures)
+        yield _release(plan, plan.priced.budget, release, growth)
+
+
+def _release(plan: Plan, budget: PlanBudget, release: Release, growth: int = 0) -> ExplainedRelease:
+    """A release within a part of the budget; its noise grows with that power of bounds that are yet to be found."""
+    moved, why = release.block.sensitivity, release.block.reason
+    unit, b = Fraction(MOST_STEPS) ** growth, ("", " b", " b²")[growth]
+    if growth:
+        rows, groups = plan.final.measures[release.block.measures[-1]].rows, release.block.groups
+        why = f"one unit adds at most {rows} values within the bounds found to each of at most {groups} groups"
+    return ExplainedRelease(
+        name=release.block.name,
+        mechanism=release.mechanism,
+        l1_sensitivity=f"{_shown(moved.l1 / unit, 6)}{b}" if growth else str(moved.l1),
+        l2_sensitivity=f"{_shown(_l2(moved) / unit, 6)}{b}",
+        reason=why,
+        scale=f"{_scale(release, unit)}{b}",
+        share=str(release.share * budget.amount / plan.priced.amount),
+        cost=_cost(budget, release.share),
+        integers=release.block.integers,
+    )
+
+
+def _scale(release: Release, unit: Fraction) -> str:
+    if release.mechanism == "constant":
+        return "0"
+    noise = release.noise()
+    return _shown((noise.scale if isinstance(noise, Laplace) else sqrt_bounds(noise.sigma2)[1]) / unit, 6)
+
+
+def _cost(budget: PlanBudget, share: Fraction) -> str:
+    name = {"epsilon": "epsilon", "rho": "rho", "mu2": "mu squared"}[budget.currency]
+    return f"{name} {_shown(budget.amount * share)}"
+
+
+def _charge(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str:
+    match guarantee:
+        case PureDP():
+            return f"epsilon {_shown(guarantee.epsilon)}"
+        case ApproxDP():
+            return f"epsilon {_shown(guarantee.epsilon)}, delta {_shown(guarantee.delta)}"
+        case ZCDP():
+            with_delta = f", delta {_shown(guarantee.delta)}" if guarantee.delta else ""
+            return f"rho {_shown(guarantee.rho)}{with_delta}"
+        case _:
+            return f"mu {_shown(guarantee.mu)}"
+
+
+def _alone(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str | None:
+    """A concentrated guarantee as (ε, δ), at a δ of 10⁻⁶ or twice the one already spent, whichever is larger."""
+    if isinstance(guarantee, PureDP | ApproxDP):
+        return None
+    delta = max(Fraction(1, 10**6), 2 * guarantee.delta if isinstance(guarantee, ZCDP) else Fraction(0))
+    pair = guarantee.to_approx(min(delta, Fraction(1, 2)))
+    return f"epsilon {_shown(pair.epsilon, _DIGITS)} at delta {_shown(pair.delta, _DIGITS)}"
+
+
+def _error(error: ExpectedError) -> ExplainedError:
+    if error.bound is None:
+        return ExplainedError(error.label, None, "depends on how many values a group has; state suppose to see it")
+    bound = _shown(error.bound, _DIGITS) + ("", " times the larger bound", " times its square")[error.power]
+    words = {
+        "value": f"within {bound}",
+        "rank": f"within {bound} values in rank",
+        "count": f"at most {bound} values fewer than the true one has",
+    }[error.kind]
+    if error.supposing is not None:
+        words += f", supposing {error.supposing:,} values in a group"
+    return ExplainedError(error.label, bound, words)
+
+
+# The same prices, sensitivities and scales are shown again and again.
+@lru_cache(maxsize=4096)
+def _shown(value: Fraction, digits: int = 6) -> str:
+    return format_up(value, digits)
+
+
+@lru_cache(maxsize=4096)
+def _l2(moved: Sensitivity) -> Fraction:
+    return moved.l2
+
+
+def _cut(line: str) -> str:
+    """A line for people; JSON has all of it."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
+
+
+def _percent(share: Fraction) -> str:
+    return f"{float_nearest(100 * share):.6g}%"
+
+
+def _lines(it: Explanation) -> Iterator[str]:
+    yield f"Charge      {it.charge} ({it.account} account)"
+    if it.alone is not None:
+        yield f"            on its own: {it.alone}"
+    yield f"Protects    {it.population}: {it.unit} ({it.relation.replace('_', '/', 1)})"
+    yield f"Bounding    {it.bounding}"
+    yield f"Groups      {it.keys}"
+    if it.bounds is not None:
+        yield f"Bounds      {it.bounds}"
+    yield "Releases"
+    for release in it.releases:
+        yield f"  {release.name}"
+        yield f"    {release.mechanism}, scale {release.scale}, {release.cost} (share {release.share})"
+        yield f"    sensitivity l1 {release.l1_sensitivity}, l2 {release.l2_sensitivity}: {release.reason}"
+    chance = _percent(Fraction(it.confidence))
+    yield f"Error of one cell, with probability {chance}, apart from clamping and dropped groups"
+    for error in it.errors:
+        yield f"  {error.label}: {error.meaning}"
+    if it.engine_sql is not None:
+        yield "Engine"
+        yield from (f"  {_cut(line)}" for line in it.engine_sql.splitlines())
+    yield f"Plan        {it.digest[:16]}"

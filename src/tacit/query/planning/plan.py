@@ -1,0 +1,320 @@
+"""Plan: releases, noise, price and error of a query.
+
+Planning touches no data and can be repeated at will: equal text, metadata and request give an equal plan with an
+equal digest. The guarantee of a plan is what is typed. Before a plan is handed out, its events are composed by the
+accounting layer and must cost no more than the guarantee says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+from tacit.core.errors import InputError, InternalError
+from tacit.core.events import ComposedEvent
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import log_bounds
+from tacit.core.relations import Relation
+from tacit.mechanisms.base import smallest_that
+from tacit.query.catalog import Catalog
+from tacit.query.parsing.query_options import Options
+from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, power, search_of, sought
+from tacit.query.planning.expected_error import ExpectedError, error_kind, expected_error
+from tacit.query.planning.pricing import KeySelection, Priced, Release
+from tacit.query.planning.purchase import Weights, buy, buy_rest, check_charge
+from tacit.query.planning.work import unit_work
+from tacit.query.question import Aggregate, AggregateKind, Derive, FinalAggregation, Question, Regroup
+from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import Reference
+from tacit.query.request import BOUNDS, EVERY, KEYS, Request, Terms, settle
+
+__all__ = ["Plan", "make_plan", "plan_on_terms", "plan_question", "with_bounds"]
+
+#: An accuracy that needs more epsilon than this is refused as a typing error.
+LARGEST_EPSILON: Final = Fraction(50)
+_PRICE_DIGITS: Final = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done, and what it costs. What follows from its fields is computed once, when it is asked for.
+
+    Args:
+        question: the resolved query, with the number of groups per unit that was asked for.
+        terms: what was typed.
+        relation: which databases are neighbours.
+        priced: the releases, the selection of keys, and how the budget is divided.
+        guarantee: the charge, in the currency of the account: PureDP, ApproxDP, ZCDP or GDP.
+        event: everything that is released, as accountants read it.
+        catalog: a digest of the metadata; empty when the question was made by hand.
+        found: the AUTO bounds, once :attr:`first` has run; see :func:`with_bounds`.
+    """
+
+    question: Question
+    terms: Terms
+    relation: Relation
+    priced: Priced
+    guarantee: PureDP | ApproxDP | ZCDP | GDP
+    event: ComposedEvent
+    catalog: str = ""
+    found: tuple[Found, ...] = ()
+
+    @cached_property
+    def first(self) -> Plan | None:
+        """The search for AUTO bounds, to be run before; None where nothing is to be found, or all is found."""
+        search = self.priced.first
+        if search is None or self.found:
+            return None
+        question = Question(search_of(self.final), (), (), Options())
+        return replace(self, question=question, priced=search, event=search.event(self.relation))
+
+    @property
+    def stages(self) -> tuple[Plan, ...]:
+        """What reads data, in order: the search for AUTO bounds where there is one, then the query."""
+        return (self,) if self.first is None else (self.first, self)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Every release but the selection of keys."""
+        return self.priced.releases
+
+    @property
+    def keys(self) -> KeySelection | None:
+        """How private keys are chosen; None for public ones."""
+        return self.priced.keys
+
+    @property
+    def final(self) -> FinalAggregation:
+        """The step at which data becomes noisy numbers."""
+        return self.question.final
+
+    @cached_property
+    def unit_work(self) -> int:
+        """Bound on the row operations of one unit in the whole question; see :mod:`tacit.query.planning.work`."""
+        # The search for AUTO bounds reads the same relation once more.
+        return unit_work(self.final) * (1 if self.priced.first is None else 2)
+
+    @property
+    def account(self) -> str:
+        """The kind of account that pays."""
+        return self.terms.account
+
+    @property
+    def confidence(self) -> Fraction:
+        """Of the errors, and of intervals unless another is asked for."""
+        return self.terms.confidence
+
+    @cached_property
+    def errors(self) -> tuple[ExpectedError, ...]:
+        """How far off one cell of each aggregate may be, at the confidence."""
+        return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
+
+    def _error(self, aggregate: Aggregate) -> ExpectedError:
+        error = expected_error(self.final, aggregate, self.priced, 1 - self.terms.confidence, self.terms.suppose)
+        growth = 0 if self.found else power(self.final, aggregate.measures)
+        if aggregate.kind in (AggregateKind.STDDEV_SAMP, AggregateKind.STDDEV_POP):
+            growth = min(growth, 1)
+        if not growth or error.bound is None:
+            return error
+        return replace(error, bound=error.bound / MOST_STEPS**growth, power=growth)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of everything that decides the answer and the charge."""
+        parts = [
+            repr(self.question.text),
+            repr(self.catalog),
+            repr(self.relation.value),
+            repr(self.terms),
+            self.priced.text,
+            repr(_exactly(self.guarantee)),
+            repr(self.found),
+        ]
+        return hashlib.sha256(f"({', '.join(parts)})".encode()).hexdigest()
+
+
+def make_plan(sql: str, catalog: Catalog, request: Request) -> Plan:
+    """The plan of a query, or a refusal; reads no data.
+
+    Raises:
+        Refusal: the question cannot be answered privately as written.
+        InputError: the request contradicts itself, the query or the account.
+    """
+    from tacit.query.resolve import resolve
+
+    question = resolve(sql, catalog)
+    relation = catalog.population(question.final.population).relation
+    return plan_question(question, relation, request, catalog=catalog.digest)
+
+
+def plan_question(question: Question, relation: Relation, request: Request, *, catalog: str = "") -> Plan:
+    """As :func:`make_plan`, of a question that is resolved already."""
+    return plan_on_terms(question, relation, settle(request, question.options), catalog=catalog)
+
+
+def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catalog: str = "") -> Plan:
+    """As :func:`plan_question`, of a request that is settled already: equal arguments give equal plans."""
+    if terms.currency == "within" and sought(question.final):
+        raise InputError(
+            "within",
+            "cannot be promised before AUTO bounds are found: noise grows with them; state epsilon, or write "
+            "CLAMP(x, lo, hi)",
+        )
+    question = replace(question, final=_with_groups(question.final, terms))
+    _check_keys(question.final, terms)
+    names = _names(question)
+    weights = _weights(question.final, terms, names)
+    if terms.currency == "within":
+        amount = _price_of_accuracy(question.final, relation, terms, weights, names)
+        currency = "epsilon"
+    else:
+        amount, currency = terms.amount, terms.currency
+    priced, guarantee = buy(question.final, relation, terms, currency, amount, weights)
+    event = priced.event(relation)
+    check_charge(event, guarantee)
+    return Plan(question, terms, relation, priced, guarantee, event, catalog)
+
+
+def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
+    """The plan of the rest of a query, once its AUTO bounds are found; the price stays what it was.
+
+    Args:
+        plan: of a question with AUTO bounds.
+        bounds: of each value sought, by :func:`tacit.query.planning.auto_bounds.find`.
+    """
+    question = replace(plan.question, final=bounded(plan.final, bounds))
+    found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
+    if plan.priced.asked is None:
+        raise InternalError("there are no AUTO bounds to be found")
+    priced = buy_rest(question.final, plan.relation, plan.priced.budget, plan.priced.asked, plan.priced.first)
+    event = priced.event(plan.relation)
+    check_charge(event, plan.guarantee)
+    return replace(plan, question=question, priced=priced, event=event, found=found)
+
+
+def _with_groups(final: FinalAggregation, terms: Terms) -> FinalAggregation:
+    if terms.max_groups is None or not final.keys:
+        return final
+    if terms.max_groups > final.max_groups:
+        raise InputError("max_groups", f"must be at most {final.max_groups}, as declared or stated in the query")
+    return replace(final, max_groups=terms.max_groups)
+
+
+def _check_keys(final: FinalAggregation, terms: Terms) -> None:
+    if final.public_keys:
+        return
+    if terms.rule == "PUBLIC_GROUPS":
+        raise Refusal(
+            "option", "These groups are not public: group by declared categories, or leave PUBLIC_GROUPS out."
+        )
+    if terms.account in ("pure", "gdp"):
+        raise Refusal(
+            "option",
+            f"These groups are not public, and choosing them privately needs a delta, which a {terms.account} account "
+            "does not have: group by declared categories, or ask from a zcdp or approx account.",
+        )
+    if not terms.delta:
+        raise Refusal(
+            "option",
+            "These groups are not public, and choosing them privately needs a delta: state one, such as delta = 1e-8, "
+            "or group by declared categories.",
+        )
+
+
+def _price_of_accuracy(
+    final: FinalAggregation, relation: Relation, terms: Terms, weights: Weights, names: dict[str, int]
+) -> Fraction:
+    """The smallest epsilon, to four digits and rounded up, at which every bound asked for is kept."""
+    wanted = _wanted(final, terms, names)
+    if not wanted:
+        raise InputError("within", "there is no aggregate to be accurate; state epsilon")
+    beta = 1 - terms.confidence
+
+    def kept(epsilon: Fraction) -> bool:
+        if epsilon > LARGEST_EPSILON:
+            return True
+        priced, _ = buy(final, relation, terms, "epsilon", epsilon, weights)
+        for index, bound in wanted.items():
+            reached = expected_error(final, final.aggregates[index], priced, beta, terms.suppose).bound
+            if reached is None or reached > bound:
+                return False
+        return True
+
+    def guess(index: int, bound: Fraction) -> Fraction:
+        measure = final.measures[final.aggregates[index].measures[-1]]
+        moved = measure.sensitivity(max_groups=final.max_groups, relation=relation, groups=final.group_count).l1
+        people = terms.suppose if len(final.aggregates[index].measures) > 1 and terms.suppose else 1
+        return max(moved, Fraction(1)) * measure.unit_of_value * log_bounds(1 / beta)[1] / (bound * people)
+
+    if not kept(LARGEST_EPSILON):
+        raise InputError("within", "cannot be kept at any sensible epsilon; allow a larger error")
+    start = len(final.measures) * max(guess(index, bound) for index, bound in wanted.items())
+    return smallest_that(kept, min(start, LARGEST_EPSILON), digits=_PRICE_DIGITS, near=Fraction(1, 4))
+
+
+def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dict[int, Fraction]:
+    if terms.within[0][0] != EVERY:
+        wanted = {_index(name, names, "within"): bound for name, bound in terms.within}
+    else:
+        wanted = dict.fromkeys(range(len(final.aggregates)), terms.within[0][1])
+    for index in wanted:
+        aggregate = final.aggregates[index]
+        if len(aggregate.measures) > 1 and terms.suppose is None:
+            raise InputError(
+                "within",
+                f"the error of {aggregate.label} depends on how many values a group has; state suppose=…, or name the "
+                "counts and sums that matter",
+            )
+        kind = error_kind(aggregate.kind)
+        if kind != "value" and terms.within[0][0] == EVERY:
+            raise InputError(
+                "within",
+                f"{aggregate.label} is off in {kind}, not in value; name it to state how much, or state epsilon",
+            )
+    return wanted
+
+
+def _weights(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> Weights:
+    """One weight per measurement: the largest of the aggregates that read it."""
+    stated = dict(terms.weights)
+    keys, bounds = stated.pop(KEYS, Fraction(1)), stated.pop(BOUNDS, Fraction(1))
+    by_aggregate = {_index(name, names, "weights"): weight for name, weight in stated.items()}
+    weights = []
+    for measure in range(len(final.measures)):
+        readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
+        weights.append(max((by_aggregate.get(i, Fraction(1)) for i in readers), default=Fraction(1)))
+    return Weights(weights, keys, bounds)
+
+
+def _index(name: str, names: dict[str, int], parameter: str) -> int:
+    if name.lower() not in names:
+        known = ", ".join(sorted(names)) or "none"
+        raise InputError(parameter, f"names {name!r}, which is not an aggregate of this query; those are: {known}")
+    return names[name.lower()]
+
+
+def _names(question: Question) -> dict[str, int]:
+    """What an aggregate may be called: the column of the answer that shows it, or its own text if that is unique."""
+    final = question.final
+    shown: list[int | None] = [None] * len(final.keys) + list(range(len(final.aggregates)))
+    for step in question.steps:
+        if isinstance(step, Derive):
+            shown = [
+                shown[part.slot] if isinstance(part, Reference) and part.slot < len(shown) else None
+                for part in step.expressions
+            ]
+        elif isinstance(step, Regroup):
+            shown = []
+    named = zip(question.columns, shown, strict=False)
+    names = {column.name.lower(): index for column, index in named if index is not None}
+    labels = [aggregate.label.lower() for aggregate in final.aggregates]
+    return {label: i for i, label in enumerate(labels) if labels.count(label) == 1} | names
+
+
+def _exactly(guarantee: Guarantee) -> tuple[str, ...]:
+    numbers = ("epsilon", "delta", "rho", "mu")
+    return (type(guarantee).__name__, *(f"{n}={getattr(guarantee, n)}" for n in numbers if hasattr(guarantee, n)))

@@ -1,0 +1,333 @@
+"""Pricing: mechanisms for each block of a query from its share of the budget.
+
+The budget is an amount in one currency that adds up: ε (pure), ρ (zCDP) or μ² (GDP).
+
+* ε: Laplace noise of scale l1/ε_i on every block.
+* ρ: Gaussian noise of σ² = l2²/(2ρ_i), or Laplace noise of ε_i = √(2ρ_i), whichever has the smaller
+  error.
+* μ²: as ε, with the largest ε_i whose μ fits, since discrete Gaussian noise has no proven μ.
+
+An (ε, δ) budget is used in one of two ways, whichever has the smaller errors: as ε, δ going to the selection of private
+keys alone; or as the largest ρ that converts to (ε, δ/2 or δ), the rest of δ going to the selection.
+
+Proof: ``price.proof.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+from tacit.core.errors import InputError
+from tacit.core.events import ComposedEvent, Event, NoEvent
+from tacit.core.guarantees import GDP, ZCDP, PureDP
+from tacit.core.normal import normal_cdf_bounds
+from tacit.core.numbers import log_bounds, round_down, sqrt_bounds
+from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.partition_rules import TruncatedGeometric
+from tacit.mechanisms.partition_selection import PartitionSelection
+from tacit.query.planning.budget_shares import split
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.release_blocks import Block, blocks_of
+from tacit.query.question import FinalAggregation
+
+__all__ = [
+    "KeySelection",
+    "PlanBudget",
+    "Priced",
+    "Release",
+    "epsilon_of_mu2",
+    "largest_rho_of",
+    "mu_of_epsilon",
+    "price",
+]
+
+#: One release may hold this many numbers when the number of groups is private.
+ANY_NUMBER = 10**12
+#: See :class:`Priced`.
+Asked = tuple[tuple[Fraction, ...], Fraction, str]
+#: Beyond these, what is left to be told apart has no digits.
+LARGEST_MU = 20
+LARGEST_EPSILON_FOR_MU = 50
+#: Roots are rounded down to this many digits: a price that reads well and is still spent to the last part in 10¹².
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBudget:
+    """An amount to divide.
+
+    Args:
+        currency: ``"epsilon"``, ``"rho"`` or ``"mu2"``.
+        amount: of it, for all releases together.
+        delta: for the selection of private keys; 0 when keys are public.
+    """
+
+    currency: str
+    amount: Fraction
+    delta: Fraction = Fraction(0)
+
+
+# Mechanisms hold no state but constants, which take a while to compute, and a plan is asked for them many times.
+@lru_cache(maxsize=1024)
+def _laplace(epsilon: Fraction, l1: Fraction, relation: Relation) -> Laplace:
+    return Laplace(epsilon=epsilon, l1_sensitivity=l1, relation=relation)
+
+
+@lru_cache(maxsize=1024)
+def _gaussian(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relation) -> Gaussian:
+    return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A block and the noise it gets.
+
+    Args:
+        block: what is released.
+        mechanism: ``"laplace"``, ``"gaussian"``, or ``"constant"`` where no data can change the numbers.
+        epsilon: of Laplace noise; 0 otherwise.
+        rho: of Gaussian noise; 0 otherwise.
+        share: of the budget.
+        relation: which databases are neighbours.
+        numbers: the most numbers that one release holds.
+    """
+
+    block: Block
+    mechanism: str
+    epsilon: Fraction
+    rho: Fraction
+    share: Fraction
+    relation: Relation
+    numbers: int
+
+    def noise(self) -> Laplace | Gaussian:
+        """The mechanism that adds the noise."""
+        return self._noise
+
+    @cached_property
+    def _noise(self) -> Laplace | Gaussian:
+        moved = self.block.sensitivity
+        if self.mechanism == "laplace":
+            return _laplace(self.epsilon, moved.l1, self.relation)
+        return _gaussian(self.rho, moved.l2_squared, self.numbers, self.relation)
+
+    @cached_property
+    def event(self) -> Event:
+        """The release, as accountants read it."""
+        if self.mechanism == "constant":
+            return NoEvent(relation=self.relation)
+        return self.noise().event
+
+    def law(self, measure: int) -> NoiseLaw:
+        """The noise in a measurement, once it is read off the block; in every node of a tree."""
+        if self.mechanism == "constant":
+            return NoiseLaw("none", Fraction(0))
+        readout = self.block.readouts[self.block.measures.index(measure)]
+        noise = self.noise()
+        scale = noise.scale if isinstance(noise, Laplace) else noise.sigma2
+        return NoiseLaw(self.mechanism, scale, readout.terms, readout.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySelection:
+    """How private keys are chosen, on the number of distinct units of each group.
+
+    Args:
+        rule: see :class:`~tacit.mechanisms.partition_selection.PartitionSelection`.
+        epsilon: of the selection; 0 when it is priced in zCDP.
+        rho: likewise.
+        delta: likewise.
+        groups: the most groups that one unit is in.
+        share: of the budget.
+        relation: which databases are neighbours.
+    """
+
+    rule: str
+    epsilon: Fraction
+    rho: Fraction
+    delta: Fraction
+    groups: int
+    share: Fraction
+    relation: Relation
+
+    def mechanism(self) -> PartitionSelection:
+        """The selection itself."""
+        return _select(self.epsilon, self.rho, self.delta, self.groups, self.rule, self.relation)
+
+    @property
+    def event(self) -> Event:
+        """The selection, as accountants read it."""
+        return self.mechanism().event
+
+
+@dataclass(frozen=True)
+class Priced:
+    """All releases of a query within one budget.
+
+    Args:
+        budget: of these releases.
+        releases: every release but the selection of keys.
+        keys: the selection of private keys.
+        first: the search for AUTO bounds, which comes before and has a budget of its own.
+        asked: where there is such a search, the weights of the measurements and of the selection, and its rule, with
+            which the rest is priced again once bounds are found; all that decides noise is then in this value.
+    """
+
+    budget: PlanBudget
+    releases: tuple[Release, ...]
+    keys: KeySelection | None
+    first: Priced | None = None
+    asked: Asked | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """Its one text, for digests."""
+        return repr(self)
+
+    @property
+    def amount(self) -> Fraction:
+        """Of the whole price, the search included."""
+        return self.budget.amount + (Fraction(0) if self.first is None else self.first.amount)
+
+    def event(self, relation: Relation) -> ComposedEvent:
+        """Everything that is released, as accountants read it."""
+        search = () if self.first is None else self.first.event(relation).events
+        selection = [] if self.keys is None else [self.keys.event]
+        return ComposedEvent((*search, *selection, *(release.event for release in self.releases)), relation=relation)
+
+    def release_of(self, measure: int) -> Release:
+        """The release that holds a measurement."""
+        return next(release for release in self.releases if measure in release.block.measures)
+
+
+def price(
+    final: FinalAggregation,
+    budget: PlanBudget,
+    relation: Relation,
+    *,
+    weights: Sequence[Fraction] | None = None,
+    keys_weight: Fraction = Fraction(1),
+    rule: str = "best",
+    beta: Fraction = Fraction(1, 20),
+) -> Priced:
+    """The releases that a budget buys.
+
+    Args:
+        final: what is to be released.
+        budget: what it may cost in all.
+        relation: which databases are neighbours.
+        weights: of the measurements; all 1 by default. A block has the largest of its measurements.
+        keys_weight: of the selection of private keys.
+        rule: of that selection.
+        beta: where Laplace and Gaussian noise are compared, by the error that is exceeded with this probability.
+    """
+    blocks = blocks_of(final, relation, concentrated=budget.currency == "rho")
+    own = weights or [Fraction(1)] * len(final.measures)
+    claims = [max(own[index] for index in block.measures) for block in blocks]
+    private = not final.public_keys
+    shares = split(
+        [block.coefficient for block in blocks] + [Fraction(1)] * private,
+        claims + [keys_weight] * private,
+        squared=budget.currency != "epsilon",
+    )
+    numbers = [ANY_NUMBER if final.group_count is None else final.group_count * block.integers for block in blocks]
+    releases = tuple(
+        _release(block, budget, share, relation, count, beta)
+        for block, share, count in zip(blocks, shares, numbers, strict=False)
+    )
+    selection = _selection(final, budget, shares[-1], relation, rule) if private else None
+    return Priced(budget, releases, selection)
+
+
+def _release(
+    block: Block, budget: PlanBudget, share: Fraction, relation: Relation, numbers: int, beta: Fraction
+) -> Release:
+    amount = budget.amount * share
+    zero = Fraction(0)
+
+    def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero) -> Release:
+        return Release(block, mechanism, epsilon, rho, share, relation, numbers)
+
+    if not amount:
+        return make("constant")
+    if budget.currency == "epsilon":
+        return make("laplace", amount)
+    if budget.currency == "mu2":
+        return make("laplace", epsilon_of_mu2(amount))
+    gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))
+    measure = block.measures[0]
+    lighter = gaussian.law(measure).variance_bound <= laplace.law(measure).variance_bound
+    if lighter and beta <= Fraction(1, 4):
+        # A smaller variance and lighter tails: away from the middle the error is smaller too, and need not be computed.
+        return gaussian
+    return min(gaussian, laplace, key=lambda release: release.law(measure).error(beta))
+
+
+def _selection(
+    final: FinalAggregation, budget: PlanBudget, share: Fraction, relation: Relation, rule: str
+) -> KeySelection:
+    if not budget.delta:
+        raise InputError("delta", "must be stated and greater than 0: the groups of this question are chosen privately")
+    amount, zero, groups = budget.amount * share, Fraction(0), final.max_groups
+    if budget.currency == "rho":
+        best = _select(zero, amount, budget.delta, groups, rule, relation)
+        return KeySelection(best.rule, zero, amount, budget.delta, groups, share, relation)
+    if budget.currency != "epsilon":
+        raise InputError("account", "a GDP account cannot pay for groups that are chosen privately; use a zcdp account")
+    if rule == "best":
+        # Gaussian noise pays by l2 and is what the zCDP way of spending the same budget uses.
+        touched = groups * (1 if relation is ADD_REMOVE else 2)
+        short = TruncatedGeometric.is_short(amount / touched, budget.delta / touched)
+        rule = "truncated_geometric" if short else "laplace"
+    return KeySelection(rule, amount, zero, budget.delta, groups, share, relation)
+
+
+@lru_cache(maxsize=256)
+def _select(
+    epsilon: Fraction, rho: Fraction, delta: Fraction, groups: int, rule: str, relation: Relation
+) -> PartitionSelection:
+    """The selection at (ε, δ), or at ρ and δ where ``rho`` is not 0."""
+    if rho:
+        return PartitionSelection.from_rho(rho=rho, delta=delta, max_groups=groups, rule=rule, relation=relation)
+    return PartitionSelection(epsilon=epsilon, delta=delta, max_groups=groups, rule=rule, relation=relation)
+
+
+def _root(square: Fraction) -> Fraction:
+    return round_down(sqrt_bounds(square)[0], _DIGITS)
+
+
+@lru_cache(maxsize=1024)
+def epsilon_of_mu2(mu2: Fraction) -> Fraction:
+    """The largest ε, rounded down, such that ε-DP implies √``mu2``-GDP: μ = 2Φ⁻¹(e^ε/(1+e^ε)) turned round."""
+    if mu2 > LARGEST_MU**2:
+        raise InputError("mu", f"must be at most {LARGEST_MU}; beyond, nothing is protected")
+    low = normal_cdf_bounds(sqrt_bounds(mu2)[0] / 2)[0]
+    epsilon = round_down(log_bounds(low / (1 - low))[0], _DIGITS)
+    while epsilon > 0 and PureDP(epsilon).to_gdp().mu ** 2 > mu2:
+        epsilon = round_down(epsilon * (1 - Fraction(1, 10**_DIGITS)), _DIGITS)
+    if epsilon <= 0:
+        raise InputError("mu", "is too small to buy anything")
+    return epsilon
+
+
+@lru_cache(maxsize=1024)
+def largest_rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest ρ, rounded down to twelve digits, whose zCDP guarantee implies (ε, δ)."""
+    from tacit.accounting.zcdp import largest_rho
+
+    rho = round_down(largest_rho(epsilon=epsilon, delta=delta), _DIGITS)
+    while rho > 0 and ZCDP(rho).to_approx(delta).epsilon > epsilon:
+        rho = round_down(rho * (1 - Fraction(1, 10**_DIGITS)), _DIGITS)
+    return rho
+
+
+def mu_of_epsilon(epsilon: Fraction) -> GDP:
+    """What an ε-DP release costs in a GDP account."""
+    if epsilon > LARGEST_EPSILON_FOR_MU:
+        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON_FOR_MU} in a GDP account")
+    return PureDP(epsilon).to_gdp()

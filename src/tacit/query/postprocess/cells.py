@@ -1,0 +1,185 @@
+"""Released cell: value, noise events and interval.
+
+An **event** is a statement about noise that fails with a chance one may choose, such as "this count's noise is at
+most w". A cell that rests on k distinct events has an interval at confidence 1-β by giving each β/k (union bound).
+Events are shared: in ``SUM(x) / COUNT(*)`` beside ``COUNT(*)`` the same count is one event.
+
+*The truth* of a cell is what the same formula gives for the exact integers, before noise: after clamping, rounding to
+the public step and dropping of groups, which an interval says nothing about.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Self
+
+from tacit.query.domains import UNKNOWN, Domain, Range, finite
+from tacit.query.planning.noise_distribution import NoiseLaw, one_sided_error
+from tacit.query.postprocess.rounding import value_at
+from tacit.query.types import SqlType, Value
+
+__all__ = ["Affine", "Cell", "CellConfidence", "Draw", "Ends", "Event", "Exact", "around", "linear_events"]
+
+#: Anything hashable: two cells that rest on the same statement name it equally.
+Event = Hashable
+#: The low and the high end of an interval.
+Ends = tuple[Value | None, Value | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The event that the noise of one released integer is small: of measurement ``measure`` in group ``group``."""
+
+    measure: int
+    group: int
+
+
+class CellConfidence:
+    """A chance of failure that every event of some cell may have, and the half-widths that follow from it."""
+
+    def __init__(self, laws: Sequence[NoiseLaw], beta: Fraction) -> None:
+        self.laws = tuple(laws)
+        self.beta = beta
+        self.memory: dict[Cell, Domain] = {}
+        self._widths: dict[int, Fraction] = {}
+        self._sums: dict[Hashable, Fraction] = {}
+
+    def half_width(self, measure: int) -> Fraction:
+        """How far a draw of this measurement may be off, in steps."""
+        if measure not in self._widths:
+            self._widths[measure] = self.laws[measure].error(self.beta)
+        return self._widths[measure]
+
+    def sum_half_width(self, weights: Mapping[Draw, Fraction]) -> Fraction:
+        """How far a weighted sum of draws may be off.
+
+        Draws of one measurement are independent from group to group. Two measurements may share noise, so each of them
+        gets a part of the chance of failure (union bound).
+        """
+        tally: dict[int, Counter[Fraction]] = {}
+        for draw, weight in weights.items():
+            tally.setdefault(draw.measure, Counter())[abs(weight)] += 1
+        shape = tuple((measure, tuple(sorted(counts.items()))) for measure, counts in sorted(tally.items()))
+        if shape not in self._sums:
+            each = self.beta / max(len(shape), 1)
+            self._sums[shape] = sum((self._part(measure, counts, each) for measure, counts in shape), Fraction(0))
+        return self._sums[shape]
+
+    def _part(self, measure: int, counts: tuple[tuple[Fraction, int], ...], beta: Fraction) -> Fraction:
+        """The smaller of Chernoff's bound for the sum and of a box around its terms."""
+        law = self.laws[measure]
+        terms = [(weight * law.unit, count * law.terms) for weight, count in counts]
+        box = law.error(beta / sum(count for _, count in counts)) * sum(weight * count for weight, count in counts)
+        return min(one_sided_error(law.kind, law.scale, terms, beta / 2), box)
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``constant + Σ weight·draw``: cells that are sums of released integers have tighter intervals than boxes give."""
+
+    weights: Mapping[Draw, Fraction]
+    value: Fraction
+    step: Fraction | None = None
+
+    def scaled(self, factor: Fraction) -> Affine:
+        """Every term times a public number."""
+        step = None if self.step is None else abs(factor) * self.step
+        return Affine(
+            {draw: factor * weight for draw, weight in self.weights.items()}, factor * self.value, step or None
+        )
+
+    def plus(self, other: Affine) -> Affine:
+        """The sum, draws in common added up."""
+        return Affine.total((self, other))
+
+    @staticmethod
+    def total(parts: Sequence[Affine]) -> Affine:
+        """The sum of at least one, draws in common added up."""
+        weights: dict[Draw, Fraction] = {}
+        for part in parts:
+            for draw, weight in part.weights.items():
+                weights[draw] = weights[draw] + weight if draw in weights else weight
+        steps = {part.step for part in parts}
+        kept = {draw: weight for draw, weight in weights.items() if weight}
+        value = sum((part.value for part in parts), Fraction(0))
+        return Affine(kept, value, steps.pop() if len(steps) == 1 else None)
+
+    def enclose(self, level: CellConfidence) -> Domain:
+        """The value, give or take."""
+        width = level.sum_half_width(self.weights)
+        return Domain(Range(self.value - width, self.value + width), False, None, self.step)
+
+
+def linear_events(affine: Affine) -> frozenset[Event]:
+    """The event that one weighted sum of noise is small; that of the draw itself where it has one term."""
+    if len(affine.weights) <= 1:
+        return frozenset(affine.weights)
+    return frozenset((frozenset(affine.weights.items()),))
+
+
+class Cell(ABC):
+    """One cell: :attr:`value` is released; the rest serves its interval."""
+
+    type: SqlType
+    value: Value | None
+    events: frozenset[Event]
+    #: How many events each cell of the class rests on, where that is known and columns are done at once.
+    event_count: ClassVar[int | None] = None
+
+    @property
+    def affine(self) -> Affine | None:
+        """The cell as a weighted sum of draws, where it is one."""
+        return None
+
+    @abstractmethod
+    def _enclose(self, level: CellConfidence) -> Domain:
+        """What contains the truth when all events of the cell hold at this level."""
+
+    def enclose(self, level: CellConfidence) -> Domain:
+        """As :meth:`_enclose`, remembered."""
+        known = level.memory.get(self)
+        if known is None:
+            known = level.memory[self] = self._enclose(level)
+        return known
+
+    def ends(self, level: CellConfidence) -> Ends:
+        """The enclosure as values of the cell's own (ordered) type, rounded outwards; it contains the value."""
+        span = self.enclose(level).range
+        return around(self.value, value_at(span.low, self.type, "down"), value_at(span.high, self.type, "up"))
+
+    @classmethod
+    def column_ends(cls, cells: Sequence[Self], level: CellConfidence) -> list[Ends]:
+        """The ends of many cells; classes that can do a whole column faster say so by :attr:`event_count`."""
+        return [cell.ends(level) for cell in cells]
+
+
+def around(value: Value | None, low: Value | None, high: Value | None) -> Ends:
+    """The ends, moved where the value lies outside; rounded ends and the value are of one type."""
+    if value is None or low is None or high is None:
+        return low, high
+    return min(low, value), max(high, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Exact(Cell):
+    """A public value: a key, a constant, a number of rows."""
+
+    value: Value | None
+    type: SqlType
+    events: frozenset[Event] = field(default=frozenset(), init=False)
+
+    @property
+    def affine(self) -> Affine | None:
+        """A constant, if it is a number."""
+        if isinstance(self.value, bool) or not isinstance(self.value, (int, float, Fraction)):
+            return None
+        return Affine({}, Fraction(self.value), None)
+
+    def _enclose(self, level: CellConfidence) -> Domain:  # noqa: ARG002 - certain at every level
+        if self.value is None:
+            return Domain(UNKNOWN, True, (None,), self.type.step)
+        return finite((self.value,), self.type, nullable=False)

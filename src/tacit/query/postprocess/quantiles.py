@@ -1,0 +1,128 @@
+"""Quantiles, MEDIAN, MIN and MAX from a noisy tree of counts.
+
+*Value.* Quantile q of n values is, as in PERCENTILE_CONT, at rank (n-1)q between two neighbouring order statistics.
+The leaf of the r-th smallest value is the number of noisy prefix counts that fall short of r: without noise that is
+its leaf, exactly, and with noise one early crossing by chance does not upset it. A leaf wider than one step is
+represented by its middle. MIN and MAX cannot be had to the last person: they are the first and last place at which
+noise lets one be sure that somebody is there.
+
+*Interval.* By :class:`~tacit.query.planning.quantile_tree.NoisyTree`, which proves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tacit.query.domains import Domain, Range
+from tacit.query.planning.quantile_tree import Leaves, NoisyTree
+from tacit.query.postprocess.cells import Cell, CellConfidence, Event
+from tacit.query.postprocess.rounding import value_at
+from tacit.query.types import SqlType, Value
+
+__all__ = ["LeafGrid", "Rank", "RankEvent", "Ranks"]
+
+#: The chance with which the place of MIN or MAX may be empty.
+_UNSEEN = Fraction(1, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafGrid:
+    """Where the leaves lie: ``leaf`` steps wide each, from ``low`` to ``high`` (in steps)."""
+
+    low: int
+    high: int
+    leaf: int
+    step: Fraction
+
+    def ends(self, index: int) -> tuple[Fraction, Fraction]:
+        """The smallest and the largest value of a leaf."""
+        first = self.low + index * self.leaf
+        return first * self.step, min(first + self.leaf - 1, self.high) * self.step
+
+    def middle(self, index: int) -> Fraction:
+        """The value that stands for a leaf."""
+        low, high = self.ends(index)
+        return (low + high) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """One quantile in all groups; MIN and MAX are ``kind`` "min" and "max"."""
+
+    tree: NoisyTree
+    grid: LeafGrid
+    kind: str
+    fraction: Fraction
+    _known: dict[Fraction, Leaves] = field(default_factory=dict)
+
+    def leaves(self, beta: Fraction) -> Leaves:
+        """The leaves of all groups, with intervals that fail with chance ``beta`` each."""
+        if beta not in self._known:
+            if self.kind == "quantile":
+                found = self.tree.quantile(self.fraction, beta=beta)
+            else:
+                found = self.tree.minimum(beta=beta) if self.kind == "min" else self.tree.maximum(beta=beta)
+            self._known[beta] = found
+        return self._known[beta]
+
+    def place(self, group: int) -> Fraction | None:
+        """The estimate for a group; None when its noisy number of values is below 1."""
+        total = int(self.tree.total[group])
+        if total < 1:
+            return None
+        if self.kind != "quantile":
+            return self.grid.middle(int(self.leaves(_UNSEEN).estimate[group]))
+        place = (total - 1) * self.fraction
+        rank = int(place) + 1
+        low, high = (self.grid.middle(self._leaf(group, r)) for r in (rank, min(rank + 1, total)))
+        return low + (place - (rank - 1)) * (high - low)
+
+    @cached_property
+    def _prefixes(self) -> NDArray[Any]:
+        return self.tree.tree.sums(self.tree.noisy_nodes)[0][:, 1:]
+
+    def _leaf(self, group: int, rank: int) -> int:
+        short = int((self._prefixes[group] < rank).sum())
+        return min(short, self.tree.tree.width - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RankEvent:
+    """The event that the two tests of one quantile's true leaves go well."""
+
+    measure: int
+    group: int
+    kind: str
+    fraction: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Rank(Cell):
+    """A quantile, MIN or MAX of one group."""
+
+    ranks: Ranks
+    measure: int
+    group: int
+    type: SqlType
+
+    @cached_property
+    def value(self) -> Value | None:  # type: ignore[override]
+        """The estimate; None when the noisy number of values is below 1."""
+        place = self.ranks.place(self.group)
+        return None if place is None else value_at(place, self.type)
+
+    @cached_property
+    def events(self) -> frozenset[Event]:  # type: ignore[override]
+        """The one event of this quantile."""
+        return frozenset((RankEvent(self.measure, self.group, self.ranks.kind, self.ranks.fraction),))
+
+    def _enclose(self, level: CellConfidence) -> Domain:
+        leaves = self.ranks.leaves(level.beta)
+        low, high = (int(end[self.group]) for end in (leaves.low, leaves.high))
+        # Whether the group has any value at all is not part of the event.
+        return Domain(Range(self.ranks.grid.ends(low)[0], self.ranks.grid.ends(high)[1]), True, None, None)

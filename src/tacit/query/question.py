@@ -1,0 +1,309 @@
+"""Question: the final aggregation and the steps on its released cells.
+
+A resolved :class:`Question` is one :class:`FinalAggregation` over an owned relation and a pipeline of steps above it::
+
+    owned relation ── keys, measures ──▶ released cells ── step ── step ── … ──▶ columns of the answer
+       (engine)        (noise)              (post-processing: free, cannot look back)
+
+The released relation has one column per key and then one per aggregate. Expressions in a step refer to the columns of
+the step before by slot, with the same nodes as below the aggregation.
+
+============ ==================================================================================================
+step         effect on the released rows
+============ ==================================================================================================
+Derive       one column per expression (the SELECT list)
+Keep         rows for which the condition is true (HAVING, or WHERE of an outer query)
+Sort         order; without it rows come in key order
+Slice        OFFSET and LIMIT
+Unique       DISTINCT
+Regroup      aggregation of released cells: a column per key, then one per call
+Extend       windows over released cells: the columns there were, then one per window
+Match        a join with a public relation: the columns there were, then those of the relation
+============ ==================================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property
+
+from tacit.query.domains import Domain
+from tacit.query.parsing.query_options import Options
+from tacit.query.planning.measures import Measure
+from tacit.query.relational.algebra import (
+    JoinKind,
+    RelationNode,
+    SortKey,
+    UnitCall,
+    WindowCall,
+    call_text,
+    relation_text,
+    window_text,
+)
+from tacit.query.relational.expressions import Expression, text_of
+from tacit.query.types import SqlType, Value
+
+__all__ = [
+    "Aggregate",
+    "AggregateKind",
+    "Derive",
+    "Extend",
+    "FinalAggregation",
+    "GroupKey",
+    "Keep",
+    "Match",
+    "OutputColumn",
+    "Question",
+    "Regroup",
+    "Slice",
+    "Sort",
+    "Step",
+    "Unique",
+    "types_after",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """One GROUP BY expression; ``values`` is the public list of its keys, None when they are chosen privately."""
+
+    name: str
+    expression: Expression
+    values: tuple[Value | None, ...] | None
+
+
+class AggregateKind(Enum):
+    """What an aggregate estimates, and from which measurements (in this order)."""
+
+    COUNT_ROWS = "count_rows"  # ROWS
+    COUNT_VALUES = "count_values"  # VALUES
+    COUNT_UNITS = "count_units"  # UNITS
+    COUNT_DISTINCT = "count_distinct"  # DISTINCT
+    SUM = "sum"  # SUM
+    AVG = "avg"  # VALUES, CENTRED_SUM
+    VAR_SAMP = "var_samp"  # VALUES, CENTRED_SUM, CENTRED_SQUARES
+    VAR_POP = "var_pop"  # the same
+    STDDEV_SAMP = "stddev_samp"  # the same
+    STDDEV_POP = "stddev_pop"  # the same
+    MIN = "min"  # LEAVES
+    MAX = "max"  # LEAVES
+    QUANTILE = "quantile"  # LEAVES; parameter: the fraction in [0, 1]
+    MOST_COMMON = "most_common"  # CATEGORIES; parameter: the rank, 1 for the mode
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One released column made of measurements.
+
+    Args:
+        kind: what it estimates.
+        measures: indices into :attr:`FinalAggregation.measures`.
+        parameter: the fraction of a quantile, or the rank of MOST_COMMON.
+        type: of the released value.
+        bounds: where the true value lies, in ordinals, if known; an estimate may be clamped to it.
+        label: for people, such as ``avg(cost)``.
+    """
+
+    kind: AggregateKind
+    measures: tuple[int, ...]
+    parameter: Fraction | None
+    type: SqlType
+    bounds: tuple[Fraction, Fraction] | None
+    label: str = field(compare=False)
+
+
+@dataclass(frozen=True)
+class FinalAggregation:
+    """The one step at which protected data becomes noisy numbers.
+
+    Args:
+        source: an owned relation.
+        keys: the GROUP BY expressions; empty for one group of everybody.
+        measures: the distinct measurements, each taken and paid once.
+        aggregates: the released columns after the keys.
+        max_groups: the most groups one unit counts in (L0); 1 without keys.
+        public_keys: whether every key is public and their product small enough to return whole.
+        group_count: how many public groups there are; 1 without keys; None for private keys.
+    """
+
+    source: RelationNode
+    keys: tuple[GroupKey, ...]
+    measures: tuple[Measure, ...]
+    aggregates: tuple[Aggregate, ...]
+    max_groups: int
+    public_keys: bool
+    group_count: int | None
+
+    @property
+    def population(self) -> str:
+        """Whose budget pays."""
+        if self.source.population is None:
+            raise ValueError("a final aggregation needs an owned source")
+        return self.source.population
+
+    @property
+    def types(self) -> tuple[SqlType, ...]:
+        """Of the released columns: keys, then aggregates."""
+        return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text."""
+        keys = [f"{text_of(key.expression)}={key.values!r}" for key in self.keys]
+        cells = [f"{a.kind.value}{a.measures}{a.parameter}:{a.type}:{a.bounds}" for a in self.aggregates]
+        lines = [relation_text(self.source), *keys, *(m.text for m in self.measures), *cells]
+        return "\n".join([*lines, f"{self.max_groups} {self.public_keys} {self.group_count}"])
+
+
+@dataclass(frozen=True, slots=True)
+class Derive:
+    """One column per expression over the columns before."""
+
+    expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Rows for which ``condition`` is true."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """Order by the keys; ties keep the order before."""
+
+    keys: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Skip ``offset`` rows and return at most ``limit``."""
+
+    limit: int | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """Each distinct row once, where it first occurs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """Aggregation of released cells; without keys, one row."""
+
+    keys: tuple[Expression, ...]
+    calls: tuple[UnitCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """The columns there were, and one more per window."""
+
+    calls: tuple[WindowCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Released rows beside those of a public relation: the columns there were, then the relation's.
+
+    Args:
+        relation: public throughout; its rows are read without touching protected data.
+        kind: which unmatched rows stay, with the released rows as the left side.
+        condition: over both.
+    """
+
+    relation: RelationNode
+    kind: JoinKind
+    condition: Expression
+
+
+Step = Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match
+
+
+def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
+    """The types of the columns that a step makes of columns of some types."""
+    match step:
+        case Derive():
+            return tuple(part.type for part in step.expressions)
+        case Regroup():
+            return (*(key.type for key in step.keys), *(call.type for call in step.calls))
+        case Extend():
+            return (*types, *(call.type for call in step.calls))
+        case Match():
+            return (*types, *(column.type for column in step.relation.fields))
+        case _:
+            return types
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of the answer: its name, type, and whether its values carry noise."""
+
+    name: str
+    type: SqlType
+    noisy: bool
+    domain: Domain = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query, resolved: a pure value, equal for queries that ask the same of the same.
+
+    Args:
+        final: the aggregation.
+        steps: what happens to its cells, in order; the last columns are the answer's.
+        columns: of the answer.
+        options: what the text said about its budget.
+    """
+
+    final: FinalAggregation
+    steps: tuple[Step, ...]
+    columns: tuple[OutputColumn, ...]
+    options: Options
+
+    @property
+    def reads(self) -> tuple[RelationNode, ...]:
+        """The public relations whose rows the steps need, in the order of the steps."""
+        return tuple(step.relation for step in self.steps if isinstance(step, Match))
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text: names of output columns and everything that decides the answer; no ranges, no aliases."""
+        steps = [_step_text(step) for step in self.steps]
+        columns = [f"{c.name!r}:{c.type}" for c in self.columns]
+        return "\n".join([self.final.text, *steps, ", ".join(columns), repr(self.options)])
+
+    @property
+    def digest(self) -> str:
+        """A digest of :attr:`text`, by which a repeated question is recognised."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def _step_text(step: Step) -> str:
+    match step:
+        case Derive():
+            return "derive " + "; ".join(map(text_of, step.expressions))
+        case Keep():
+            return "keep " + text_of(step.condition)
+        case Sort():
+            return "sort " + "; ".join(_sort_text(key) for key in step.keys)
+        case Slice():
+            return f"slice {step.limit} {step.offset}"
+        case Regroup():
+            calls = map(call_text, step.calls)
+            return "regroup " + "; ".join(map(text_of, step.keys)) + " | " + "; ".join(calls)
+        case Extend():
+            return "extend " + "; ".join(map(window_text, step.calls))
+        case Match():
+            return f"match {step.kind.value} {text_of(step.condition)} {relation_text(step.relation)}"
+        case _:
+            return "unique"
+
+
+def _sort_text(key: SortKey) -> str:
+    return f"{text_of(key.expression)} {key.descending} {key.nulls_first}"

@@ -1,0 +1,442 @@
+"""Relational nodes: what an engine computes below the final aggregation.
+
+Every relation is **public** (``unit`` is None) or **owned** (``unit`` is the slot of the column that names the person
+each row belongs to; no row has NULL there). The rows of a unit are a function of that unit's own data and of public
+data. The rules that keep this true are in :mod:`tacit.query.relational.ownership`; nodes are built there and by the
+resolver,
+never by hand.
+
+=============== =======================================================================================================
+node            rows
+=============== =======================================================================================================
+Scan            a table; numbers that are not finite are NULL, rows without a unit are dropped, the unit is the last
+                column where no visible column is it
+Constants       the rows of a VALUES list; public
+Filter          those for which the condition is true
+Project         one column per expression
+Join            pairs for which the condition is true, and for LEFT, RIGHT, FULL the unmatched rows with NULLs. The
+                unit of a FULL join is the last column, ``COALESCE(left unit, right unit)``
+Mark            those of the source, and a last BOOLEAN column: whether some row of the other relation meets the
+                condition
+FirstRows       of each unit the first few, in an order that is decided by a keyed hash of the unit and the row
+UnionAll        those of all sources
+UnitAggregate   one per distinct keys; over owned data the keys include the unit, so every group is one person's
+UnitWindow      those of the source, and one column per window; over owned data every partition is one person's
+=============== =======================================================================================================
+
+DISTINCT is a :class:`UnitAggregate` without aggregates. Conditions and expressions refer to columns by slot; those of
+:class:`Join` and :class:`ExistsColumn` see the left columns followed by the right ones. Names serve for messages, not
+for
+meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tacit.query.catalog import UNIT_ROWS, ForeignKey
+from tacit.query.domains import Domain
+from tacit.query.relational.expressions import TRUE, Expression, Literal, Reference, text_of
+from tacit.query.types import SqlType, Value
+
+__all__ = [
+    "Constants",
+    "ExistsColumn",
+    "Field",
+    "FilterRows",
+    "FirstRows",
+    "Join",
+    "JoinKind",
+    "ProjectColumns",
+    "RelationNode",
+    "Scan",
+    "SortKey",
+    "UnionAll",
+    "UnitAggregate",
+    "UnitCall",
+    "UnitWindow",
+    "WindowCall",
+    "WindowFrame",
+    "call_text",
+    "reference",
+    "relation_text",
+    "row_bounds",
+    "sources",
+    "window_text",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of a relation.
+
+    Args:
+        name: for people; None for columns that queries cannot name.
+        type: its type.
+        domain: public knowledge about its values.
+        identifies: what a value of it singles out: ``"unit <population>"`` for the unit itself, ``"key
+        <table>.<column>"``
+            for a unique column of a protected table, and None for anything else. Two rows with equal values of equal
+            kind belong to one unit; this is what allows a join of protected tables.
+        origin: ``table.column`` where it was stored, for messages; None for computed columns.
+        per_unit: whether all rows of a unit presumably share one value. Chooses limits, never safety.
+        repeats: of a scan alone: the most rows (of one unit, where the table is protected) that share a value; 1 where
+            the column is declared unique, None where nothing is known. Bounds work, never values.
+    """
+
+    name: str | None = field(compare=False)
+    type: SqlType
+    domain: Domain = field(compare=False, repr=False)
+    identifies: str | None = None
+    origin: str | None = field(default=None, compare=False)
+    per_unit: bool = field(default=False, compare=False)
+    repeats: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RelationNode:
+    """The root of the relational nodes.
+
+    Args:
+        fields: the columns.
+        unit: the slot of the unit column; None for public relations.
+        population: whose units; None for public relations.
+        max_groups: how many groups a unit may count in, as declared for the tables below (the largest of them); 1 where
+        a
+            unit has one row.
+        max_rows: how many rows of a unit count per group, likewise.
+        weight: how many nodes the tree has when shared parts are counted each time they occur.
+    """
+
+    fields: tuple[Field, ...]
+    unit: int | None
+    population: str | None
+    max_groups: int
+    max_rows: int
+    weight: int = field(compare=False)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether no row belongs to anybody."""
+        return self.unit is None
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit, so that one unit has at most one row."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(RelationNode):
+    """A table of the catalog.
+
+    Args:
+        table: its name.
+        columns: the stored columns, in the order of the first fields.
+        unit_source: the stored column that is the unit; ``"row"`` for a number per row (the last field); for a path,
+        the column
+            at its end, as the last field.
+        path: foreign keys to follow, by inner joins on equality, from this table to the one that has the unit column.
+            Each step's ``column`` belongs to the table the step before it arrived at.
+        rows: the most rows of one unit, as declared; of a public table, how many it has. Bounds work, never values.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    unit_source: str | None
+    path: tuple[ForeignKey, ...]
+    rows: int = field(default=UNIT_ROWS, compare=False)
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit."""
+        return self.unit_source == "row" and self.unit is not None and self.unit >= len(self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Constants(RelationNode):
+    """The rows of a VALUES list."""
+
+    rows: tuple[tuple[Literal, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRows(RelationNode):
+    """The rows for which ``condition`` is true (not NULL, not false)."""
+
+    source: RelationNode
+    condition: Expression
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit."""
+        return self.source.row_units
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectColumns(RelationNode):
+    """One column per expression over the source."""
+
+    source: RelationNode
+    expressions: tuple[Expression, ...]
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit."""
+        return self.source.row_units
+
+
+class JoinKind(Enum):
+    """Which unmatched rows stay."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Join(RelationNode):
+    """Pairs of rows for which ``condition`` is true.
+
+    Columns are the left ones, then the right ones, then for FULL joins of owned relations the unit.
+    """
+
+    left: RelationNode
+    right: RelationNode
+    kind: JoinKind
+    condition: Expression
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit: beside at most one public row, as many as there were."""
+        alone = self.left.row_units and self.unit == self.left.unit and self.right.is_public
+        return alone and self.kind in (JoinKind.INNER, JoinKind.LEFT) and row_bounds(self.right)[1] in (0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ExistsColumn(RelationNode):
+    """Every row of ``source`` once, and whether any row of ``other`` meets ``condition`` with it (never NULL)."""
+
+    source: RelationNode
+    other: RelationNode
+    condition: Expression
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit."""
+        return self.source.row_units
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows(RelationNode):
+    """At most ``most`` rows of each unit.
+
+    The order is that of md5 over the key secret, the unit and all columns of the row, then of the columns themselves,
+    so only equal rows tie. It reads the rows of one unit alone.
+    """
+
+    source: RelationNode
+    most: int
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit."""
+        return self.source.row_units
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll(RelationNode):
+    """All rows of all parts, which have the same column types and the unit in the same slot."""
+
+    parts: tuple[RelationNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCall:
+    """An exact aggregate inside one unit's group.
+
+    Args:
+        function: ``count_rows``, ``count`` (non-NULL), ``count_distinct``, ``sum``, ``avg``, ``min``, ``max``,
+            ``quantile`` (continuous, as PERCENTILE_CONT), ``var_samp``, ``var_pop``, ``stddev_samp``, ``stddev_pop``,
+            ``bool_and``, ``bool_or``.
+        argument: what it reads; None for ``count_rows``. NULL is ignored.
+        where: the FILTER condition; rows for which it is not true are ignored.
+        parameter: the fraction of ``quantile``.
+        type: of the result. A result that does not fit is NULL, as is the aggregate of no values (except counts: 0).
+
+    The value must be a function of the *multiset* of the group's values: an engine must not let the order of rows, the
+    number of threads or other units' rows change the last bit of a sum of DOUBLE values (sum them sorted, or as
+    integers).
+    """
+
+    function: str
+    argument: Expression | None
+    where: Expression | None
+    parameter: Value | None
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAggregate(RelationNode):
+    """One row per distinct values of the keys: first a column per key, then one per call."""
+
+    source: RelationNode
+    keys: tuple[Expression, ...]
+    calls: tuple[UnitCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One term of a window's ORDER BY; NULLs last either way unless said otherwise."""
+
+    expression: Expression
+    descending: bool
+    nulls_first: bool
+
+
+class WindowFrame(Enum):
+    """The rows of the partition that a window function reads."""
+
+    PARTITION = "whole partition"
+    RUNNING = "rows from the first to the current"
+    PEERS = "rows from the first to the current and those that sort equal to it"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A window function over one unit's rows.
+
+    Args:
+        function: a :class:`UnitCall` function, or ``row_number``, ``rank``, ``dense_rank``, ``lag``, ``lead``.
+        argument: what it reads; None for ``count_rows``, ``row_number``, ``rank``, ``dense_rank``.
+        offset: how many rows away ``lag`` and ``lead`` look.
+        partition: expressions, among them the unit where the source is owned.
+        order: an engine completes it with all columns of the source (except for ``rank``, ``dense_rank`` and PEERS
+            frames, which treat ties alike), so that equal rows are the only ties left.
+        frame: which rows.
+        type: of the result.
+    """
+
+    function: str
+    argument: Expression | None
+    offset: int | None
+    partition: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    frame: WindowFrame
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWindow(RelationNode):
+    """The columns of the source, then one column per window."""
+
+    source: RelationNode
+    calls: tuple[WindowCall, ...]
+
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit."""
+        return self.source.row_units
+
+
+def sources(node: RelationNode) -> tuple[RelationNode, ...]:
+    """The relations directly below."""
+    match node:
+        case FilterRows() | FirstRows() | ProjectColumns() | UnitAggregate() | UnitWindow():
+            return (node.source,)
+        case Join():
+            return (node.left, node.right)
+        case ExistsColumn():
+            return (node.source, node.other)
+        case UnionAll():
+            return node.parts
+        case _:
+            return ()
+
+
+def row_bounds(node: RelationNode) -> tuple[int, int | None]:
+    """The fewest and the most rows a relation can have; None where the tables decide.
+
+    Declarations are not believed here: a column that is called unique bounds nothing.
+    """
+    match node:
+        case Constants():
+            return len(node.rows), len(node.rows)
+        case UnitAggregate() if not node.keys:
+            # An aggregate of everything has one row even over nothing.
+            return 1, 1
+        case ProjectColumns() | UnitWindow() | ExistsColumn():
+            return row_bounds(node.source)
+        case FilterRows() | FirstRows() | UnitAggregate():
+            return 0, row_bounds(node.source)[1]
+        case Join():
+            return _joined(node)
+        case UnionAll():
+            parts = [row_bounds(part) for part in node.parts]
+            mosts = [most for _, most in parts]
+            known = [most for most in mosts if most is not None]
+            return sum(fewest for fewest, _ in parts), sum(known) if len(known) == len(mosts) else None
+        case _:
+            return 0, None
+
+
+def _joined(node: Join) -> tuple[int, int | None]:
+    (fewest, most), (least, other) = row_bounds(node.left), row_bounds(node.right)
+    if most is None or other is None or node.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        return 0, None
+    if node.kind is JoinKind.LEFT:
+        return fewest, most * max(other, 1)
+    return fewest * least if node.condition == TRUE else 0, most * other
+
+
+def reference(relation: RelationNode, slot: int) -> Reference:
+    """The expression that reads a column of a relation."""
+    column = relation.fields[slot]
+    return Reference(column.type, column.domain, slot, column.name or column.origin or "?")
+
+
+def relation_text(node: RelationNode) -> str:
+    """Canonical text: equal relations have equal texts and different ones different texts."""
+    below = [relation_text(part) for part in sources(node)]
+    return f"{type(node).__name__}[{'; '.join(_own_text(node))}]({', '.join(below)})@{node.unit}"
+
+
+def _own_text(node: RelationNode) -> list[str]:
+    match node:
+        case Scan():
+            hops = [f"{hop.column}->{hop.table}.{hop.references}" for hop in node.path]
+            return [node.table, ",".join(node.columns), str(node.unit_source), *hops]
+        case Constants():
+            return [",".join(map(text_of, row)) for row in node.rows]
+        case FilterRows() | ExistsColumn():
+            return [text_of(node.condition)]
+        case FirstRows():
+            return [str(node.most)]
+        case ProjectColumns():
+            return [text_of(part) for part in node.expressions]
+        case Join():
+            return [node.kind.value, text_of(node.condition)]
+        case UnitAggregate():
+            return [text_of(key) for key in node.keys] + [call_text(call) for call in node.calls]
+        case UnitWindow():
+            return [window_text(call) for call in node.calls]
+        case _:
+            return []
+
+
+def call_text(call: UnitCall) -> str:
+    """Canonical text of an exact aggregate."""
+    return f"{call.function}({_maybe(call.argument)}|{_maybe(call.where)}|{call.parameter!r}):{call.type}"
+
+
+def window_text(call: WindowCall) -> str:
+    """Canonical text of a window."""
+    order = ",".join(f"{text_of(k.expression)} {k.descending} {k.nulls_first}" for k in call.order)
+    parts = ",".join(map(text_of, call.partition))
+    return f"{call.function}({_maybe(call.argument)}|{call.offset})[{parts}|{order}|{call.frame.value}]:{call.type}"
+
+
+def _maybe(expression: Expression | None) -> str:
+    return "-" if expression is None else text_of(expression)

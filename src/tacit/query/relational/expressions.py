@@ -1,0 +1,249 @@
+"""Typed scalar expressions: frozen, comparable, hashable, and free of sqlglot.
+
+========== =============================================================================================
+node       meaning
+========== =============================================================================================
+Reference  column ``slot`` of the relation below (for a join: left columns, then right columns)
+Literal    a constant
+Call       a function of the registry (:mod:`tacit.query.relational.functions`) by its id; also AND, OR, NOT,
+comparisons
+Cast       to another type; a value that does not fit becomes NULL
+Case       the first branch whose condition is true, else ``otherwise``
+InList     whether the operand equals one of some constants
+Interval   above the final aggregation only: an end of the confidence interval of a released column
+========== =============================================================================================
+
+Each has a ``type`` and a ``domain`` (public knowledge about its values). The domain follows from the parts and takes no
+part in comparison. Build calls with :func:`tacit.query.relational.functions.call`, which checks arguments, converts
+types and
+folds constants; the dataclasses themselves check nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from tacit.query.domains import Domain, Range, finite
+from tacit.query.types import BOOLEAN, NULL, SqlType, Value
+
+__all__ = [
+    "FALSE",
+    "NULL_LITERAL",
+    "TRUE",
+    "Call",
+    "Case",
+    "Cast",
+    "Expression",
+    "InList",
+    "Interval",
+    "Literal",
+    "Reference",
+    "children",
+    "depth",
+    "literal",
+    "references",
+    "rewrite",
+    "shift",
+    "size",
+    "text_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """The root of the scalar nodes."""
+
+    type: SqlType
+    domain: Domain = field(compare=False, repr=False)
+
+    @property
+    def range(self) -> Range:
+        """The presumed interval of the values, in ordinals."""
+        return self.domain.range
+
+    @property
+    def nullable(self) -> bool:
+        """Whether NULL may occur."""
+        return self.domain.nullable
+
+    @property
+    def values(self) -> tuple[Value | None, ...] | None:
+        """The finite public set of values, where one is known."""
+        return self.domain.values
+
+    @property
+    def step(self) -> Fraction | None:
+        """The grid on which the values lie, where one is known."""
+        return self.domain.step
+
+
+@dataclass(frozen=True, slots=True)
+class Reference(Expression):
+    """Column ``slot`` of the relation below; ``name`` is for messages only."""
+
+    slot: int
+    name: str = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expression):
+    """A constant: the canonical Python value of its type, or None for NULL."""
+
+    value: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """A registered total function of its arguments, which already have the types it wants."""
+
+    function: str
+    args: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expression):
+    """The operand as another type; what does not fit, does not parse or is not finite becomes NULL."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Expression):
+    """``CASE WHEN condition THEN value … ELSE otherwise END``; conditions are BOOLEAN and NULL counts as false."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class InList(Expression):
+    """``operand IN (items)`` in three-valued logic; the items are literals of the operand's type."""
+
+    operand: Expression
+    items: tuple[Literal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(Expression):
+    """``DP_INTERVAL_LOW(alias)`` or ``DP_INTERVAL_HIGH(alias)``: an end of the interval of a released number."""
+
+    operand: Expression
+    high: bool
+
+
+def literal(value: Value | None, kind: SqlType) -> Literal:
+    """A constant with its one-point domain; text counts towards growth by its length."""
+    growth = 1 + len(value) // 64 if isinstance(value, str) else 1
+    return Literal(kind, finite((value,), kind, nullable=value is None, growth=growth), value)
+
+
+TRUE = literal(True, BOOLEAN)
+FALSE = literal(False, BOOLEAN)
+NULL_LITERAL = literal(None, NULL)
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """The direct parts of an expression, in order."""
+    match node:
+        case Call():
+            return node.args
+        case Cast() | Interval():
+            return (node.operand,)
+        case Case():
+            return (*(part for branch in node.branches for part in branch), node.otherwise)
+        case InList():
+            return (node.operand, *node.items)
+        case _:
+            return ()
+
+
+def _walk(node: Expression) -> Iterator[Expression]:
+    stack = [node]
+    while stack:
+        here = stack.pop()
+        yield here
+        stack.extend(reversed(children(here)))
+
+
+def references(node: Expression) -> tuple[Reference, ...]:
+    """The columns an expression reads, each slot once, in order of appearance."""
+    seen: dict[int, Reference] = {}
+    for part in _walk(node):
+        if isinstance(part, Reference):
+            seen.setdefault(part.slot, part)
+    return tuple(seen.values())
+
+
+def depth(node: Expression) -> int:
+    """How many levels an expression has."""
+    deepest = 0
+    stack = [(node, 1)]
+    while stack:
+        here, level = stack.pop()
+        deepest = max(deepest, level)
+        stack.extend((part, level + 1) for part in children(here))
+    return deepest
+
+
+def size(node: Expression) -> int:
+    """How many nodes an expression has."""
+    return sum(1 for _ in _walk(node))
+
+
+def rewrite(node: Expression, change: Callable[[Expression], Expression | None]) -> Expression:
+    """A copy in which each node for which ``change`` returns something is replaced by that, from the top."""
+    new = change(node)
+    if new is not None:
+        return new
+    match node:
+        case Call():
+            args = tuple(rewrite(part, change) for part in node.args)
+            # What did not change is not copied: questions are rewritten by several rules, and most leave most alone.
+            same = all(map(operator.is_, args, node.args))
+            return node if same else replace(node, args=args)
+        case Cast() | Interval():
+            return replace(node, operand=rewrite(node.operand, change))
+        case Case():
+            branches = tuple((rewrite(c, change), rewrite(v, change)) for c, v in node.branches)
+            return replace(node, branches=branches, otherwise=rewrite(node.otherwise, change))
+        case InList():
+            return replace(node, operand=rewrite(node.operand, change))
+        case _:
+            return node
+
+
+def shift(node: Expression, by: int) -> Expression:
+    """The same expression over columns that stand ``by`` slots further right."""
+    return rewrite(node, lambda part: replace(part, slot=part.slot + by) if isinstance(part, Reference) else None)
+
+
+def text_of(node: Expression) -> str:
+    """Canonical text: equal expressions have equal texts and different ones different texts."""
+    match node:
+        case Reference():
+            return f"${node.slot}:{node.type}"
+        case Literal():
+            return f"{_constant(node.value)}:{node.type}"
+        case Call():
+            return f"{node.function}({', '.join(map(text_of, node.args))}):{node.type}"
+        case Cast():
+            return f"cast({text_of(node.operand)}):{node.type}"
+        case Case():
+            arms = "; ".join(f"{text_of(when)} -> {text_of(then)}" for when, then in node.branches)
+            return f"case({arms}; {text_of(node.otherwise)}):{node.type}"
+        case InList():
+            return f"in({text_of(node.operand)}; {', '.join(map(text_of, node.items))})"
+        case Interval():
+            return f"interval_{'high' if node.high else 'low'}({text_of(node.operand)})"
+        case _:
+            raise TypeError(type(node).__name__)
+
+
+def _constant(value: Value | None) -> str:
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Fraction) else repr(value)

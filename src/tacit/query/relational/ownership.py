@@ -1,0 +1,402 @@
+"""Who owns the rows: the only constructors of relations, each of which keeps ownership true or refuses.
+
+An owned relation has a unit column without NULLs, and the rows of a unit are a function of that unit's rows in the
+protected tables and of public data. By induction over the constructors:
+
+============== ========================================================================================================
+constructor    why it stays true
+============== ========================================================================================================
+scan           by declaration; rows without a unit are dropped
+keep, compute  act on one row at a time; the unit column is carried along
+join           with public data: each row is one owned row and public ones. Of two owned relations: both sides of a row
+               have the same unit (enforced by an equality of the units beside the analyst's condition), and whether an
+               outer row is unmatched depends on rows of its own unit alone
+attach         a join with public data
+mark           likewise: only rows of the same unit, or public ones, are looked at
+stack          every row keeps its unit
+group, window  every group or partition lies inside one unit, because the unit is among its keys
+============== ========================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tacit.query import limits
+from tacit.query.catalog import ROW, Catalog, Column, Table
+from tacit.query.domains import Domain, truth, union
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import (
+    Constants,
+    ExistsColumn,
+    Field,
+    FilterRows,
+    Join,
+    JoinKind,
+    ProjectColumns,
+    RelationNode,
+    Scan,
+    UnionAll,
+    UnitAggregate,
+    UnitCall,
+    UnitWindow,
+    WindowCall,
+    reference,
+    row_bounds,
+)
+from tacit.query.relational.expressions import (
+    TRUE,
+    Call,
+    Expression,
+    Literal,
+    Reference,
+    literal,
+    references,
+    shift,
+    size,
+)
+from tacit.query.relational.functions import call, cast
+from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.types import BOOLEAN, INTEGER, NULL, SqlType, common_type
+
+__all__ = [
+    "attach",
+    "complete_keys",
+    "compute",
+    "conjuncts",
+    "constants",
+    "group",
+    "identifies_unit",
+    "join",
+    "keep",
+    "mark",
+    "scan",
+    "stack",
+    "window",
+]
+
+_TWO_PERSONS = (
+    "A join of protected tables must say that both rows belong to the same person: "
+    "add an equality of their unit columns, or of a declared foreign key, to the join condition."
+)
+
+
+def scan(catalog: Catalog, table: Table) -> Scan:
+    """A table of the catalog, with its unit."""
+    fields = [
+        Field(c.name, c.type, c.domain, None, f"{table.name}.{c.name}", repeats=_repeats(table, c))
+        for c in table.columns
+    ]
+    names = tuple(c.name for c in table.columns)
+    if table.public:
+        rows = limits.UNKNOWN_ROWS if table.size is None else table.size.rows
+        return Scan(tuple(fields), None, None, 1, 1, 1, table.name, names, None, (), rows)
+    path = catalog.path_to_unit(table)
+    fields = [_labelled(table, column, path[0].column if path else None) for column in fields]
+    for index, column in enumerate(fields):
+        if path and column.name is not None and column.name.lower() == path[0].column.lower():
+            fields[index] = replace(column, identifies=f"key {path[0].table}.{path[0].references}".lower())
+    source, slot = _unit_column(catalog, table, fields)
+    unit = table.find(table.unit or "")
+    single = table.unit == ROW or (unit is not None and unit.unique)
+    fields = [replace(column, per_unit=single or index == slot) for index, column in enumerate(fields)]
+    shape = (tuple(fields), slot, table.population, table.max_groups, table.max_rows, 1)
+    return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows)
+
+
+def _repeats(table: Table, column: Column) -> int | None:
+    """How many rows may share a value of a column: one if it is declared unique, else as the engine counted."""
+    if column.unique:
+        return 1
+    return None if table.size is None else table.size.repeats.get(column.name.lower())
+
+
+def _labelled(table: Table, column: Field, first_hop: str | None) -> Field:
+    declared = table.find(column.name or "")
+    if declared is not None and declared.unique and declared.name != first_hop:
+        return replace(column, identifies=f"key {table.name}.{declared.name}".lower())
+    return column
+
+
+def _unit_column(catalog: Catalog, table: Table, fields: list[Field]) -> tuple[str, int]:
+    """Where the unit is: a visible column, or a last column that queries cannot name."""
+    label = f"unit {table.population}"
+    if table.unit == ROW:
+        fields.append(Field(None, INTEGER, Domain(nullable=False), None, None))
+        return ROW, len(fields) - 1
+    if table.unit is not None:
+        slot = next(i for i, c in enumerate(table.columns) if c.name.lower() == (table.unit or "").lower())
+        fields[slot] = replace(fields[slot], identifies=label, domain=replace(fields[slot].domain, nullable=False))
+        return table.columns[slot].name, slot
+    last = catalog.table(catalog.path_to_unit(table)[-1].table)
+    column = last.find(last.unit or "") if last is not None else None
+    if column is None:
+        raise AssertionError("the catalog checks paths")
+    fields.append(Field(None, column.type, replace(column.domain, nullable=False), label, None))
+    return column.name, len(fields) - 1
+
+
+def constants(rows: Sequence[Sequence[Literal]], fields: tuple[Field, ...]) -> Constants:
+    """A VALUES list."""
+    return Constants(fields, None, None, 1, 1, 1, tuple(tuple(row) for row in rows))
+
+
+def keep(source: RelationNode, condition: Expression) -> RelationNode:
+    """Rows for which the condition is true."""
+    if condition.type not in (BOOLEAN, NULL):
+        raise Refusal(
+            "type", f"WHERE and HAVING need a condition, not {condition.type}; compare the value with something."
+        )
+    if condition == TRUE:
+        return source
+    return FilterRows(*_shape(source, size(condition)), source, condition)
+
+
+def compute(source: RelationNode, outputs: Sequence[tuple[str | None, Expression]]) -> RelationNode:
+    """One column per expression; the unit is carried along, hidden where it is not among them."""
+    limits.check_size(len(outputs), limits.MAX_COLUMNS, "columns")
+    listed = [(name, literal(None, INTEGER) if e.type == NULL else e) for name, e in outputs]
+    unit = source.unit
+    if unit is not None:
+        place = next((i for i, (_, e) in enumerate(listed) if isinstance(e, Reference) and e.slot == unit), None)
+        if place is None:
+            listed.append((None, reference(source, unit)))
+            place = len(listed) - 1
+        unit = place
+    fields = tuple(_field(source, name, expression) for name, expression in listed)
+    shape = _shape(source, sum(size(e) for _, e in listed))
+    return ProjectColumns(fields, unit, *shape[2:], source, tuple(e for _, e in listed))
+
+
+def _field(source: RelationNode, name: str | None, expression: Expression) -> Field:
+    per_unit = all(source.fields[part.slot].per_unit for part in references(expression))
+    if not isinstance(expression, Reference):
+        return Field(name, expression.type, expression.domain, per_unit=per_unit)
+    below = source.fields[expression.slot]
+    return Field(name, expression.type, expression.domain, below.identifies, below.origin, per_unit)
+
+
+def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Expression) -> RelationNode:
+    """Pairs that meet the condition; the table of semantics decides who owns them."""
+    if condition.type not in (BOOLEAN, NULL):
+        raise Refusal("type", f"A join condition must be true or false, not {condition.type}.")
+    width = len(left.fields)
+    if left.unit is not None and right.unit is not None:
+        condition = _same_person(left, right, condition)
+    elif left.unit is not None and kind in (JoinKind.RIGHT, JoinKind.FULL):
+        raise Refusal(
+            "join", "This join keeps public rows that belong to nobody; use LEFT JOIN from the protected table."
+        )
+    elif right.unit is not None and kind in (JoinKind.LEFT, JoinKind.FULL):
+        raise Refusal("join", "This join keeps public rows that belong to nobody; put the protected table on the left.")
+    fields: tuple[Field, ...] = (
+        *_nullable(left.fields, kind in (JoinKind.RIGHT, JoinKind.FULL)),
+        *_nullable(right.fields, kind in (JoinKind.LEFT, JoinKind.FULL)),
+    )
+    unit = left.unit if left.unit is not None and kind is not JoinKind.RIGHT else None
+    if unit is None and right.unit is not None:
+        unit = right.unit + width
+    if kind is JoinKind.FULL and left.unit is not None:
+        unit = len(fields)
+        old = left.fields[left.unit]
+        fields = (*fields, replace(old, name=None, domain=replace(old.domain, nullable=False)))
+    rows, groups = max(left.max_rows, right.max_rows), max(left.max_groups, right.max_groups)
+    weight = _weight(1 + left.weight + right.weight, size(condition), len(fields))
+    return Join(fields, unit, left.population or right.population, groups, rows, weight, left, right, kind, condition)
+
+
+def attach(source: RelationNode, value: RelationNode) -> RelationNode:
+    """Every row with the value of a public relation of one column and at most one row, NULL where it has none."""
+    fewest, most = row_bounds(value)
+    if not is_public_throughout(value) or len(value.fields) != 1 or most is None or most > 1:
+        raise AssertionError("a value is one public row of one column")
+    # Where there is a row for certain, nothing can be unmatched; engines are faster without the question.
+    return join(source, value, JoinKind.INNER if fewest else JoinKind.LEFT, TRUE)
+
+
+def mark(source: RelationNode, other: RelationNode, condition: Expression) -> RelationNode:
+    """Whether any row of ``other`` meets the condition with a row of ``source``, as a last column."""
+    if other.unit is not None:
+        if source.unit is None:
+            raise Refusal(
+                "subquery", "Rows of a public table cannot be chosen by protected data; turn the question round."
+            )
+        condition = _same_person(source, other, condition)
+    fields = (*source.fields, Field(None, BOOLEAN, truth(nullable=False)))
+    weight = _weight(1 + source.weight + other.weight, size(condition), len(fields))
+    return ExistsColumn(
+        fields, source.unit, source.population, source.max_groups, source.max_rows, weight, source, other, condition
+    )
+
+
+def stack(parts: Sequence[RelationNode]) -> RelationNode:
+    """UNION ALL: the visible columns side by side in one type, and the unit in one place."""
+    if len({part.population for part in parts}) > 1:
+        raise Refusal("union", "UNION ALL needs all of its parts about the same persons, or all of them public.")
+    visible = [[i for i, column in enumerate(part.fields) if column.name is not None] for part in parts]
+    if len({len(slots) for slots in visible}) != 1:
+        raise Refusal("union", "The parts of UNION ALL have different numbers of columns.")
+    aligned = [_aligned(part, slots, _kinds(parts, visible)) for part, slots in zip(parts, visible, strict=True)]
+    fields = tuple(_stacked([part.fields[i] for part in aligned]) for i in range(len(aligned[0].fields)))
+    first = aligned[0]
+    weight = _weight(1 + sum(part.weight for part in aligned), 0, len(fields))
+    groups, rows = max(part.max_groups for part in parts), max(part.max_rows for part in parts)
+    return UnionAll(fields, first.unit, first.population, groups, rows, weight, tuple(aligned))
+
+
+def _kinds(parts: Sequence[RelationNode], visible: list[list[int]]) -> list[SqlType]:
+    kinds: list[SqlType] = []
+    for column in zip(*visible, strict=True):
+        kind: SqlType = parts[0].fields[column[0]].type
+        for part, slot in zip(parts, column, strict=True):
+            joint = common_type(kind, part.fields[slot].type)
+            if joint is None:
+                raise Refusal("union", f"UNION ALL stacks {kind} and {part.fields[slot].type}; cast one of them.")
+            kind = joint
+        kinds.append(kind)
+    return kinds
+
+
+def _aligned(part: RelationNode, slots: list[int], kinds: list[SqlType]) -> RelationNode:
+    """The visible columns in common types, then the unit as a last column of its own."""
+    outputs: list[tuple[str | None, Expression]] = [
+        (part.fields[slot].name, cast(reference(part, slot), kind)) for slot, kind in zip(slots, kinds, strict=True)
+    ]
+    if part.unit is None:
+        return compute(part, outputs)
+    unit = reference(part, part.unit)
+    fields = tuple(_field(part, name, e) for name, e in [*outputs, (None, unit)])
+    shape = _shape(part, len(fields))
+    return ProjectColumns(fields, len(outputs), *shape[2:], part, (*(e for _, e in outputs), unit))
+
+
+def _stacked(columns: list[Field]) -> Field:
+    first = columns[0]
+    labels = {column.identifies for column in columns}
+    label = first.identifies if len(labels) == 1 else None
+    return Field(first.name, first.type, union((c.domain for c in columns), first.type), label, first.origin)
+
+
+def complete_keys(
+    source: RelationNode, keys: Sequence[tuple[str | None, Expression]]
+) -> list[tuple[str | None, Expression]]:
+    """The keys of a grouping inside units: those given, and the unit itself (hidden) where it is not among them."""
+    listed = list(keys)
+    if source.unit is not None and not any(isinstance(e, Reference) and e.slot == source.unit for _, e in listed):
+        listed.append((None, reference(source, source.unit)))
+    return listed
+
+
+def group(
+    source: RelationNode, keys: Sequence[tuple[str | None, Expression]], calls: Sequence[tuple[UnitCall, Domain]]
+) -> RelationNode:
+    """GROUP BY inside units, or of public data: columns are the completed keys, then the calls."""
+    if source.unit is not None and not any(identifies_unit(source, e) for _, e in keys):
+        raise AssertionError("a grouping without the unit is a final aggregation")
+    listed = complete_keys(source, keys)
+    fields: tuple[Field, ...] = (
+        *(_field(source, name, e) for name, e in listed),
+        *(Field(None, made.type, domain) for made, domain in calls),
+    )
+    unit = next((i for i, (_, e) in enumerate(listed) if isinstance(e, Reference) and e.slot == source.unit), None)
+    alone = source.unit is not None and all(column.per_unit for column in fields[: len(listed)])
+    if alone:
+        fields = tuple(replace(column, per_unit=True) for column in fields)
+    rows, groups = (1, 1) if alone else (source.max_groups, source.max_groups)
+    weight = _shape(source, sum(size(e) for _, e in listed) + len(calls))[5]
+    owner = None if source.unit is None else unit
+    expressions = tuple(e for _, e in listed)
+    return UnitAggregate(
+        fields, owner, source.population, groups, rows, weight, source, expressions, tuple(c for c, _ in calls)
+    )
+
+
+def window(source: RelationNode, calls: Sequence[tuple[WindowCall, Domain]]) -> RelationNode:
+    """Windows inside units (or over public data), as last columns."""
+    unit = source.unit
+    made: list[WindowCall] = []
+    for item, _ in calls:
+        if unit is None:
+            made.append(item)
+            continue
+        if not any(identifies_unit(source, e) for e in item.partition):
+            raise Refusal(
+                "window",
+                "A window over protected rows must be PARTITION BY the unit, so that it reads one person's rows.",
+            )
+        own = reference(source, unit)
+        made.append(item if own in item.partition else replace(item, partition=(*item.partition, own)))
+    fields = (*source.fields, *(Field(None, item.type, domain) for item, domain in calls))
+    shape = _shape(source, 4 * len(made))
+    return UnitWindow(fields, *shape[1:], source, tuple(made))
+
+
+def identifies_unit(source: RelationNode, expression: Expression) -> bool:
+    """Whether rows with equal values of this (never NULL) column belong to one unit."""
+    if not isinstance(expression, Reference) or source.unit is None:
+        return False
+    if expression.slot == source.unit:
+        return True
+    column = source.fields[expression.slot]
+    return column.identifies is not None and not column.domain.nullable
+
+
+def conjuncts(condition: Expression) -> tuple[Expression, ...]:
+    """The parts of a condition that must all be true."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return tuple(part for arg in condition.args for part in conjuncts(arg))
+    return (condition,)
+
+
+def _same_person(left: RelationNode, right: RelationNode, condition: Expression) -> Expression:
+    """The condition with an equality of the units in it, or a refusal if the analyst did not say as much."""
+    if left.population != right.population:
+        raise Refusal("population", "The tables are about different persons; they cannot be joined in one question.")
+    if left.unit is None or right.unit is None:
+        raise AssertionError("both sides are owned")
+    width = len(left.fields)
+    units = False
+    said = False
+    for part in conjuncts(condition):
+        pair = _equated(part, width)
+        if pair is None:
+            continue
+        labels = left.fields[pair[0]].identifies, right.fields[pair[1]].identifies
+        said = said or (labels[0] is not None and labels[0] == labels[1])
+        units = units or pair == (left.unit, right.unit)
+    if not said:
+        raise Refusal("join", _TWO_PERSONS)
+    if units:
+        return condition
+    # The declared key already implies this; stating it keeps a wrong declaration from mixing two persons.
+    equal = call("eq", reference(left, left.unit), shift(reference(right, right.unit), width))
+    return call("and", *conjuncts(condition), equal)
+
+
+def _equated(part: Expression, width: int) -> tuple[int, int] | None:
+    """The slots (left, right) that a comparison equates, if it is one of two plain columns."""
+    if not isinstance(part, Call) or part.function != "eq":
+        return None
+    slots = sorted(arg.slot for arg in part.args if isinstance(arg, Reference))
+    if len(slots) != 2 or not slots[0] < width <= slots[1]:
+        return None
+    return slots[0], slots[1] - width
+
+
+def _nullable(fields: tuple[Field, ...], outer: bool) -> tuple[Field, ...]:
+    if not outer:
+        return fields
+    return tuple(replace(column, domain=replace(column.domain, nullable=True)) for column in fields)
+
+
+def _shape(source: RelationNode, work: int) -> tuple[tuple[Field, ...], int | None, str | None, int, int, int]:
+    weight = _weight(1 + source.weight, work, len(source.fields))
+    return source.fields, source.unit, source.population, source.max_groups, source.max_rows, weight
+
+
+def _weight(nodes: int, work: int, columns: int) -> int:
+    limits.check_size(nodes, limits.MAX_RELATIONS, "relational operators")
+    limits.check_size(work, limits.MAX_EXPRESSION, "parts in one clause")
+    limits.check_size(columns, 4 * limits.MAX_COLUMNS, "columns")
+    return nodes

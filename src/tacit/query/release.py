@@ -1,0 +1,220 @@
+"""Release: exact integers become noisy ones.
+
+:func:`release` takes a plan and what an engine measured for it, chooses private keys, adds the noise of the plan's
+own mechanisms, and returns what may be shown. It checks shapes and clamps nothing: the engine has bounded every unit
+already. Whatever does not fit the plan is an :class:`~tacit.core.errors.InternalError`, opaque to analysts.
+
+The order of everything that comes out is public: the product of the public keys, or the order of their types for
+private keys.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InternalError
+from tacit.mechanisms.additive import add_noise
+from tacit.mechanisms.base import LARGEST_VALUE
+from tacit.mechanisms.laplace import Laplace
+from tacit.noise.laplace import LARGEST_SCALE
+from tacit.query.planning.measures import MeasureKind
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.plan import Plan
+from tacit.query.planning.pricing import KeySelection, Release
+from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.planning.release_blocks import Block
+from tacit.query.question import FinalAggregation
+from tacit.query.types import Value, sort_key
+
+__all__ = ["KeyTuple", "Measured", "NoisyRelease", "draw", "inputs", "release"]
+
+#: One group's key; empty for the one group of a query without GROUP BY.
+KeyTuple = tuple[Value | None, ...]
+#: These are counted, so they fit 62 bits; sums may be wider.
+_COUNTED = (
+    MeasureKind.UNITS,
+    MeasureKind.ROWS,
+    MeasureKind.VALUES,
+    MeasureKind.DISTINCT,
+    MeasureKind.LEAVES,
+    MeasureKind.CATEGORIES,
+)
+
+
+class Measured(Protocol):
+    """What an engine returns: exact integers that never leave the curator."""
+
+    @property
+    def keys(self) -> Sequence[KeyTuple]:
+        """All public keys in product order; or, for private keys, those present in the data, in any order."""
+
+    @property
+    def raw_units(self) -> Any:
+        """How many units count in each group after bounding; read only where keys are private."""
+
+    @property
+    def raw(self) -> Sequence[Any]:
+        """Integers per measure: an array or nested tuples, groups × width; also one per group where the width is 1."""
+
+
+@dataclass(frozen=True)
+class NoisyRelease:
+    """What has paid: keys and noisy numbers. Everything after this is post-processing.
+
+    Args:
+        keys: one per group, in public order.
+        noisy: one per measure of the plan: an integer per group; for categories, groups × width; for leaves a
+            :class:`~tacit.query.planning.quantile_tree.NoisyTree`. ``integer * law.unit`` estimates a measurement, in
+            its steps,
+            without bias.
+        laws: of the noise in each of those integers (in each node of a tree).
+        plan: by which it was released.
+    """
+
+    keys: tuple[KeyTuple, ...]
+    noisy: tuple[NDArray[Any] | NoisyTree, ...]
+    laws: tuple[NoiseLaw, ...]
+    plan: Plan
+
+
+def release(plan: Plan, measurements: Measured) -> NoisyRelease:
+    """Choose keys where they are private, and add the plan's noise to every measurement of the keys there are."""
+    final = plan.final
+    order = _order(final, measurements.keys)
+    keys = [tuple(measurements.keys[i]) for i in order]
+    if len(measurements.raw) != len(final.measures):
+        raise InternalError("the engine measured something else than the plan says")
+    raw = [_array(measurements.raw[i], final, i, len(keys), order) for i in range(len(final.measures))]
+    if plan.keys is not None:
+        kept = draw(plan.keys, keys, _units(measurements, order))
+        keys = [key for key, keep in zip(keys, kept, strict=True) if keep]
+        raw = [array[kept] for array in raw]
+    noisy: dict[int, NDArray[Any] | NoisyTree] = {}
+    for each in plan.releases:
+        noisy |= _read_off(each, draw(each, keys, inputs(each.block, raw)))
+    laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(raw)))
+    return NoisyRelease(tuple(keys), tuple(noisy[i] for i in range(len(raw))), laws, plan)
+
+
+def inputs(block: Block, raw: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """What the mechanism of a block is given: one row of integers per group.
+
+    This is the vector whose movement between neighbours the block's sensitivity bounds; tests replay it.
+    """
+    parts = [raw[index] for index in block.measures]
+    if block.tree is not None:
+        return block.tree.fill(parts[0])
+    if len(block.forms) == 1:
+        return parts[0] if block.spread else parts[0].reshape(-1, 1)
+    together = np.stack([part.astype(object) for part in parts], axis=1)
+    return np.asarray(together @ np.array(block.forms, dtype=object).T)
+
+
+def draw(step: Release | KeySelection, keys: Sequence[KeyTuple], raw: NDArray[Any]) -> NDArray[Any]:
+    """Run one mechanism: the only place where exact integers go in and what comes out has paid.
+
+    Record-and-replay (``tests/support/replay.py``) takes hold here and nowhere else.
+
+    Args:
+        step: which mechanism of the plan.
+        keys: of the groups, one per row of ``raw``.
+        raw: the integers of each group, or for a selection how many units each group has.
+
+    Returns:
+        Integers of the same shape with noise, or for a selection which groups are kept.
+    """
+    if not isinstance(step, KeySelection):
+        return _with_noise(step, raw)
+    if not len(keys):
+        return np.zeros(0, dtype=np.bool_)
+    kept: NDArray[np.bool_] = step.mechanism().release(raw)
+    return kept
+
+
+def _read_off(each: Release, noisy: NDArray[Any]) -> dict[int, NDArray[Any] | NoisyTree]:
+    block = each.block
+    if block.tree is not None:
+        index = block.measures[0]
+        return {index: NoisyTree(block.tree, noisy, each.law(index))}
+    if len(block.forms) == 1:
+        index = block.measures[0]
+        return {index: noisy if each.block.spread else noisy[:, 0]}
+    return {
+        index: np.asarray(noisy @ np.array(readout.signs, dtype=object))
+        for index, readout in zip(block.measures, block.readouts, strict=True)
+    }
+
+
+def _with_noise(each: Release, raw: NDArray[Any]) -> NDArray[Any]:
+    """Integers of the same shape with independent noise on each.
+
+    Whether arithmetic is in 64 bits is decided by the kind of measurement and the public scale, never by the values.
+    """
+    if each.mechanism == "constant":
+        # One unit moves it by nothing, and without units it is 0; the data is not even looked at.
+        return np.zeros(raw.shape, dtype=np.int64)
+    if raw.size == 0:
+        return raw
+    mechanism = each.noise()
+    sampler = mechanism.noise.sampler
+    scale2 = mechanism.scale**2 if isinstance(mechanism, Laplace) else mechanism.sigma2
+    fast = 4 * scale2 < LARGEST_SCALE**2
+    if fast and raw.dtype == np.int64:
+        return add_noise(raw.ravel(), sampler).reshape(raw.shape)
+    draws = sampler.sample_many(raw.size).tolist() if fast else [sampler.sample() for _ in range(raw.size)]
+    result = np.empty(raw.size, dtype=object)
+    result[:] = [int(value) + draw for value, draw in zip(raw.ravel(), draws, strict=True)]
+    return result.reshape(raw.shape)
+
+
+def _units(measurements: Measured, order: list[int]) -> NDArray[np.int64]:
+    """How many units each group has, in public order."""
+    units = [operator.index(count) for count in measurements.raw_units]
+    if len(units) != len(order):
+        raise InternalError("the engine counted the units of other groups than it measured")
+    return np.array([units[i] for i in order], dtype=np.int64)
+
+
+def _order(final: FinalAggregation, keys: Sequence[KeyTuple]) -> list[int]:
+    """The places of the groups in public order; refuses other keys than the public ones, and keys that occur twice."""
+    if final.public_keys:
+        lists = [key.values or () for key in final.keys]
+        expected = list(product(*lists))
+        if [tuple(key) for key in keys] != expected:
+            raise InternalError("the engine returned other groups than the public ones")
+        return list(range(len(expected)))
+    if len({tuple(key) for key in keys}) != len(keys) or any(len(key) != len(final.keys) for key in keys):
+        raise InternalError("the engine returned a group twice")
+    types = [key.expression.type for key in final.keys]
+    return sorted(
+        range(len(keys)),
+        key=lambda i: tuple(sort_key(value, kind) for value, kind in zip(keys[i], types, strict=True)),
+    )
+
+
+def _array(raw: Any, final: FinalAggregation, index: int, groups: int, order: list[int]) -> NDArray[Any]:
+    """A measurement as int64 where it is counted and as Python integers where it is a sum, in public order.
+
+    Spread measurements have a column per leaf or category, the others none.
+    """
+    measure = final.measures[index]
+    # Not without a type: numpy would turn integers of more than 64 bits into floats.
+    array = raw if isinstance(raw, np.ndarray) else np.array(raw, dtype=object)
+    if array.shape not in ((groups, measure.width), (groups,)) or (array.ndim == 1 and groups and measure.width != 1):
+        raise InternalError("the engine returned a measurement of another shape than the plan says")
+    if array.dtype.kind not in "iuO" or (array.dtype.kind == "O" and not all(type(v) is int for v in array.ravel())):
+        raise InternalError("the engine returned something else than integers")
+    array = array.reshape(groups, measure.width)
+    if measure.kind not in _COUNTED:
+        return array[:, 0].astype(object)[order]
+    if array.size and (int(array.min()) < -LARGEST_VALUE or int(array.max()) > LARGEST_VALUE):
+        raise InternalError("the engine counted more than there can be")
+    counts = array.astype(np.int64)[order]
+    return counts if measure.kind in (MeasureKind.LEAVES, MeasureKind.CATEGORIES) else counts[:, 0]

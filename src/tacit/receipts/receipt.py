@@ -1,0 +1,296 @@
+"""Receipts: signed statements of releases, mechanisms and charges.
+
+A receipt is JSON of two parts: ``receipt``, the statement, and ``signature``, an Ed25519 signature of its canonical
+text. The statement says whom it protects (population, unit, relation), for each answer its query and every mechanism
+with its sensitivity, its noise and its event, the guarantee of all of them together, what was charged for it and
+where in the ledger that stands, and the digest of the released numbers. Numbers are exact and written as text.
+
+:func:`tacit.receipts.verify_receipt.verify_receipt` checks one, offline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.core.errors import InputError
+from tacit.core.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, ZCDPEvent, event_to_json
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.relations import ADD_REMOVE
+from tacit.ledger import Reservation
+from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.laplace import Laplace
+from tacit.query.planning.explain import Explanation, Outline
+from tacit.query.planning.plan import Plan
+from tacit.query.planning.pricing import KeySelection, Priced, Release
+from tacit.receipts.keys import Keys, key_id
+from tacit.receipts.release_format import canonical
+
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "Receipt",
+    "about_mechanism",
+    "about_plan",
+    "exact_events",
+    "guarantee_to_plain",
+    "issue",
+    "mechanisms_of",
+    "quoted",
+    "signed_text",
+]
+
+FORMAT: Final = "tacit-receipt"
+VERSION: Final = 1
+#: A signature is of this and the statement, so that no other thing signed with the key can pass for a receipt.
+_PURPOSE: Final = b"tacit receipt 1\n"
+#: Fewer than are read back, because AUTO bounds that are found later add some.
+_MOST_DIGITS: Final = 440
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A signed statement; ``str`` gives its text, and ``receipt["charge"]`` a part of it.
+
+    Args:
+        statement: what is stated.
+        signature: of its canonical text, in hexadecimal.
+    """
+
+    statement: Mapping[str, Any]
+    signature: str
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Receipt:
+        """The receipt in a text; its signature is not checked here.
+
+        Raises:
+            InputError: the text is not a receipt, or says something twice.
+        """
+        try:
+            content = json.loads(text, object_pairs_hook=_once)
+        except (ValueError, RecursionError):
+            raise InputError("receipt", "is not JSON that says everything once") from None
+        if not isinstance(content, dict) or set(content) != {"receipt", "signature"}:
+            raise InputError("receipt", "must be an object with the keys 'receipt' and 'signature'")
+        statement, signature = content["receipt"], content["signature"]
+        if not isinstance(statement, dict) or not isinstance(signature, str):
+            raise InputError("receipt", "must hold a statement and the text of its signature")
+        return cls(statement, signature)
+
+    def to_json(self) -> str:
+        """One line of canonical JSON."""
+        return canonical({"receipt": self.statement, "signature": self.signature})
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    @property
+    def position(self) -> int:
+        """Of its entry in the ledger."""
+        return int(self.statement["ledger"]["position"])
+
+    def __getitem__(self, name: str) -> Any:
+        return self.statement[name]
+
+    def __str__(self) -> str:
+        return self.to_json()
+
+    def __repr__(self) -> str:
+        ledger = self.statement.get("ledger", {})
+        return f"<Receipt {ledger.get('position')} of ledger {str(ledger.get('id'))[:8]}>"
+
+
+def issue(
+    keys: Keys,
+    ledger: str,
+    reservation: Reservation,
+    *,
+    answers: Sequence[Mapping[str, Any]],
+    unit: str,
+    account: str,
+    guarantee: Guarantee,
+    project: str,
+    catalog: str,
+) -> Receipt:
+    """Sign what :func:`about_plan` and :func:`about_mechanism` say of some answers, and what was reserved for them.
+
+    It speaks of the place of the reservation, so that it can be made, and stored, before the answers are committed.
+    """
+    statement: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "ledger": {
+            "id": ledger,
+            "position": reservation.seq,
+            "previous": reservation.previous,
+            "hash": reservation.hash,
+        },
+        "population": reservation.population,
+        "unit": unit,
+        "relation": guarantee.relation.value,
+        "account": account,
+        "project": project,
+        "catalog": catalog,
+        "answers": list(answers),
+        "guarantee": guarantee_to_plain(guarantee),
+        "charge": {amount.currency: str(amount.amount) for amount in reservation.amounts if amount.amount},
+        "key": key_id(keys.public_key),
+    }
+    # What is signed is what a reader of the text will see: plain JSON, read back once. Without floats, and with texts
+    # for names, what is read back has the same canonical text.
+    text = canonical(statement)
+    return Receipt(json.loads(text), keys.sign(_PURPOSE + text.encode()))
+
+
+def signed_text(statement: Mapping[str, Any]) -> bytes:
+    """What the signature is of."""
+    return _PURPOSE + canonical(statement).encode()
+
+
+def about_plan(
+    words: Outline | Explanation,
+    plan: Plan,
+    sql: str,
+    *,
+    released: str,
+    name: str = "",
+    mechanisms: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """What a receipt says of the answer to a question: ``words`` explain its plan, ``released`` digests its numbers.
+
+    ``mechanisms`` is what :func:`mechanisms_of` says of the plan, where that is known already.
+    """
+    return {
+        "name": name,
+        "query": sql,
+        "plan": plan.digest,
+        "bounding": words.bounding,
+        "groups": words.keys,
+        "mechanisms": mechanisms_of(plan.priced) if mechanisms is None else mechanisms,
+        "released": released,
+    }
+
+
+def about_mechanism(mechanism: object, event: Event, label: str, *, released: str) -> dict[str, Any]:
+    """What a receipt says of a mechanism that was used from Python; ``event`` is the one that was paid for."""
+    line: dict[str, Any] = {"name": label, "mechanism": type(mechanism).__name__, "event": _plain(event)}
+    if isinstance(mechanism, Laplace) and isinstance(event, DiscreteLaplaceEvent):
+        line |= {"l1_sensitivity": str(mechanism.l1_sensitivity), "scale": str(mechanism.scale)}
+    if isinstance(mechanism, Gaussian) and isinstance(event, DiscreteGaussianEvent | ZCDPEvent):
+        line |= _about_gaussian(mechanism)
+    return {
+        "name": label,
+        "query": "",
+        "plan": "",
+        "bounding": "left to the program that used the mechanism",
+        "groups": "left to the program that used the mechanism",
+        "mechanisms": [line],
+        "released": released,
+    }
+
+
+def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
+    """A guarantee as JSON; its relation is said elsewhere."""
+    words = {PureDP: ("epsilon",), ApproxDP: ("epsilon", "delta"), ZCDP: ("rho", "delta"), GDP: ("mu",)}
+    for kind, names in words.items():
+        if isinstance(guarantee, kind):
+            return {"kind": kind.__name__, **{name: str(getattr(guarantee, name)) for name in names}}
+    raise InputError("guarantee", f"{type(guarantee).__name__} is not what an account is charged in")
+
+
+def exact_events(priced: Priced) -> tuple[Event, ...]:
+    """Everything that is released, as exactly as it is known."""
+    search = () if priced.first is None else exact_events(priced.first)
+    selection = () if priced.keys is None else (priced.keys.event,)
+    return (*search, *selection, *map(exact_event, priced.releases))
+
+
+def exact_event(release: Release) -> Event:
+    """The event of a release; for Gaussian noise the noise itself, since what a question releases is integers."""
+    noise = None if release.mechanism == "constant" else release.noise()
+    if not isinstance(noise, Gaussian):
+        return release.event
+    return DiscreteGaussianEvent(
+        noise.sigma2, _moved_squared(noise), dimension=noise.dimension, relation=release.relation
+    )
+
+
+def mechanisms_of(priced: Priced) -> list[dict[str, Any]]:
+    """What a receipt says of each mechanism, in order: the search for AUTO bounds, the keys, the numbers."""
+    search = [] if priced.first is None else mechanisms_of(priced.first)
+    selection = [] if priced.keys is None else [_about_selection(priced.keys)]
+    return [*search, *selection, *(_about_release(release) for release in priced.releases)]
+
+
+def quoted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is said of mechanisms, for an order; refused where numbers are so long that a receipt could not be read.
+
+    Whoever types hundreds of digits would otherwise leave a receipt, and so a ledger, that nobody can verify.
+
+    Raises:
+        InputError: as said; nothing has been charged yet.
+    """
+    if any(len(text) > _MOST_DIGITS for line in lines for text in _numbers(line["event"])):
+        raise InputError("epsilon", f"makes numbers of more than {_MOST_DIGITS} digits; state fewer digits")
+    return lines
+
+
+def _numbers(content: object) -> Iterator[str]:
+    if isinstance(content, (dict, list)):
+        for part in content.values() if isinstance(content, dict) else content:
+            yield from _numbers(part)
+    else:
+        yield str(content)
+
+
+def _about_selection(keys: KeySelection) -> dict[str, Any]:
+    touched = keys.groups * (1 if keys.relation is ADD_REMOVE else 2)
+    threshold = keys.mechanism().threshold
+    return {
+        "name": "selection of keys",
+        "mechanism": f"partition selection, {keys.rule}",
+        "l1_sensitivity": str(touched),
+        "threshold": "" if threshold is None else str(threshold),
+        "event": _plain(keys.event),
+    }
+
+
+def _about_release(release: Release) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "name": release.block.name,
+        "mechanism": release.mechanism,
+        "reason": release.block.reason,
+        "event": _plain(exact_event(release)),
+    }
+    if release.mechanism == "constant":
+        return line
+    noise = release.noise()
+    if isinstance(noise, Laplace):
+        return line | {"l1_sensitivity": str(noise.l1_sensitivity), "scale": str(noise.scale)}
+    return line | _about_gaussian(noise)
+
+
+def _about_gaussian(noise: Gaussian) -> dict[str, str]:
+    return {"l2_squared": str(_moved_squared(noise)), "sigma2": str(noise.sigma2)}
+
+
+def _moved_squared(noise: Gaussian) -> Fraction:
+    """A single integer moves by a whole number, so the square that counts may be smaller than the one declared."""
+    return 2 * noise.zcdp.rho * noise.sigma2
+
+
+def _plain(event: Event) -> Any:
+    return json.loads(event_to_json(event))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found

@@ -1,0 +1,187 @@
+"""Canonical, versioned text of released numbers.
+
+The form is one line of JSON with sorted keys and no spaces::
+
+    {"format":"tacit-released","keys":[["oncology",…],…],"noisy":[…],"version":1}
+
+A key is written by the type of its column: integers as they are (as text beyond 2⁵³, where other readers round),
+decimals as ``p/q``, doubles in hexadecimal, dates and timestamps in ISO form. A noisy entry has its ``shape``, its
+integers row by row, and ``wide`` where they are Python's own integers rather than 64 bits; a tree of counts also its
+``tree`` (width and arity). ``found`` has the bounds that AUTO found, if it looked for some. Scales and laws are not
+written: they follow from the plan, which is part of the question.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InternalError
+from tacit.query.planning.plan import Plan, with_bounds
+from tacit.query.planning.quantile_tree import NoisyTree, Tree
+from tacit.query.release import KeyTuple, NoisyRelease
+from tacit.query.types import Kind, SqlType, Value
+
+__all__ = ["canonical", "digest_of", "manifest", "released_from_text", "released_to_text"]
+
+_FORMAT: Final = "tacit-released"
+_VERSION: Final = 1
+#: Integers below this in size are read exactly by every JSON reader.
+_EXACT_IN_JSON: Final = 2**53
+
+
+def canonical(content: object) -> str:
+    """The one text of a JSON value: sorted keys, no spaces; floats are refused because their text is not exact."""
+    _check_exact(content)
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest_of(text: str) -> str:
+    """SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def manifest(digests: Mapping[str, str]) -> str:
+    """The text of several releases under one charge: the digest of each, by name."""
+    return canonical({"format": "tacit-batch", "version": _VERSION, "released": dict(digests)})
+
+
+def released_to_text(released: NoisyRelease) -> str:
+    """The canonical text of a release."""
+    types = [key.expression.type for key in released.plan.final.keys]
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "keys": [[_write(value, kind) for value, kind in zip(key, types, strict=True)] for key in released.keys],
+        "noisy": [_write_noisy(entry) for entry in released.noisy],
+    }
+    if released.plan.found:
+        content["found"] = [[str(found.low), str(found.high)] for found in released.plan.found]
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def released_from_text(text: str, plan: Plan) -> NoisyRelease:
+    """The release that :func:`released_to_text` wrote, under the plan by which it was made.
+
+    Where AUTO bounds were found, ``plan`` is the one that was reserved for, and that of the result has the bounds.
+
+    Raises:
+        InternalError: the text is of another form, or does not fit the plan.
+    """
+    try:
+        content = json.loads(text)
+        if content["format"] != _FORMAT or content["version"] != _VERSION:
+            raise ValueError(f"version {content['version']!r}")
+        if "found" in content:
+            plan = with_bounds(plan, [(Fraction(low), Fraction(high)) for low, high in content["found"]])
+        types = [key.expression.type for key in plan.final.keys]
+        keys = tuple(_read_key(key, types) for key in content["keys"])
+        laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(plan.final.measures)))
+        noisy = tuple(
+            _read_noisy(entry, plan, i, len(keys)) for i, entry in zip(range(len(laws)), content["noisy"], strict=True)
+        )
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
+        raise InternalError(f"a stored answer does not fit its plan: {problem}") from None
+    return NoisyRelease(keys, noisy, laws, plan)
+
+
+def _check_exact(content: object) -> None:
+    unseen = [content]
+    while unseen:
+        part = unseen.pop()
+        if isinstance(part, dict):
+            unseen += part.values()
+        elif isinstance(part, (list, tuple)):
+            unseen += part
+        elif isinstance(part, float):
+            raise InternalError("a float has no exact text")
+
+
+def _write(value: Value | None, kind: SqlType) -> object:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    match kind.kind:
+        case Kind.DECIMAL:
+            return str(Fraction(value))  # type: ignore[arg-type]
+        case Kind.DOUBLE:
+            return float(value).hex()  # type: ignore[arg-type]
+        case Kind.DATE | Kind.TIMESTAMP:
+            return value.isoformat()  # type: ignore[union-attr]
+        case _:
+            return _write_integer(int(value))  # type: ignore[arg-type]
+
+
+def _read_key(key: list[Any], types: list[SqlType]) -> KeyTuple:
+    return tuple(_read(value, kind) for value, kind in zip(key, types, strict=True))
+
+
+def _read(value: Any, kind: SqlType) -> Value | None:
+    if value is None:
+        return None
+    if kind.kind in (Kind.BOOLEAN, Kind.TEXT):
+        if not isinstance(value, bool if kind.kind is Kind.BOOLEAN else str):
+            raise ValueError(f"{value!r} is no {kind}")
+        return value
+    match kind.kind:
+        case Kind.DECIMAL:
+            return Fraction(value)
+        case Kind.DOUBLE:
+            return float.fromhex(value)
+        case Kind.DATE:
+            return dt.date.fromisoformat(value)
+        case Kind.TIMESTAMP:
+            return dt.datetime.fromisoformat(value)
+        case _:
+            return int(value)
+
+
+def _write_integer(value: int) -> int | str:
+    return value if -_EXACT_IN_JSON < value < _EXACT_IN_JSON else str(value)
+
+
+def _write_noisy(entry: NDArray[Any] | NoisyTree) -> dict[str, object]:
+    if isinstance(entry, NoisyTree):
+        return {"tree": [entry.tree.width, entry.tree.arity], **_write_array(entry.noisy_nodes)}
+    return _write_array(entry)
+
+
+def _write_array(array: NDArray[Any]) -> dict[str, object]:
+    wide = array.dtype == object
+    if not wide and array.dtype != np.int64:
+        raise InternalError("only integers are released")
+    values = array.ravel().tolist()
+    if wide or (values and max(max(values), -min(values)) >= _EXACT_IN_JSON):
+        values = [_write_integer(int(value)) for value in values]
+    return {"shape": list(array.shape), "values": values} | ({"wide": True} if wide else {})
+
+
+def _read_noisy(entry: dict[str, Any], plan: Plan, index: int, groups: int) -> NDArray[Any] | NoisyTree:
+    each = plan.priced.release_of(index)
+    array = _read_array(entry)
+    tree, width = each.block.tree, plan.final.measures[index].width
+    if tree is not None:
+        if Tree(*entry["tree"]) != tree or array.shape != (groups, tree.nodes):
+            raise ValueError("a tree of another shape")
+        return NoisyTree(tree, array, each.law(index))
+    if "tree" in entry or array.shape != ((groups, width) if each.block.spread else (groups,)):
+        raise ValueError("another shape")
+    return array
+
+
+def _read_array(entry: dict[str, Any]) -> NDArray[Any]:
+    values = [int(value) for value in entry["values"]]
+    if len(values) != math.prod(entry["shape"]):
+        raise ValueError("numbers are missing")
+    if not entry.get("wide"):
+        return np.array(values, dtype=np.int64).reshape(entry["shape"])
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array.reshape(entry["shape"])

@@ -1,0 +1,299 @@
+"""Offline verification of receipts.
+
+The signature shows that the curator said it and that not a letter was changed since. The rest shows that what it said
+holds together: every mechanism has the noise that its event claims, the events together cost no more than the
+guarantee, and the charge is what that guarantee costs in an account of that kind, rounded up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from tacit.accounting.compose import compose
+from tacit.accounting.prices import approx_price, gdp_price, pure_price, zcdp_price
+from tacit.core.errors import AccountingError, InputError, TacitError
+from tacit.core.events import (
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    NoEvent,
+    ZCDPEvent,
+    event_from_json,
+)
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import exact, format_up
+from tacit.core.relations import Relation, as_relation
+from tacit.ledger import FAILED_DIGEST, Amount, Outcome
+from tacit.ledger.fixed_point import to_grain
+from tacit.receipts.keys import is_signed, key_id
+from tacit.receipts.receipt import FORMAT, VERSION, Receipt, guarantee_to_plain, signed_text
+from tacit.receipts.release_format import digest_of, manifest
+
+__all__ = ["ReceiptCheck", "ReceiptReport", "charge_of", "guarantee_covers", "outcome_problem", "verify_receipt"]
+
+_STATEMENT: Final = {
+    "account", "answers", "catalog", "charge", "format", "guarantee", "key", "ledger", "population",
+    "project", "relation", "unit", "version",
+}  # fmt: skip
+_ANSWER: Final = {"bounding", "groups", "mechanisms", "name", "plan", "query", "released"}
+_LEDGER: Final = {"hash", "id", "position", "previous"}
+_GUARANTEES: Final[dict[str, Callable[..., Guarantee]]] = {
+    "PureDP": PureDP, "ApproxDP": ApproxDP, "ZCDP": ZCDP, "GDP": GDP,
+}  # fmt: skip
+_KINDS: Final = {"pure": PureDP, "approx": ApproxDP, "zcdp": ZCDP, "gdp": GDP}
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptCheck:
+    """One thing that was checked: whether it holds, and in words what was seen."""
+
+    name: str
+    passed: bool
+    words: str
+
+    def __str__(self) -> str:
+        return f"{'ok ' if self.passed else 'NOT'}  {self.words}"
+
+
+@dataclass(frozen=True)
+class ReceiptReport:
+    """What checking a receipt found; ``str`` says it in lines for people."""
+
+    checks: tuple[ReceiptCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything holds."""
+        return all(check.passed for check in self.checks)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        checks = [{"name": c.name, "passed": c.passed, "words": c.words} for c in self.checks]
+        return json.dumps({"ok": self.ok, "checks": checks}, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        verdict = "The receipt holds." if self.ok else "The receipt does NOT hold."
+        return "\n".join([*map(str, self.checks), verdict])
+
+
+def verify_receipt(receipt: Receipt | str | bytes, public_key: str) -> ReceiptReport:
+    """Check a receipt offline.
+
+    Args:
+        receipt: the receipt or its text.
+        public_key: of the curator that issued it, such as ``ed25519:5f…``; get it from the data owner, not from
+            whoever hands you the receipt.
+
+    Raises:
+        InputError: the public key is not one.
+    """
+    wanted = key_id(public_key)
+    try:
+        read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
+        _check_form(read.statement)
+        text = signed_text(read.statement)
+    except (TacitError, KeyError, TypeError, AttributeError, UnicodeError, RecursionError) as problem:
+        return ReceiptReport((ReceiptCheck("form", False, f"it is not a receipt of version {VERSION}: {problem}"),))
+    said = read.statement
+    signed = is_signed(text, read.signature, public_key)
+    checks = [
+        ReceiptCheck("form", True, f"it is a receipt of version {VERSION}"),
+        ReceiptCheck("key", said["key"] == wanted, f"it names the key {said['key']}; the one given is {wanted}"),
+        ReceiptCheck(
+            "signature",
+            signed,
+            "the signature is of exactly these words"
+            if signed
+            else "the signature is not of these words: something was changed, or another key signed it",
+        ),
+    ]
+    try:
+        checks += _about_privacy(said)
+    except (TacitError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as problem:
+        checks.append(ReceiptCheck("content", False, f"its numbers cannot be read: {problem}"))
+    return ReceiptReport(tuple(checks))
+
+
+def outcome_problem(outcome: Outcome, *, ledger: str, public_key: str) -> str | None:
+    """What is wrong with the receipt that a ledger holds of an outcome; None if nothing is.
+
+    For :meth:`tacit.ledger.Ledger.verify`. Parts of a batch are paid by the batch and have no receipt of their own.
+    """
+    paid = outcome.reservation
+    if not outcome.receipt:
+        return "it was charged and has no receipt" if any(amount.amount for amount in paid.amounts) else None
+    report = verify_receipt(outcome.receipt, public_key)
+    if not report.ok:
+        return next(check.words for check in report.checks if not check.passed)
+    said = Receipt.from_json(outcome.receipt).statement
+    place = {"id": ledger, "position": paid.seq, "previous": paid.previous, "hash": paid.hash}
+    if said["ledger"] != place or said["population"] != paid.population:
+        return "its receipt speaks of another entry"
+    digests = [answer["released"] for answer in said["answers"]]
+    together = digest_of(manifest({answer["name"]: answer["released"] for answer in said["answers"]}))
+    return None if outcome.digest in (together, *digests[:1]) else "its receipt speaks of other numbers"
+
+
+def _about_privacy(said: Mapping[str, Any]) -> list[ReceiptCheck]:
+    relation = as_relation(said["relation"])
+    lines = [line for answer in said["answers"] for line in answer["mechanisms"]]
+    events = [_event(line) for line in lines]
+    guarantee = _guarantee(said["guarantee"], relation)
+    together = ComposedEvent(tuple(events), relation=relation)
+    mistaken = [line["name"] for line, event in zip(lines, events, strict=True) if not _is_true(line, event)]
+    covered, cost = guarantee_covers(guarantee, together)
+    charged = tuple(Amount(name, exact(text, "charge")) for name, text in said["charge"].items())
+    expected = charge_of(said["account"], guarantee)
+    place = said["ledger"]
+    return [
+        ReceiptCheck(
+            "mechanisms",
+            not mistaken,
+            f"{len(lines)} mechanisms have the sensitivity and the noise that their events claim"
+            if not mistaken
+            else f"the noise of {', '.join(mistaken)} is not what the event claims",
+        ),
+        ReceiptCheck("guarantee", covered, f"the events together cost {cost}; the guarantee says {_words(guarantee)}"),
+        ReceiptCheck(
+            "charge",
+            sorted(charged, key=str) == sorted(expected, key=str),
+            f"charged {_amounts(charged)}; the guarantee costs {_amounts(expected)} under {said['account']} accounting",
+        ),
+        ReceiptCheck(
+            "ledger",
+            True,
+            f"it stands at position {place['position']} of ledger {place['id']}, after {place['previous'][:16]}…: "
+            "a ledger that ends before it, or has another entry there, is not the one that issued it",
+        ),
+        *_about_failure(said),
+    ]
+
+
+def _about_failure(said: Mapping[str, Any]) -> list[ReceiptCheck]:
+    if all(answer["released"] != FAILED_DIGEST for answer in said["answers"]):
+        return []
+    words = "nothing was released: the run failed after it was charged, and stays failed"
+    return [ReceiptCheck("failure", True, words)]
+
+
+def charge_of(account: str, guarantee: Guarantee) -> tuple[Amount, ...]:
+    """What a guarantee costs in an account of a kind, rounded up to what the ledger counts in; without zeros."""
+    kind = _KINDS.get(account)
+    if kind is None or not isinstance(guarantee, kind):
+        raise InputError("account", f"a {account} account is not charged in {type(guarantee).__name__}")
+    match guarantee:
+        case PureDP():
+            parts = {"epsilon": guarantee.epsilon}
+        case ApproxDP():
+            parts = {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
+        case ZCDP():
+            parts = {"rho": guarantee.rho, "delta": guarantee.delta}
+        case GDP():
+            parts = {"mu squared": guarantee.mu**2}
+        case _:
+            parts = {}
+    return tuple(Amount(name, to_grain(value)) for name, value in parts.items() if value)
+
+
+def guarantee_covers(guarantee: Guarantee, event: ComposedEvent) -> tuple[bool, str]:
+    """Whether events, composed, are within a guarantee, and what they cost in words."""
+    relation = event.relation
+    match guarantee:
+        case PureDP():
+            pure = pure_price(event, relation).amount
+            return pure <= guarantee.epsilon, f"epsilon {format_up(pure)}"
+        case GDP():
+            squared = gdp_price(event, relation).amount
+            return squared <= guarantee.mu**2, f"mu squared {format_up(squared)}"
+        case ZCDP():
+            spent = zcdp_price(event, relation)
+            return spent.amount <= guarantee.rho and spent.delta <= guarantee.delta, _pair("rho", *spent)
+        case ApproxDP():
+            return _covers_pair(guarantee, event)
+        case _:
+            raise AccountingError(f"{type(guarantee).__name__} is not what an account is charged in")
+
+
+def _covers_pair(guarantee: ApproxDP, event: ComposedEvent) -> tuple[bool, str]:
+    try:
+        spent = approx_price(event, event.relation)
+        if spent.amount <= guarantee.epsilon and spent.delta <= guarantee.delta:
+            return True, _pair("epsilon", *spent)
+    except AccountingError:
+        if not guarantee.delta:
+            raise
+    # Fixed beforehand and composed tightly, as a planned batch is.
+    total = compose([event], delta=guarantee.delta, method="best")
+    return total.epsilon <= guarantee.epsilon, _pair("epsilon", total.epsilon, total.delta) + f" ({total.method})"
+
+
+def _event(line: Mapping[str, Any]) -> Event:
+    return event_from_json(json.dumps(line["event"]))
+
+
+def _is_true(line: Mapping[str, Any], event: Event) -> bool:
+    """Whether sensitivity and noise, as stated for people, are those of the event that is paid for."""
+    name = line["mechanism"].lower()
+    match event:
+        case DiscreteLaplaceEvent() if name == "laplace":
+            return _ratio(line, "l1_sensitivity", "scale") == event.l1_sensitivity / event.scale
+        case DiscreteGaussianEvent() if name == "gaussian":
+            return _ratio(line, "l2_squared", "sigma2") == event.l2_squared / event.sigma2
+        case ZCDPEvent() if name == "gaussian" and "sigma2" in line:
+            return _ratio(line, "l2_squared", "sigma2") == 2 * event.rho
+        case NoEvent():
+            return bool(name == "constant") or not {"scale", "sigma2"} & set(line)
+        case _:
+            # Nothing is stated beyond the event itself.
+            return name != "constant" and "scale" not in line and "sigma2" not in line
+
+
+def _ratio(line: Mapping[str, Any], above: str, below: str) -> Fraction:
+    # Read as typed numbers are: of a forged one, such as 1e999999999, computing it alone would take for ever.
+    return exact(line[above], above) / exact(line[below], below)
+
+
+def _guarantee(said: Mapping[str, str], relation: Relation) -> Guarantee:
+    words = {name: exact(text, name) for name, text in said.items() if name != "kind"}
+    guarantee = _GUARANTEES[said["kind"]](**words, relation=relation)
+    if guarantee_to_plain(guarantee) != dict(said):
+        raise InputError("guarantee", "is not in canonical form")
+    return guarantee
+
+
+def _check_form(said: Mapping[str, Any]) -> None:
+    if (said["format"], said["version"]) != (FORMAT, VERSION):
+        raise InputError("receipt", f"is of format {said['format']!r}, version {said['version']!r}")
+    parts = [(said, _STATEMENT), (said["ledger"], _LEDGER), *((answer, _ANSWER) for answer in said["answers"])]
+    for part, words in parts:
+        if not isinstance(part, dict) or set(part) != words:
+            raise InputError("receipt", f"must have exactly the words {', '.join(sorted(words))}")
+    if not said["answers"]:
+        raise InputError("receipt", "is about nothing")
+
+
+def _pair(name: str, amount: Fraction, delta: Fraction) -> str:
+    return f"{name} {format_up(amount)}" + (f", delta {format_up(delta)}" if delta else "")
+
+
+def _words(guarantee: Guarantee) -> str:
+    return (
+        ", ".join(
+            f"{name} {format_up(exact(text, name))}"
+            for name, text in guarantee_to_plain(guarantee).items()
+            if name != "kind" and text != "0"
+        )
+        or "nothing"
+    )
+
+
+def _amounts(amounts: tuple[Amount, ...]) -> str:
+    return ", ".join(map(str, amounts)) or "nothing"

@@ -1,0 +1,272 @@
+"""Planned releases: a set of statistics under one total, computed once.
+
+One reservation pays for all of them. Each statistic is then an entry of its own in the ledger, free because it is part
+of the batch, and its numbers are stored there as soon as they exist. A run that was interrupted finds the reservation
+and whatever was stored, and draws only what is missing: nothing that exists is ever drawn a second time. Tables, report
+and receipt are written from what the ledger holds, so writing them again changes nothing.
+
+The plan, its total, the project's metadata and the content of its sources name a batch. If any of these changes, it is
+another release and is paid as one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tacit.core.errors import InputError
+from tacit.core.events import NoEvent
+from tacit.curator.accounts import Entry, entry_of
+from tacit.curator.answer import CuratorContext, opaque, present, release_key, run
+from tacit.curator.curator import Curator
+from tacit.curator.views.answer_object import Answer
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.query.limits import MAX_PUBLIC_ROWS
+from tacit.query.planning.explain import outline
+from tacit.query.planning.plan import Plan
+from tacit.query.resolve import resolve
+from tacit.receipts.keyring import commit_signed
+from tacit.receipts.keys import Keys
+from tacit.receipts.receipt import Receipt, about_plan, issue, mechanisms_of, quoted
+from tacit.receipts.release_format import canonical, digest_of, manifest, released_from_text, released_to_text
+from tacit.releases.budget_split import Split, split_total
+from tacit.releases.release_file import BatchPlan, Statistic, load_batch
+from tacit.releases.report_page import report_page
+
+__all__ = ["BatchRelease", "Progress", "quote_batch", "release_batch"]
+
+#: Called with how many statistics are done, how many there are, and the name of the last one done.
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class BatchRelease:
+    """What a planned release made.
+
+    Args:
+        batch: the plan.
+        split: how the total was divided.
+        answers: by name of the statistic.
+        charge: what the account was charged; nothing when the release existed already.
+        receipt: the signed statement about all of them.
+        files: what was written, in the order of writing.
+    """
+
+    batch: BatchPlan
+    split: Split
+    answers: dict[str, Answer]
+    charge: Entry
+    receipt: Receipt
+    files: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        return f"{self.batch.name}: {len(self.answers)} statistics in {self.batch.output}. {self.charge.text}."
+
+
+def quote_batch(curator: Curator, plan_file: str | Path) -> tuple[BatchPlan, Split]:
+    """How the total of a plan would be divided: free, and reads no data."""
+    batch = load_batch(plan_file)
+    return batch, _split(curator.desk, batch)
+
+
+def release_batch(
+    curator: Curator,
+    plan_file: str | Path,
+    *,
+    output: str | Path | None = None,
+    progress: Progress | None = None,
+) -> BatchRelease:
+    """Compute all statistics of a plan under its one total, and write tables, a report and a receipt.
+
+    Interrupted, it may be called again with the same plan: what was paid is not paid again, and what exists stays.
+
+    Args:
+        curator: who answers.
+        plan_file: see :mod:`tacit.releases.release_file`.
+        output: the folder to write to, instead of the plan's.
+        progress: told after every statistic.
+
+    Raises:
+        InputError, Refusal: the plan cannot be carried out; nothing is charged.
+        BudgetError: the account does not allow the total; nothing is charged.
+        EngineError, InternalError: something failed, and only an id says what; what was reserved stays spent.
+    """
+    batch = load_batch(plan_file)
+    if output is not None:
+        batch = replace(batch, output=Path(output))
+    desk = curator.desk
+    split = _split(desk, batch)
+    with opaque():
+        key = _key(desk, batch, split)
+        with desk.turns.take(key):
+            desk.keys.check(desk.ledger)
+            found = desk.ledger.reserve(_order(desk, batch, split, key, curator.analyst))
+            paid = isinstance(found, Reservation) and not found.resumed
+            reservation = found if isinstance(found, Reservation) else found.reservation
+            parts = _compute(desk, batch, split, key, reservation, curator.analyst, progress)
+            if isinstance(found, Reservation):
+                found = _commit(desk, batch, split, found, parts)
+    entry = entry_of(found, sql=batch.name, digest=key, analyst=curator.analyst, paid=paid)
+    receipt = Receipt.from_json(found.receipt)
+    with opaque():
+        answers = {
+            statistic.name: _answer(desk, plan, part, entry, receipt)
+            for statistic, plan, part in zip(batch.statistics, split.plans, parts, strict=True)
+        }
+    files = _write(batch, split, answers, receipt, found.key)
+    return BatchRelease(batch, split, answers, entry, receipt, files)
+
+
+def _split(desk: CuratorContext, batch: BatchPlan) -> Split:
+    with opaque():
+        catalog = desk.plans.catalog
+        questions = [resolve(statistic.sql, catalog) for statistic in batch.statistics]
+        populations = {question.final.population for question in questions}
+        if len(populations) > 1:
+            raise InputError(
+                "statistics",
+                f"a release has one total, so one population; these are about {', '.join(sorted(populations))}",
+            )
+        population = desk.catalog.population(populations.pop())
+        kind = desk.accounts[population.name].kind
+        split = split_total(batch, questions, population.relation, kind, catalog=desk.catalog.digest)
+        for plan in split.plans:
+            desk.engine.check(plan.final)
+    return split
+
+
+def _key(desk: CuratorContext, batch: BatchPlan, split: Split) -> str:
+    """Names the batch: every release in it, what they are called, and what all of them cost."""
+    parts = [[s.name, release_key(desk, plan)] for s, plan in zip(batch.statistics, split.plans, strict=True)]
+    return digest_of(canonical(["batch", batch.name, repr(split.guarantee), parts]))
+
+
+def _order(desk: CuratorContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
+    named = list(zip(batch.statistics, split.plans, strict=True))
+    return Order(
+        split.plans[0].final.population,
+        split.guarantee,
+        analyst=analyst,
+        project=desk.project,
+        sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
+        plan=key,
+        quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan.priced))} for s, plan in named]},
+        repeat_key=key,
+    )
+
+
+def _compute(
+    desk: CuratorContext,
+    batch: BatchPlan,
+    split: Split,
+    key: str,
+    reservation: Reservation,
+    analyst: str,
+    progress: Progress | None,
+) -> list[Outcome]:
+    """The outcome of every statistic: found in the ledger, or made and stored there."""
+    parts = []
+    for done, (statistic, plan) in enumerate(zip(batch.statistics, split.plans, strict=True), start=1):
+        part = desk.ledger.reserve(_part(desk, statistic, plan, key, reservation, analyst))
+        if isinstance(part, Reservation):
+            part = desk.ledger.commit(part, released_to_text(run(desk, plan)).encode())
+        parts.append(part)
+        if progress is not None:
+            progress(done, len(batch.statistics), statistic.name)
+    return parts
+
+
+def _part(
+    desk: CuratorContext, statistic: Statistic, plan: Plan, key: str, reservation: Reservation, analyst: str
+) -> Order:
+    """One statistic: it costs nothing, because the reservation of the batch has paid for it."""
+    return Order(
+        plan.final.population,
+        NoEvent(relation=plan.relation),
+        analyst=analyst,
+        project=desk.project,
+        sql=statistic.sql,
+        plan=plan.digest,
+        quote={"paid by": reservation.seq, "statistic": statistic.name},
+        repeat_key=digest_of(canonical(["statistic", key, statistic.name])),
+    )
+
+
+def _commit(
+    desk: CuratorContext, batch: BatchPlan, split: Split, reservation: Reservation, parts: Sequence[Outcome]
+) -> Outcome:
+    named = list(zip(batch.statistics, split.plans, parts, strict=True))
+
+    def receipt(keys: Keys) -> Receipt:
+        return issue(
+            keys,
+            desk.ledger.id,
+            reservation,
+            answers=[_about(plan, statistic, part) for statistic, plan, part in named],
+            unit="; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans)),
+            account=desk.accounts[split.plans[0].final.population].kind,
+            guarantee=split.guarantee,
+            project=desk.project,
+            catalog=desk.catalog.digest,
+        )
+
+    result = manifest({statistic.name: part.digest for statistic, _, part in named})
+    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt)
+
+
+def _about(plan: Plan, statistic: Statistic, part: Outcome) -> dict[str, Any]:
+    # Where AUTO bounds were found, the plan that ran is the one with the bounds.
+    ran = released_from_text(part.result.decode(), plan).plan
+    return about_plan(outline(ran), ran, statistic.sql, released=part.digest, name=statistic.name)
+
+
+def _answer(desk: CuratorContext, plan: Plan, part: Outcome, entry: Entry, receipt: Receipt) -> Answer:
+    public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
+    return present(plan, part.result, entry, receipt, public)
+
+
+def _write(
+    batch: BatchPlan, split: Split, answers: dict[str, Answer], receipt: Receipt, public_key: str
+) -> tuple[Path, ...]:
+    files: list[Path] = []
+    try:
+        batch.output.mkdir(parents=True, exist_ok=True)
+        files += [
+            _replace(batch.output / f"{name}.{ending}", _table(answer, ending))
+            for name, answer in answers.items()
+            for ending in batch.formats
+        ]
+        files.append(_replace(batch.output / "receipt.json", f"{receipt.to_json()}\n".encode()))
+        files.append(_replace(batch.output / "public-key.txt", f"{public_key}\n".encode()))
+        page = report_page(batch, split, answers, receipt, public_key)
+        files.append(_replace(batch.output / "report.html", page.encode()))
+    except OSError as problem:
+        raise InputError(
+            "release.output",
+            f"cannot write to {batch.output}: {problem.strerror}; what was released is kept, run the plan again",
+        ) from None
+    return tuple(files)
+
+
+def _table(answer: Answer, ending: str) -> bytes:
+    """The values with their intervals."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    if ending == "csv":
+        pa_csv.write_csv(answer.intervals(), sink)
+    else:
+        pq.write_table(answer.intervals(), sink)
+    return bytes(sink.getvalue())
+
+
+def _replace(path: Path, content: bytes) -> Path:
+    """Whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    return draft.replace(path)

@@ -1,0 +1,275 @@
+"""Comparison of a published table with the receipt of its release.
+
+A receipt holds the digest of the released integers, not of a table: a table is what is made of them, and may be written
+in many ways. So the answer is made again, from the bytes that the ledger holds and for nothing, and the table is
+compared with it cell by cell, by value. Rows may be in any order, intervals may be left out; a value that was changed,
+a row or a column that is missing or that was added is a difference.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.core.errors import InputError, TacitError
+from tacit.core.numbers import Number, exact
+from tacit.curator.answer import opaque, present, quote, told
+from tacit.ledger.history import charge_at, outcome_of
+from tacit.query.limits import MAX_PUBLIC_ROWS
+from tacit.query.request import Request
+from tacit.receipts.receipt import Receipt
+from tacit.receipts.release_format import canonical, digest_of
+
+if TYPE_CHECKING:
+    from tacit.curator.curator import Curator
+    from tacit.curator.views.answer_object import Answer
+
+__all__ = ["PublishedTable", "answer_again", "difference", "guesses", "read_table"]
+
+_LARGEST: Final = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table as it was read from a file: names of columns, and rows of plain values or of text."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
+    """What may have been typed beside a question, by the guarantee that was paid for."""
+    stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
+    delta = stated.pop("delta", Fraction(0))
+    if delta:
+        yield {**stated, "delta": delta}
+    yield dict(stated)
+    yield {}
+
+
+def answer_again(
+    curator: Curator, receipt: Receipt, *, name: str = "", plan_file: Path | None = None, **words: Any
+) -> Answer:
+    """The answer that a receipt is about, made once more from what the ledger holds; charges nothing, reads no rows.
+
+    Args:
+        curator: has the ledger and the declarations that the receipt names.
+        receipt: checked already.
+        name: of the statistic, for a planned release.
+        plan_file: the plan, for a planned release.
+        words: what was asked for beside the question, such as ``max_groups``, where the price does not say it.
+
+    Raises:
+        InputError: it cannot be made again, and why.
+    """
+    desk = curator.desk
+    if receipt["catalog"] != desk.catalog.digest:
+        raise InputError(
+            "receipt", "speaks of other declarations than the project file makes now; use that of its time"
+        )
+    if any(answer["name"] for answer in receipt["answers"]) and receipt["answers"][0]["query"]:
+        return _of_batch(curator, receipt, name, plan_file)
+    (about,) = receipt["answers"]
+    if not about["plan"]:
+        raise InputError("receipt", "is about a mechanism that was used from Python, which releases no table")
+    found, outcome = charge_at(desk.ledger, receipt.position), desk.ledger.outcome(receipt.position)
+    if found is None or outcome is None or outcome.failed:
+        raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
+    for stated in guesses(receipt):
+        try:
+            planned = quote(desk, about["query"], Request(**{**stated, **words}))
+        except TacitError:
+            continue
+        if found.quote.get("mechanisms") == planned.mechanisms:
+            with opaque():
+                public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in planned.plan.question.reads]
+                return told(desk, planned, about["query"], outcome, public, analyst=found.record.analyst, paid=False)
+    raise InputError(
+        "receipt",
+        "its question cannot be planned as it was paid for; state what was asked for beside it (--max-groups)",
+    )
+
+
+def _of_batch(curator: Curator, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:
+    from tacit.curator.accounts import entry_of
+    from tacit.releases.planned_release import quote_batch
+
+    names = [answer["name"] for answer in receipt["answers"]]
+    if name not in names:
+        raise InputError("name", f"say which of its tables it is: {', '.join(names)}")
+    if plan_file is None:
+        raise InputError("plan", "is needed for a table of a planned release: the file that it was made from")
+    desk = curator.desk
+    found, whole = charge_at(desk.ledger, receipt.position), desk.ledger.outcome(receipt.position)
+    if found is None or whole is None:
+        raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
+    batch, split = quote_batch(curator, plan_file)
+    by_name = {each.name: plan for each, plan in zip(batch.statistics, split.plans, strict=True)}
+    plan = by_name.get(name)
+    # A part takes its name from the whole, whose key the charge has as its plan.
+    part = outcome_of(
+        desk.ledger, found.record.population, digest_of(canonical(["statistic", found.record.plan, name]))
+    )
+    about = next(answer for answer in receipt["answers"] if answer["name"] == name)
+    if plan is None or part is None or part.digest != about["released"]:
+        raise InputError("plan", f"{plan_file} is not the plan that the receipt is about")
+    with opaque():
+        public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
+        return present(plan, part.result, entry_of(whole, sql=batch.name, paid=False), receipt, public)
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_table(path: Path) -> PublishedTable:
+    """A table from CSV, Parquet or JSON, as ``tacit query``, ``tacit release`` and the server write them.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise InputError("table", f"{path} is larger than {_LARGEST >> 20} MiB")
+        match path.suffix.lower():
+            case ".parquet" | ".pq":
+                return _parquet(path)
+            case ".json":
+                return _json(json.loads(path.read_text(encoding="utf-8")))
+            case _:
+                return _csv(path.read_text(encoding="utf-8-sig"))
+    except OSError as problem:
+        raise InputError("table", f"cannot read {path}: {problem.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as problem:
+        if isinstance(problem, InputError):
+            raise
+        raise InputError("table", f"{path} is not a table of an answer in CSV, Parquet or JSON") from None
+
+
+def _csv(text: str) -> PublishedTable:
+    lines = [line for line in csv.reader(io.StringIO(text), strict=True) if line]
+    if not lines:
+        raise InputError("table", "has no line with the names of columns")
+    names, rows = tuple(lines[0]), tuple(map(tuple, lines[1:]))
+    if any(len(row) != len(names) for row in rows):
+        raise InputError("table", "has lines with more or fewer cells than names")
+    return PublishedTable(names, rows)
+
+
+def _parquet(path: Path) -> PublishedTable:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException:
+        raise InputError("table", f"{path} is not a Parquet file") from None
+    columns = [column.to_pylist() for column in table.columns]
+    return PublishedTable(tuple(table.column_names), tuple(zip(*columns, strict=True)))
+
+
+def _json(content: Any) -> PublishedTable:
+    """The forms of ``tacit query --json`` (rows by name) and of the server (rows in order)."""
+    names = [str(column["name"]) for column in content["columns"]]
+    wide: list[str] = []
+    rows = []
+    for row in content["rows"]:
+        cells = [row[name] for name in names] if isinstance(row, Mapping) else list(row)
+        wide, values = [], []
+        for name, cell in zip(names, cells, strict=True):
+            if isinstance(cell, Mapping):
+                wide += [name, f"{name}_low", f"{name}_high"]
+                values += [cell["value"], cell["low"], cell["high"]]
+            else:
+                wide.append(name)
+                values.append(cell)
+        rows.append(tuple(values))
+    return PublishedTable(tuple(wide or names), tuple(rows))
+
+
+# Comparing ------------------------------------------------------------------------------------------------------------
+
+
+def difference(answer: Answer, table: PublishedTable, confidence: Number | None = None) -> str | None:
+    """What a table says otherwise than an answer, in words; None if nothing."""
+    expected = answer.intervals(confidence)
+    own, known = [column.name for column in answer.columns], expected.column_names
+    twice = [name for name, count in Counter(table.names).items() if count > 1]
+    if twice:
+        return f"the column {twice[0]!r} occurs twice"
+    for name in table.names:
+        if name not in known:
+            return f"the column {name!r} is not in the answer, which has {', '.join(known)}"
+    for name in own:
+        if name not in table.names:
+            return f"the column {name!r} is missing"
+    columns = [expected.column(name).to_pylist() for name in table.names]
+    due = [tuple(map(_value, row)) for row in zip(*columns, strict=True)]
+    found = [tuple(_read(cell, like) for cell, like in zip(row, _examples(due), strict=True)) for row in table.rows]
+    if len(found) != len(due):
+        return f"it has {len(found)} rows, and the answer {len(due)}"
+    left = Counter(due)
+    for number, row in enumerate(found, start=1):
+        if not left[row]:
+            return f"row {number} is not in the answer{_nearest(row, due, table.names)}"
+        left[row] -= 1
+    return None
+
+
+def _value(value: Any) -> object:
+    """A value of an answer in a form that does not depend on how it is written."""
+    if value is None or isinstance(value, (bool, str, float)):
+        return value
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    try:
+        return Fraction(value)
+    except (TypeError, ValueError, OverflowError):
+        return repr(value)  # A list, say: no value of an answer, and equal to none.
+
+
+def _examples(rows: Sequence[tuple[object, ...]]) -> list[object]:
+    """For every column a value that is not NULL, which says how a text in it is to be read."""
+    if not rows:
+        return []
+    return [next((value for value in column if value is not None), None) for column in zip(*rows, strict=True)]
+
+
+def _read(cell: Any, like: object) -> object:
+    if not isinstance(cell, str):
+        return _number(cell, like) if isinstance(cell, (int, float)) and not isinstance(cell, bool) else _value(cell)
+    if cell == "" and not isinstance(like, str):
+        return None
+    if isinstance(like, bool):
+        return {"true": True, "false": False}.get(cell.lower(), cell)
+    if isinstance(like, (Fraction, float)):
+        return _number(cell, like)
+    # A time may be written with a space; an empty text and NULL are the same in CSV.
+    return cell.replace(" ", "T", 1) if isinstance(like, str) and _is_time(like) else cell or None
+
+
+def _number(cell: str | int | float, like: object) -> object:
+    """A number as the column has it: doubles by the nearest double, all others exactly."""
+    try:
+        return float(cell) if isinstance(like, float) else exact(str(cell), "cell")
+    except ValueError:
+        return cell
+
+
+def _is_time(text: str) -> bool:
+    return len(text) >= 19 and text[4:5] == "-" and text[10:11] == "T"
+
+
+def _nearest(row: tuple[object, ...], due: Sequence[tuple[object, ...]], names: Sequence[str]) -> str:
+    """Where a row differs in one cell alone, which."""
+    for other in due:
+        apart = [i for i, (one, two) in enumerate(zip(row, other, strict=True)) if one != two]
+        if len(apart) == 1:
+            return f": {names[apart[0]]} is another there"
+    return ""

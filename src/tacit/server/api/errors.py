@@ -1,0 +1,124 @@
+"""Error responses: one shape, without protected text."""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tacit.core.errors import FailedRunError, InputError, TacitError
+from tacit.noise import entropy
+from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
+
+__all__ = ["STATUS", "Failure", "describe", "failure_bytes", "failure_json", "page"]
+
+_OPERATOR = logging.getLogger("tacit.operator")
+
+#: Status by code; a code such as ``query.sample`` counts as ``query`` unless it is listed itself.
+STATUS: Final = {
+    "input": 400,
+    "input.conflict": 409,
+    "query": 422,
+    "budget": 402,
+    "access": 403,
+    "access.unknown": 404,
+    "accounting": 422,
+    "engine": 500,
+    "internal": 500,
+    "internal.ledger": 503,
+    "internal.rollback": 503,
+    "internal.busy": 503,
+    "auth": 401,
+    "rate": 429,
+    "busy": 503,
+}
+_LONGEST: Final = 2_000
+#: How :func:`tacit.curator.answer.opaque` ends its sentence.
+_MARK: Final = re.compile(r"under ([0-9a-f]{12})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is told of a failure.
+
+    Args:
+        status: of the response.
+        code: stable; may be matched on.
+        message: for people.
+        id: under which the operator's log has the reason, where that is not told.
+        parameter: what was given and cannot be used.
+        headers: that the response must have.
+    """
+
+    status: int
+    code: str
+    message: str
+    id: str = ""
+    parameter: str = ""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def describe(problem: BaseException) -> Failure:
+    """What is told of a failure; of one whose words might quote data, an id, and the operator's log gets the rest."""
+    if not isinstance(problem, TacitError) or problem.opaque:
+        return _opaque(problem)
+    code, message = problem.code, str(problem)[:_LONGEST]
+    if isinstance(problem, RequestError):
+        return Failure(problem.status, code, message, headers=problem.headers)
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if isinstance(problem, Unauthenticated):
+        headers = ((b"www-authenticate", b"Bearer"),)
+    elif isinstance(problem, TooMany):
+        headers = ((b"retry-after", str(math.ceil(problem.seconds)).encode()),)
+    elif isinstance(problem, Busy):
+        headers = ((b"retry-after", b"1"),)
+    parameter = problem.parameter[:_LONGEST] if isinstance(problem, InputError) else ""
+    mark = problem.mark if isinstance(problem, FailedRunError) else ""
+    return Failure(_status(code), code, message, id=mark, parameter=parameter, headers=headers)
+
+
+def failure_json(failure: Failure) -> dict[str, Any]:
+    """The one shape of every error."""
+    told = {"code": failure.code, "message": failure.message}
+    if failure.id:
+        told["id"] = failure.id
+    if failure.parameter:
+        told["parameter"] = failure.parameter
+    return {"error": told}
+
+
+def failure_bytes(failure: Failure) -> bytes:
+    """The same, as it is sent."""
+    return json.dumps(failure_json(failure), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def page(failure: Failure) -> bytes:
+    """The same for browsers, where the console has failed itself."""
+    title = "Something failed" if failure.status >= 500 else "That did not work"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1>'
+        f"<p>{html.escape(failure.message)}</p></html>"
+    ).encode("utf-8", "replace")
+
+
+def _status(code: str) -> int:
+    return STATUS.get(code) or STATUS.get(code.partition(".")[0], 500)
+
+
+def _opaque(problem: BaseException) -> Failure:
+    code = problem.code if isinstance(problem, TacitError) else "internal"
+    found = _MARK.search(str(problem)) if isinstance(problem, TacitError) else None
+    mark = found.group(1) if found else _noted(problem)
+    headers = ((b"retry-after", b"1"),) if code == "internal.busy" else ()
+    message = f"it could not be done; the operator's log has the reason under {mark}"
+    return Failure(_status(code), code, message, id=mark, headers=headers)
+
+
+def _noted(problem: BaseException) -> str:
+    mark = f"{entropy.current().bits(48):012x}"
+    _OPERATOR.error("failure %s", mark, exc_info=problem)
+    return mark

@@ -1,0 +1,211 @@
+"""Background questions: submit, poll, fetch.
+
+A job lies in the ledger's database, so that any worker can be asked about it, and one that was begun by a worker that
+died is taken up by another; but not for ever, because it may be what workers die of. Every job has an idempotency key,
+its own or that of its caller: whoever runs it again runs it under the same charge. What becomes of a job is written
+down when an answer would leave, and that is all that can be seen of how long it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from tacit.core.errors import InputError, InternalError, TacitError
+from tacit.ledger import ConflictError
+from tacit.noise import entropy
+from tacit.server.api.content_negotiation import json_bytes
+from tacit.server.api.errors import describe, failure_json
+from tacit.server.api.request import ApiRequest, ApiResponse
+from tacit.server.api.request_body import ask_back, ask_text
+from tacit.server.api.worker_runtime import WorkerRuntime
+from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
+from tacit.server.service import ASK, Ask
+from tacit.wire.responses import answer_wire
+
+if TYPE_CHECKING:
+    from tacit.server.departure import QuestionDeparture
+    from tacit.server.identity import Access, Job
+
+__all__ = ["JobRunner", "poll", "put_off"]
+
+#: Unfinished jobs of one person.
+_MOST: Final = 20
+#: Workers that may die of a job. One that stops in order, or has no room, puts it back and is not counted.
+_MOST_TRIES: Final = 3
+_KEPT: Final = timedelta(days=1)
+
+
+def put_off(call: ApiRequest, ask: Ask, key: str) -> ApiResponse:
+    """Put a question down as a job; one that would be refused is refused now."""
+    from tacit.server.identity import Job
+
+    access, people = call.someone, call.floor.office.people
+    call.floor.office.quote(access, ask)
+    request = ask_text(ask, key)
+    identity = _named(call.floor, access, key) if key else people.new_id()
+    job = people.job(identity, access.person.name) if key else None
+    if job is None:
+        if people.open_jobs(access.person.name) >= _MOST:
+            raise TooMany(5.0)
+        job = Job(identity, access.person.name, request, datetime.now(UTC))
+        try:
+            people.put_job(job)
+        except InputError:
+            # Somebody was faster with the same key.
+            job = people.job(identity, access.person.name) or job
+    if job.request != request:
+        raise ConflictError("Idempotency-Key", "was used before for another request; use a fresh one")
+    body = json_bytes({"id": job.id, "state": "waiting"})
+    call.about["job"] = job.id
+    begin = call.put_off
+    return ApiResponse(
+        202,
+        body,
+        headers=((b"location", f"/v1/jobs/{job.id}".encode()), (b"retry-after", b"1")),
+        after=None if begin is None else lambda: begin(job),
+    )
+
+
+def poll(call: ApiRequest) -> ApiResponse:
+    """Where a job is, and what became of it."""
+    job = call.floor.office.people.job(call.part, call.someone.person.name)
+    if job is None:
+        raise Unknown("job")
+    slot = call.floor.settings.slot or 1.0
+    until = job.finished or datetime.now(UTC)
+    slots = max(0, int((until - job.created).total_seconds() / slot))
+    head = json_bytes({"id": job.id, "state": job.state, "seconds": slots * slot})
+    if job.state not in ("done", "failed"):
+        return ApiResponse(200, head, headers=((b"retry-after", b"1"),))
+    name = b"answer" if job.state == "done" else b"error"
+    return ApiResponse(200, head[:-1] + b',"' + name + b'":' + job.outcome.encode() + b"}")
+
+
+def _named(floor: WorkerRuntime, access: Access, key: str) -> str:
+    """The id of a job whose caller gave it a name, so that sending it again finds it."""
+    parts = (floor.office.curator.ledger.id, access.person.name, key)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+class JobRunner:
+    """The jobs of one worker process; for one event loop."""
+
+    def __init__(self, floor: WorkerRuntime) -> None:
+        self._floor = floor
+        self._worker = f"{entropy.current().bits(64):016x}"
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._watching: asyncio.Task[None] | None = None
+
+    def begin(self, job: Job) -> None:
+        """Run a job, unless it runs already."""
+        if job.id not in self._running:
+            task = asyncio.get_running_loop().create_task(self._run(job))
+            self._running[job.id] = task
+            task.add_done_callback(lambda _: self._running.pop(job.id, None))
+
+    def watch(self) -> None:
+        """Look for jobs that nobody runs, from now on."""
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def stop(self) -> None:
+        """Look no more; what runs is left to run."""
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
+
+    async def leave(self) -> None:
+        """What still runs is left to other workers: this one is about to end."""
+        left = dict(self._running)
+        for task in left.values():
+            task.cancel()
+        await asyncio.gather(*left.values(), return_exceptions=True)
+        for job in left:
+            with suppress(TacitError):
+                await self._floor.run(self._put_back, job)
+
+    @property
+    def under_way(self) -> int:
+        """How many run here."""
+        return len(self._running)
+
+    async def _watch(self) -> None:
+        people = self._floor.office.people
+        while True:
+            try:
+                for job in await self._floor.run(people.unfinished_jobs):
+                    if self.under_way < self._floor.asking.threads:
+                        self.begin(job)
+                await self._floor.run(people.forget_jobs, datetime.now(UTC) - _KEPT)
+            except Exception as problem:
+                describe(problem)
+            await asyncio.sleep(self._floor.settings.job_seconds / 3)
+
+    async def _run(self, job: Job) -> None:
+        try:
+            tries = await self._floor.run(self._claim, job)
+            if not tries:
+                return
+            if tries > _MOST_TRIES:
+                await self._floor.run(self._give_up, job)
+                return
+            departure = self._floor.departure(job.analyst)
+            renewing = asyncio.get_running_loop().create_task(self._renew(job))
+            try:
+                outcome, failed = await self._floor.asking.run_for(job.analyst, self._outcome, job, departure)
+            finally:
+                renewing.cancel()
+            await departure.hold()
+            await self._floor.run(self._floor.office.people.finish_job, job.id, outcome, failed=failed)
+        except Busy:
+            # Until this worker or another has room.
+            with suppress(TacitError):
+                await self._floor.run(self._put_back, job.id)
+        except Exception as problem:
+            # The job stays unfinished, and is taken up again when its lease has run out.
+            describe(problem)
+
+    async def _renew(self, job: Job) -> None:
+        while True:
+            await asyncio.sleep(self._floor.settings.job_seconds / 3)
+            with suppress(TacitError):
+                await self._floor.run(self._claim, job)
+
+    def _claim(self, job: Job) -> int:
+        until = datetime.now(UTC) + timedelta(seconds=self._floor.settings.job_seconds)
+        return self._floor.office.people.claim_job(job.id, self._worker, until)
+
+    def _put_back(self, job: str) -> None:
+        self._floor.office.people.put_back_job(job, self._worker)
+
+    def _give_up(self, job: Job) -> None:
+        """What it was charged stays charged, and why workers died is for the operator's log."""
+        problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
+        self._floor.office.people.finish_job(job.id, _told(problem), failed=True)
+
+    def _outcome(self, job: Job, departure: QuestionDeparture) -> tuple[str, bool]:
+        try:
+            ask, key = ask_back(job.request)
+            # A space keeps it apart from every key that can be sent.
+            answer = self._floor.office.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)
+            return json_bytes(answer_wire(answer)).decode(), False
+        except Exception as problem:
+            return _told(problem), True
+
+    def _access(self, job: Job) -> Access:
+        """Whoever put the job down, as they are now."""
+        from tacit.server.identity import Access
+
+        person = self._floor.office.people.person(job.analyst)
+        if person is None or not person.active:
+            raise Unauthenticated
+        return Access(person, frozenset(scope for scope in person.scopes if scope == ASK), "token", f"job {job.id}")
+
+
+def _told(problem: Exception) -> str:
+    """A failure, as whoever polls sees it."""
+    return json_bytes(failure_json(describe(problem))["error"]).decode()

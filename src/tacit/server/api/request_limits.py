@@ -1,0 +1,159 @@
+"""Limits on paths, headers and bodies of requests.
+
+An HTTP server in front of this has limits of its own, and so may a proxy; these hold without either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from tacit.core.errors import InputError
+from tacit.server.errors import RequestError
+from tacit.server.settings import Settings
+
+__all__ = [
+    "Gone",
+    "Receive",
+    "Scope",
+    "Send",
+    "body_of",
+    "check_scope",
+    "check_type",
+    "idempotency_key",
+    "query_of",
+    "read_body",
+]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+#: Headers that decide something: said twice, they could be read in two ways.
+_ONCE: Final = frozenset(
+    (
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"cookie",
+        b"host",
+        b"idempotency-key",
+        b"origin",
+        b"sec-fetch-site",
+        b"tacit-repeat",
+        b"tacit-seen",
+        b"x-csrf-token",
+    )
+)
+_JSON: Final = re.compile(rb'application/json(\s*;\s*charset\s*=\s*("utf-8"|utf-8))?\s*\Z', re.IGNORECASE)
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,200}\Z")
+_CLOSE: Final = ((b"connection", b"close"),)
+_MOST_PARAMETERS: Final = 16
+
+
+class Gone(Exception):  # noqa: N818
+    """The caller has left before the request was whole."""
+
+
+def check_scope(scope: Scope, settings: Settings) -> dict[bytes, bytes]:
+    """The headers of a request, by name in small letters, if there are not too many of them."""
+    raw = scope.get("raw_path") or scope["path"].encode("utf-8", "replace")
+    if len(raw) + len(scope.get("query_string", b"")) > settings.max_path:
+        raise RequestError("path", 414, "the path is too long", _CLOSE)
+    lines = scope["headers"]
+    if len(lines) > settings.max_headers or sum(len(k) + len(v) for k, v in lines) > settings.max_header_bytes:
+        raise RequestError("headers", 431, "the headers are too many or too long", _CLOSE)
+    found: dict[bytes, bytes] = {}
+    for name, value in lines:
+        name = name.lower()
+        if name in found and name in _ONCE:
+            raise RequestError("headers", 400, f"the header {name.decode()} occurs twice")
+        found[name] = found[name] + b", " + value if name in found else value
+    return found
+
+
+def check_type(headers: dict[bytes, bytes]) -> None:
+    """A body must say that it is JSON, and be sent as it is."""
+    if _JSON.match(headers.get(b"content-type", b"")) is None:
+        raise RequestError("type", 415, "send JSON: Content-Type: application/json")
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise RequestError("type", 415, "send the body as it is, without Content-Encoding")
+
+
+async def body_of(headers: dict[bytes, bytes], receive: Receive, most: int, seconds: float) -> bytes:
+    """The body of a request, if it is small enough and arrives in time.
+
+    Raises:
+        Gone: the caller has left.
+        RequestError: too large, or too slow.
+    """
+    declared = headers.get(b"content-length", b"")
+    if declared.isdigit() and (len(declared) > 18 or int(declared) > most):
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(seconds):
+            return await read_body(receive, most)
+    except TimeoutError:
+        raise RequestError("time", 408, "the body took too long to arrive", _CLOSE) from None
+
+
+async def read_body(receive: Receive, most: int) -> bytes:
+    """The bytes that arrive, counted while they do."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise _too_large(most)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def query_of(scope: Scope, known: Iterable[str]) -> dict[str, str]:
+    """The parameters of a path, each known and said once."""
+    raw = scope.get("query_string", b"")
+    if not raw:
+        return {}
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
+    except ValueError:
+        raise RequestError("path", 400, "the parameters of the path cannot be read") from None
+    names = tuple(known)
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in names:
+            raise InputError(name[:80], f"is not a parameter; there are {', '.join(names) or 'none'}")
+        if name in found:
+            raise InputError(name, "is stated twice")
+        found[name] = value
+    return found
+
+
+def idempotency_key(headers: dict[bytes, bytes]) -> str:
+    """The name that a caller gave a request; empty for none."""
+    raw = headers.get(b"idempotency-key")
+    if raw is None:
+        return ""
+    text = raw.decode("latin-1")
+    if _KEY.match(text) is None:
+        raise InputError("Idempotency-Key", "must be 1 to 200 visible ASCII characters, without spaces")
+    return text
+
+
+def _too_large(most: int) -> RequestError:
+    return RequestError("size", 413, f"the body has more than {most} bytes", _CLOSE)

@@ -1,0 +1,184 @@
+"""Endpoints for analysts."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from tacit.core.errors import InputError
+from tacit.server.api import admin_routes as operating
+from tacit.server.api.content_negotiation import ARROW, JSON, arrow_bytes, chosen, json_bytes, wants_job
+from tacit.server.api.jobs import poll, put_off
+from tacit.server.api.request import ApiRequest, ApiResponse, Route, told
+from tacit.server.api.request_body import ask_of
+from tacit.server.api.request_limits import idempotency_key
+from tacit.server.errors import Unknown
+from tacit.server.service import ADMIN, AUDIT
+from tacit.wire.responses import (
+    answer_head,
+    answer_wire,
+    budget_json,
+    charged_json,
+    entry_json,
+    key_json,
+    quote_json,
+    seen_text,
+    table_json,
+)
+
+if TYPE_CHECKING:
+    from tacit.curator.views.answer_object import Answer
+
+__all__ = ["ROUTES"]
+
+
+def query(call: ApiRequest) -> ApiResponse:
+    """Answer a question, now or as a job."""
+    access, office = call.someone, call.floor.office
+    form = chosen(call.headers, (JSON, ARROW))
+    key = idempotency_key(call.headers)
+    free = _free(call.headers)
+    ask = ask_of(call.body)
+    seen = _seen(call)
+    call.about["sql"] = hashlib.sha256(ask.sql.encode()).hexdigest()[:16]
+    # A repeat is there at once; and a job would be charged for what there is none of.
+    if wants_job(call.headers) and not free:
+        return put_off(call, ask, key)
+    call.held = True
+    answer = office.ask(access, ask, key=key, free=free, departure=call.departure)
+    return _answered(call, answer, form, seen)
+
+
+def explain(call: ApiRequest) -> ApiResponse:
+    """Say what a question would do and cost, and how many more like it fit."""
+    access, office = call.someone, call.floor.office
+    chosen(call.headers)
+    quote = office.quote(access, ask_of(call.body))
+    left, engine = office.questions_left(access, quote), ADMIN in access.scopes
+    key = ("quote", quote.explanation.digest, str(engine))
+    shown = call.floor.shown.get(key)
+    if shown is None:
+        shown = json_bytes(quote_json(quote, engine=engine))[:-1]
+        call.floor.shown.put(key, shown, len(shown))
+    leaves = call.floor.leaves_after(access, quote)
+    about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
+    return ApiResponse(200, b'%b,"questions_left":%b,"leaves_after":%b}' % about)
+
+
+def budget(call: ApiRequest) -> ApiResponse:
+    """What is spent and what is left."""
+    found = call.floor.office.budget(call.someone, call.query.get("population"))
+    return told({"budgets": [budget_json(each) for each in found]})
+
+
+def tables(call: ApiRequest) -> ApiResponse:
+    """The tables that exist for the caller."""
+    return told({"tables": [table_json(each) for each in call.floor.office.tables(call.someone)]})
+
+
+def history(call: ApiRequest) -> ApiResponse:
+    """A page of charges, newest first."""
+    words = call.query
+    everyone = words.get("everyone", "false")
+    if everyone not in ("true", "false"):
+        raise InputError("everyone", "must be true or false")
+    page = call.floor.office.history(
+        call.someone,
+        before=_whole("before", words.get("before")),
+        limit=_whole("limit", words.get("limit")),
+        everyone=everyone == "true",
+    )
+    return told({"entries": [entry_json(record) for record in page.records], "next": page.next})
+
+
+def receipt(call: ApiRequest) -> ApiResponse:
+    """The receipt of a charge."""
+    if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
+        raise Unknown("receipt")
+    return ApiResponse(200, call.floor.office.receipt(call.someone, int(call.part)).to_json().encode())
+
+
+def key(call: ApiRequest) -> ApiResponse:
+    """What anybody needs to check receipts, to follow from a key that was known before, and to find a rollback."""
+    return told(key_json(call.floor.office.curator.ledger), headers=_seen(call))
+
+
+def whoami(call: ApiRequest) -> ApiResponse:
+    """Who the token stands for, and what it may do."""
+    access = call.someone
+    person = access.person
+    return told(
+        {
+            "name": person.name,
+            "role": str(person.role),
+            "scopes": sorted(map(str, access.scopes)),
+            "populations": None if person.populations is None else sorted(person.populations),
+            "audits": bool({AUDIT, ADMIN} & set(access.scopes)),
+        }
+    )
+
+
+def health(call: ApiRequest) -> ApiResponse:
+    """Whether questions can be asked."""
+    _ = call.floor.office.curator.ledger.head
+    return told({"status": "ok"})
+
+
+def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
+    """The entry that the caller has seen before, as the ledger has it; refused where the ledger lacks it."""
+    said = call.headers.get(b"tacit-seen")
+    if said is None:
+        return ()
+    return ((b"tacit-seen", seen_text(call.floor.office.curator.ledger, said.decode("latin-1")).encode()),)
+
+
+def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:
+    repeated, charged = answer.charge.repeated, charged_json(answer.receipt.statement)
+    call.about |= {"population": charged["population"], "position": charged["position"], "repeat": repeated}
+    if not repeated:
+        call.about["charge"] = charged["amounts"]
+    headers = ((b"tacit-repeat", b"true" if repeated else b"false"), *seen)
+    return ApiResponse(200, _shown(call, answer, form), form, headers)
+
+
+def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
+    """The bytes of an answer: a function of the release, which its signature names, and of the request."""
+    key = ("answer", answer.receipt.signature, answer.plan.digest, form)
+    found = call.floor.shown.get(key)
+    if found is None:
+        found = arrow_bytes(answer, answer_head(answer)) if form == ARROW else json_bytes(answer_wire(answer))
+        # Public rows may be others tomorrow.
+        if not answer.plan.question.reads:
+            call.floor.shown.put(key, found, len(found))
+    return found
+
+
+def _free(headers: dict[bytes, bytes]) -> bool:
+    """Whether the caller wants a repeat or nothing."""
+    said = headers.get(b"tacit-repeat")
+    if said not in (None, b"only"):
+        raise InputError("Tacit-Repeat", "must be 'only', or be left out")
+    return said is not None
+
+
+def _whole(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InputError(name, "must be a whole number")
+    return int(text)
+
+
+ROUTES: Final = (
+    Route("POST", "/v1/query", query, rate="asks", takes=True, asks=True),
+    Route("POST", "/v1/explain", explain, rate="quotes", takes=True),
+    Route("GET", "/v1/budget", budget, query=("population",)),
+    Route("GET", "/v1/tables", tables),
+    Route("GET", "/v1/history", history, query=("before", "limit", "everyone")),
+    Route("GET", "/v1/receipts/{position}", receipt),
+    Route("GET", "/v1/jobs/{id}", poll),
+    Route("GET", "/v1/key", key),
+    Route("GET", "/v1/me", whoami),
+    Route("GET", "/v1/health", health, rate=""),
+    *operating.ROUTES,
+)

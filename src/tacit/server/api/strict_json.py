@@ -1,0 +1,99 @@
+"""Strict JSON parsing.
+
+Refused are: anything but UTF-8, a byte order mark, a key that occurs twice, NaN and infinities, halves of characters,
+numbers of absurd length or size, and bytes after the end. Numbers come out as their decimal text, so that one tenth
+stays one tenth.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from tacit.server.errors import RequestError
+
+__all__ = ["MAX_DIGITS", "MAX_EXPONENT", "NumberText", "read_json"]
+
+#: Significant digits of a number.
+MAX_DIGITS: Final = 40
+#: Largest absolute value of a decimal exponent.
+MAX_EXPONENT: Final = 40
+_HALF: Final = re.compile("[\ud800-\udfff]")
+
+
+class NumberText(str):
+    """A number, as it was written."""
+
+    __slots__ = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it was written without a point and an exponent."""
+        return self.lstrip("-").isdigit()
+
+
+def read_json(body: bytes) -> Any:
+    """The value that a text stands for; numbers as :class:`NumberText`.
+
+    Raises:
+        RequestError: it is not JSON, or could be read in two ways.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _refused("is not UTF-8") from None
+    try:
+        value = _DECODER.decode(text)
+        half = "\\u" in text and _has_half(value)
+    except RecursionError:
+        raise _refused("is nested too deeply") from None
+    except ValueError as problem:
+        raise _refused(f"is not JSON: {_words(problem)}") from None
+    if half:
+        raise _refused("holds half of a character (a lone surrogate)")
+    return value
+
+
+def _number(text: str) -> NumberText:
+    # Everything before an exponent counts, so that the work stays small whatever was written.
+    mantissa, _, exponent = text.lower().partition("e")
+    digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
+    if len(digits) > MAX_DIGITS or len(mantissa) > 2 * MAX_DIGITS:
+        raise _refused(f"holds a number of more than {MAX_DIGITS} digits")
+    if exponent and (len(exponent) > 6 or abs(int(exponent)) > MAX_EXPONENT):
+        raise _refused(f"holds a number with an exponent beyond ±{MAX_EXPONENT}")
+    return NumberText(text)
+
+
+def _no_constant(text: str) -> Any:
+    raise _refused(f"holds {text}, which is not a number of JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _refused("has a key that occurs twice")
+    return found
+
+
+def _has_half(value: Any) -> bool:
+    if isinstance(value, str):
+        return _HALF.search(value) is not None
+    if isinstance(value, dict):
+        return any(_has_half(key) or _has_half(item) for key, item in value.items())
+    return isinstance(value, list) and any(map(_has_half, value))
+
+
+def _refused(what: str) -> RequestError:
+    return RequestError("body", 400, f"the body {what}")
+
+
+def _words(problem: ValueError) -> str:
+    """Where it went wrong, without quoting what was sent."""
+    return f"{problem.msg} at character {problem.pos}" if isinstance(problem, json.JSONDecodeError) else "unreadable"
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_once, parse_float=_number, parse_int=_number, parse_constant=_no_constant
+)

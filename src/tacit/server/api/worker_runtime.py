@@ -1,0 +1,152 @@
+"""Thread pools, response timing and rate limits of one worker.
+
+Questions have a pool of their own, so that slow ones do not keep quotes waiting, and people take turns there. What does
+not fit is refused at once, and nothing was done for it. Work that has begun is finished, whether or not its caller is
+still there: what was reserved is paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from tacit.curator.lru_cache import WeightedLRUCache
+from tacit.server.api.thread_pools import BoundedExecutor, FairExecutor
+from tacit.server.departure import QuestionDeparture
+from tacit.server.errors import TooMany, Unauthenticated
+from tacit.server.rate_limit import RateLimit, network_of
+from tacit.server.response_slots import ResponseSlots
+from tacit.server.service import Ask, CuratorService
+from tacit.server.settings import Settings
+from tacit.server.shared_token_buckets import Buckets
+from tacit.server.timing import DepartureSchedule, LateAnswers
+
+if TYPE_CHECKING:
+    from tacit.curator.quote import Quote
+    from tacit.curator.views.answer_object import Answer
+    from tacit.server.identity import Access
+
+__all__ = ["WorkerRuntime"]
+
+_SHOWN: Final = 16_000_000
+#: Sign-ins that are looked at at once, and that may wait: a password takes much memory and time, on purpose.
+_ENTERING: Final = 2, 32
+Words = ParamSpec("Words")
+Result = TypeVar("Result")
+
+
+class WorkerRuntime:
+    """What an application works with; for one event loop.
+
+    Args:
+        office: does things for people.
+        settings: how many at once, how often, and when they leave.
+        buckets: where it is counted how often somebody comes; shared with other worker processes, if there are some.
+    """
+
+    def __init__(self, office: CuratorService, settings: Settings, buckets: Buckets | None = None) -> None:
+        self.office = office
+        self.settings = settings
+        self.slots = ResponseSlots(settings.slot)
+        self.asking = FairExecutor("ask", settings.threads, settings.queue, settings.running_each)
+        self.quick = BoundedExecutor("quick", settings.quick_threads, settings.quick_queue)
+        self.entering = BoundedExecutor("enter", *_ENTERING)
+        counted = buckets or Buckets()
+        self.late = LateAnswers(settings, counted)
+        limits = getattr(office.curator.desk.engine, "limits", None)
+        self._schedule = DepartureSchedule(settings, getattr(limits, "seconds", None)) if settings.slot else None
+        self.rates = {
+            name: RateLimit(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
+            for name in ("asks", "quotes", "reads")
+        }
+        #: Bytes of answers and quotes that were sent lately; what they are made of never changes.
+        self.shown: WeightedLRUCache[tuple[str, ...], bytes] = WeightedLRUCache(_SHOWN)
+        # Apart, because any page that somebody looks at can make their browser send requests without a token, which
+        # must not keep them from signing in; a form it cannot send.
+        self._strangers, self._guesses = (
+            RateLimit(settings.failures_per_minute, buckets=counted, name=name) for name in ("strangers", "guesses")
+        )
+
+    async def ask(self, access: Access, ask: Ask, key: str = "") -> Answer:
+        """As :meth:`CuratorService.ask`, in a thread; the outcome leaves at a time that was decided before."""
+        name = access.person.name
+        self.rates["asks"].take(name)
+        departure = self.departure(name)
+        try:
+            return await self.asking.run_for(name, self.office.ask, access, ask, key=key, departure=departure)
+        finally:
+            await departure.hold()
+
+    def departure(self, analyst: str) -> QuestionDeparture:
+        """For one question of somebody; for the event loop."""
+        return QuestionDeparture(self.slots, self._schedule, self.late, analyst)
+
+    def leaves_after(self, access: Access, quote: Quote) -> float:
+        """Seconds from the beginning of a fresh question until its answer leaves, if it is ready; 0 without slots."""
+        if self._schedule is None:
+            return 0.0
+        name = access.person.name
+        return self._schedule.decide(quote.plan, self.late.late(name), self.late.slow(name)).first
+
+    async def quote(self, access: Access, ask: Ask) -> Quote:
+        """As :meth:`CuratorService.quote`, in a thread."""
+        self.rates["quotes"].take(access.person.name)
+        return await self.quick.run(self.office.quote, access, ask)
+
+    async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
+        """Other work, in a thread."""
+        return await self.quick.run(work, *args, **words)
+
+    async def enter(
+        self, address: str, work: Callable[Words, Result | None], *args: Words.args, **words: Words.kwargs
+    ) -> Result | None:
+        """What comes of a try to sign in, in a thread that nothing else needs; None also for too many from there.
+
+        A try is counted before it is made and forgiven when it was right, so that tries side by side count as well.
+        """
+        network = network_of(address)
+        try:
+            self._guesses.take(network)
+        except TooMany:
+            return None
+        found = await self.entering.run(work, *args, **words)
+        if found is not None:
+            self._guesses.give_back(network)
+        return found
+
+    def authenticated(self, token: str, address: str) -> Access:
+        """Who shows a token; for a thread.
+
+        Valid tokens are let through whatever others at the same address do.
+
+        Raises:
+            Unauthenticated: nobody.
+            TooMany: nobody, once more.
+        """
+        access = self.office.people.authenticate(token)
+        if access is None:
+            wait = self.failed(address)
+            raise TooMany(wait) if wait else Unauthenticated
+        return access
+
+    def failed(self, address: str) -> float:
+        """Note that somebody there showed no token or link that counts; seconds until the next may, 0 for now."""
+        try:
+            self._strangers.take(network_of(address))
+        except TooMany as problem:
+            return problem.seconds
+        return 0.0
+
+    def wait_for(self, address: str) -> float:
+        """Seconds until somebody there may try to sign in, 0 for now."""
+        return self._guesses.wait_for(network_of(address))
+
+    @property
+    def under_way(self) -> int:
+        """How much work is begun or waiting."""
+        return self.asking.taken + self.quick.taken + self.entering.taken
+
+    def close(self) -> None:
+        """Begin nothing new."""
+        for lane in (self.asking, self.quick, self.entering):
+            lane.close()

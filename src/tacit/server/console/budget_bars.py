@@ -1,0 +1,113 @@
+"""Budget bars of the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tacit.accounting.filters import Line
+from tacit.curator.accounts import Budget
+from tacit.ledger import Balance
+from tacit.server.console.number_format import down, percent, symbol, up
+
+__all__ = ["Gauge", "gauges", "left_words", "tightest"]
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """One currency of one purse.
+
+    Args:
+        population: whose budget.
+        share: whose share of it, in words; empty for the whole.
+        letter: of the currency.
+        spent: rounded up.
+        cap: rounded down.
+        left: rounded down.
+        width: of the part that is spent, of the ruler.
+        pending: width of what a question would add; empty without one.
+        start: where that begins.
+        fits: whether it would fit.
+        full: whether nothing is left.
+        used: the part that is spent, for comparing gauges.
+    """
+
+    population: str
+    share: str
+    letter: str
+    spent: str
+    cap: str
+    left: str
+    width: str
+    pending: str
+    start: str
+    fits: bool
+    full: bool
+    used: Fraction
+
+    @property
+    def words(self) -> str:
+        """The same for those who cannot see it."""
+        whose = f"{self.share} of {self.population}" if self.share else self.population
+        return f"{whose}: {self.letter} {self.spent} of {self.cap} spent, {self.left} left"
+
+
+def gauges(budget: Budget, *, charge: Mapping[str, Fraction] | None = None, analyst: str = "") -> tuple[Gauge, ...]:
+    """The rulers of a budget: of the whole account, then of the limited shares; δ after what it belongs to."""
+    return tuple(
+        _gauge(budget.population, _share(balance, analyst), line, (charge or {}).get(line.currency, Fraction(0)))
+        for balance in (budget.balances[0], *(each for each in budget.balances[1:] if each.limited))
+        for line in balance.lines
+        if line.cap or line.currency != "delta"
+    )
+
+
+def tightest(found: Iterable[Gauge]) -> Gauge | None:
+    """The one that will stop first."""
+    return max(found, key=lambda gauge: gauge.used, default=None)
+
+
+def left_words(budget: Budget, analyst: str) -> str:
+    """What is left, of each share as well that has an end: whichever is used up first counts."""
+    left = [f"Of the budget {_of(budget.lines[0])} is left"]
+    shares = [balance for balance in budget.balances[1:] if balance.limited]
+    left += [f"of {_share(balance, analyst)} {_of(balance.lines[0])}" for balance in shares]
+    if budget.questions is None:
+        return f"{', '.join(left)}."
+    more = {0: "not enough for another question like this", 1: "enough for one more like this"}
+    return f"{', '.join(left)}: {more.get(budget.questions, f'enough for {budget.questions:,} more like this')}."
+
+
+def _of(line: Line) -> str:
+    return f"{symbol(line.currency)} {down(line.left)} of {down(line.cap)}"
+
+
+def _share(balance: Balance, analyst: str) -> str:
+    if balance.owner == "population":
+        return ""
+    kind, _, name = balance.owner.partition(" ")
+    if kind == "analyst":
+        return "your share" if name == analyst else f"share of {name}"
+    return f"share of the {kind} {name}"
+
+
+def _gauge(population: str, share: str, line: Line, charge: Fraction) -> Gauge:
+    spent = Fraction(line.spent)
+    used = spent / line.cap if line.cap else Fraction(1)
+    fits = charge <= line.left
+    room = 1 - min(used, Fraction(1))
+    return Gauge(
+        population=population,
+        share=share,
+        letter=symbol(line.currency),
+        spent=up(spent),
+        cap=down(line.cap),
+        left=down(line.left),
+        width=percent(used),
+        pending=percent(min(charge / line.cap, room) if line.cap else Fraction(0)) if charge else "",
+        start=percent(used),
+        fits=fits,
+        full=line.left == 0,
+        used=used,
+    )

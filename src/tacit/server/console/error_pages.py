@@ -1,0 +1,80 @@
+"""Error pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tacit.query.refusal import CODES
+
+__all__ = ["PageProblem", "problem_of"]
+
+
+@dataclass(frozen=True)
+class PageProblem:
+    """A heading, what happened, what to do, the rule or id to quote, and headers for the page that says so."""
+
+    title: str
+    message: str
+    advice: str = ""
+    rule: str = ""
+    code: str = ""
+    status: int = 400
+    id: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+_WORDS: Final = {
+    "query": ("This cannot be answered as written", "Nothing was charged."),
+    "input": ("One thing to change", "Nothing was charged."),
+    "access.unknown": (
+        "There is nothing here for you",
+        "It does not exist, or it is not yours to see: the two look the same.",
+    ),
+    "budget": (
+        "The budget does not allow this",
+        "Nothing was charged. A smaller price may still fit, and every question that was answered before stays free.",
+    ),
+    "accounting": ("No sound promise can be made of this", "Nothing was charged. Ask for less, or in another way."),
+    "access": ("This is not for your role", "Nothing was done."),
+    "auth": ("Your session has ended", "Nothing was charged. Sign in again to go on."),
+    "rate": ("A little slower, please", "Nothing was charged. Wait a moment and try again."),
+    "busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
+    "internal.busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
+    "internal.ledger": (
+        "The account book has stopped",
+        "No question is answered until the owner of the data has looked at it. What was released before stays valid.",
+    ),
+    "engine.failed": (
+        "The question failed",
+        "The owner of the data can look up the reason by its number. The charge stays, and so does the failure.",
+    ),
+    "engine": (
+        "The question failed",
+        "The owner of the data can look up the reason by its number. The same question is never charged twice.",
+    ),
+    "internal": (
+        "Something failed here",
+        "The owner of the data can look up the reason by its number. The same question is never charged twice.",
+    ),
+    "form": ("This form is out of date", "Nothing was done. Go back, reload the page, and try again."),
+}
+
+
+def problem_of(raised: BaseException) -> PageProblem:
+    """A failure for a page; of one whose words might quote data, an id."""
+    # The room of HTTP opens this one, so it is entered when it is needed.
+    from tacit.server.api.errors import describe
+
+    failure = describe(raised)
+    code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
+    title, advice = _words(code)
+    message = "" if code == "auth" else failure.message
+    # The console lets people in by a form, not by a token.
+    headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
+    return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers)
+
+
+def _words(code: str) -> tuple[str, str]:
+    kind = code.split(".")[0]
+    return _WORDS.get(code) or _WORDS.get(kind) or ("This did not work", "Nothing was charged.")

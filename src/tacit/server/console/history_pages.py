@@ -1,0 +1,230 @@
+"""Pages of history, receipts, budget and promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from tacit.core.errors import InputError
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import float_nearest, sqrt_bounds
+from tacit.core.relations import ADD_REMOVE
+from tacit.curator.accounts import Budget
+from tacit.ledger import Record
+from tacit.ledger.entries import plain_name
+from tacit.server.console.belief_bounds import Promise, promise
+from tacit.server.console.budget_bars import gauges
+from tacit.server.console.charts import LOOKS, draw_burn_down
+from tacit.server.console.csrf import HEADERS
+from tacit.server.console.number_format import amounts_text, as_pair, down, symbol, up
+from tacit.server.console.page_request import PageRequest
+from tacit.server.errors import Unknown
+from tacit.server.identity import Access, TokenScope
+
+__all__ = ["burn_down", "receipt", "show_budget", "show_guarantee", "show_history"]
+
+#: Pages of history that a burn-down looks at.
+_PAGES: Final = 4
+
+
+async def show_history(visit: PageRequest) -> Response:
+    """Charges, newest first."""
+    before = _position(visit.request.query_params.get("before", ""))
+    everyone = _sees_all(visit.whoever)
+    found = await visit.run(visit.office.history, visit.whoever, before=before, everyone=everyone)
+    return await visit.page(
+        "history.html",
+        everyone=everyone,
+        can_ask=visit.whoever.has(TokenScope.ASK),
+        entries=[_entry(record, visit.name) for record in found.records],
+        older=found.next,
+    )
+
+
+async def receipt(visit: PageRequest) -> Response:
+    """A receipt to keep: ``tacit receipt verify`` and :func:`tacit.verify_receipt` read it as it is."""
+    position = visit.request.path_params["position"]
+    found = await visit.run(visit.office.receipt, visit.whoever, position)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="receipt-{position}.json"'}
+    return Response(found.to_json() + "\n", media_type="application/json", headers=headers)
+
+
+async def show_budget(visit: PageRequest) -> Response:
+    """What is left of every budget, and how it went."""
+    budgets = await visit.budgets()
+    everyone = _sees_all(visit.whoever)
+    accounts = [_account(visit, budget, everyone=everyone) for budget in budgets]
+    decided = await visit.run(_decided, visit, budgets) if everyone else []
+    return await visit.page("budget.html", accounts=accounts, budgets=budgets, decided=decided)
+
+
+def _decided(visit: PageRequest, budgets: Iterable[Budget]) -> list[dict[str, Any]]:
+    """What operators decided about the accounts that the person sees, newest first; for a thread."""
+    seen = {"", *(plain_name(budget.population, "population") for budget in budgets)}
+    return [
+        {"position": each.seq, "time": _when(each.time), "who": each.operator, "words": each.words, "why": each.reason}
+        for each in reversed(visit.office.curator.ledger.overrides())
+        if each.population in seen
+    ]
+
+
+async def burn_down(visit: PageRequest) -> Response:
+    """A picture of a budget as it went down, charge by charge."""
+    look = visit.request.query_params.get("look", "light")
+    if look not in LOOKS:
+        raise InputError("look", f"must be one of {', '.join(LOOKS)}")
+    name = visit.request.query_params.get("population", "")
+    budget = (await visit.run(visit.office.budget, visit.whoever, population=name))[0]
+    svg = await visit.run(_burn_down, visit, budget, look)
+    policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    return Response(svg, media_type="image/svg+xml", headers={**HEADERS, **policy})
+
+
+async def show_guarantee(visit: PageRequest) -> Response:
+    """What the budgets mean for a person in the data."""
+    budgets = await visit.budgets()
+    populations = [_population(budget) for budget in budgets]
+    return await visit.page("guarantee.html", populations=populations, budgets=budgets)
+
+
+def _sees_all(access: Access) -> bool:
+    return access.has(TokenScope.AUDIT) or access.has(TokenScope.ADMIN)
+
+
+def _position(text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise Unknown("page")
+    return int(text)
+
+
+def _entry(record: Record, name: str) -> dict[str, Any]:
+    amounts = {each.currency: each.amount for each in record.amounts}
+    return {
+        "position": record.seq,
+        "time": _when(record.time),
+        "analyst": record.analyst,
+        "population": record.population,
+        "sql": record.sql,
+        "charge": amounts_text(dict(sorted(amounts.items(), key=lambda item: item[0] == "delta"))) or "nothing",
+        "released": record.answered,
+        "failed": record.failed,
+        "mine": record.analyst == name,
+    }
+
+
+def _when(time: str) -> str:
+    """Such as ``2026-11-16 08:15 UTC``."""
+    return f"{time[:16].replace('T', ' ')} UTC" if len(time) >= 16 else time
+
+
+def _account(visit: PageRequest, budget: Budget, *, everyone: bool) -> dict[str, Any]:
+    main = budget.lines[0]
+    spent, letter = Fraction(main.spent), symbol(main.currency)
+    whose = "charge" if everyone else "charge of yours"
+    return {
+        "population": budget.population,
+        "gauges": gauges(budget, analyst=visit.name),
+        "full": any(line.left == 0 and line.cap for line in budget.lines),
+        "guarantee": _terms(budget.guarantee),
+        "chart": f"/console/burn-down.svg?population={quote(budget.population, safe='')}" if spent else "",
+        "chart_words": f"What was left of {letter} {down(main.cap)} after each {whose}; {letter} {down(main.left)} is "
+        "left now.",
+    }
+
+
+def _burn_down(visit: PageRequest, budget: Budget, look: str) -> str:
+    """For a thread: reads the ledger, newest first, and adds up backwards from what is spent now."""
+    main = budget.lines[0]
+    everyone = _sees_all(visit.whoever)
+    charges = [
+        next((each.amount for each in record.amounts if each.currency == main.currency), Fraction(0))
+        for record in _newest(visit, everyone=everyone)
+        if record.population == budget.population
+    ]
+    # What others spent stands before the first step: when they did is not for this person to see.
+    start = Fraction(main.spent) - sum(charges)
+    spent = accumulate(reversed(charges), initial=start)
+    steps = tuple(map(float_nearest, spent))
+    return draw_burn_down(steps, float_nearest(main.cap), symbol(main.currency), look)
+
+
+def _newest(visit: PageRequest, *, everyone: bool) -> Iterable[Record]:
+    before = None
+    for _ in range(_PAGES):
+        page = visit.office.history(visit.whoever, before=before, everyone=everyone)
+        yield from page.records
+        before = page.next
+        if before is None:
+            return
+
+
+def _population(budget: Budget) -> dict[str, Any]:
+    epsilon, delta = as_pair(budget.guarantee)
+    whole, now = promise(epsilon, delta), promise(*as_pair(_spent(budget)))
+    so_far = "Nothing has been spent yet, so nothing has been told about anybody."
+    if now.epsilon != "0":
+        so_far = f"From what has been answered so far, a guess of 50% can have moved {_from_even(now)}."
+    told = {"name": budget.population, "whole": whole, "so_far": so_far, "terms": _terms(budget.guarantee)}
+    if budget.guarantee.relation is not ADD_REMOVE:
+        return told | {
+            "guess": "Somebody knows that you are in the data, and has a guess about what it says of you.",
+            "other": "",
+            "neighbours": "differ in what they say of one person",
+        }
+    # Two versions of a person who is there are two steps apart: one leaves, the other comes.
+    twice = promise(2 * epsilon, delta)
+    return told | {
+        "guess": "Somebody has a guess whether you are in the data at all.",
+        "other": "Somebody who knows that you are in it, and has a guess about what it says of you, compares two "
+        f"different versions of you. That guess can move further: from 50% {_from_even(twice)}.",
+        "neighbours": "differ in that one of them lacks a person",
+    }
+
+
+def _from_even(found: Promise) -> str:
+    even = next(each for each in found.beliefs if each.before == "50%")
+    return f"to at most {even.most}, and to no less than {even.least}"
+
+
+def _spent(budget: Budget) -> Guarantee:
+    """What was spent, as the kind of promise that the account makes."""
+    spent = {line.currency: Fraction(line.spent) for line in budget.lines}
+    match budget.guarantee:
+        case PureDP():
+            return PureDP(spent["epsilon"])
+        case ApproxDP():
+            return ApproxDP(spent["epsilon"], spent["delta"])
+        case ZCDP():
+            return ZCDP(spent["rho"], delta=spent["delta"])
+        case _:
+            return GDP(sqrt_bounds(spent["mu squared"])[1])
+
+
+def _terms(guarantee: Guarantee) -> str:
+    match guarantee:
+        case PureDP():
+            return f"The account keeps ε = {down(guarantee.epsilon)} for everything together."
+        case ApproxDP():
+            pair = f"ε = {down(guarantee.epsilon)} and δ = {down(guarantee.delta)}"
+            return f"The account keeps {pair} for everything together."
+        case ZCDP():
+            epsilon, delta = as_pair(guarantee)
+            return (
+                f"The account keeps ρ = {down(guarantee.rho)} of concentrated differential privacy for everything "
+                f"together, which is ε = {up(epsilon)} at δ = {up(delta)}."
+            )
+        case GDP():
+            epsilon, delta = as_pair(guarantee)
+            return (
+                f"The account keeps μ = {down(guarantee.mu)} of Gaussian differential privacy for everything together, "
+                f"which is ε = {up(epsilon)} at δ = {up(delta)}."
+            )
+        case _:
+            return ""

@@ -1,0 +1,315 @@
+"""Page request: user, form fields and response.
+
+A :class:`PageRequest` is made for every request. It reads the session from its cookie, refuses forms that did not
+come from a
+page of this console, and turns whatever is raised on the way into a page that says what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from tacit.core.errors import AccessError, TacitError
+from tacit.server.console.budget_bars import Gauge, gauges, tightest
+from tacit.server.console.csrf import HEADERS, from_here, new_door, read_form, same
+from tacit.server.console.error_pages import PageProblem, problem_of
+from tacit.server.console.static_files import Statics
+from tacit.server.errors import Unauthenticated, Unknown
+from tacit.server.identity import Access, TokenScope
+
+if TYPE_CHECKING:
+    from tacit.curator.accounts import Budget
+    from tacit.server.api.worker_runtime import WorkerRuntime
+    from tacit.server.identity import Opened, People
+    from tacit.server.service import CuratorService
+    from tacit.server.settings import Settings
+
+__all__ = ["ConsoleContext", "Handler", "PageRequest", "endpoint"]
+
+Words = ParamSpec("Words")
+Result = TypeVar("Result")
+
+_MOST_HEAD_GAUGES: Final = 2
+_DOOR: Final = "tacit_door"
+_SESSION: Final = "tacit_session"
+
+
+class ConsoleContext:
+    """What all visits share: the office, templates and static files."""
+
+    def __init__(self, office: CuratorService, people: People, settings: Settings) -> None:
+        self.office = office
+        self.people = people
+        self.settings = settings
+        self.statics = Statics()
+        self.pages = Environment(
+            loader=PackageLoader("tacit.server.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.pages.globals |= {"static": self.statics.address, "project": office.curator.name}
+
+    def cookie(self, name: str) -> str:
+        """Its name: one that browsers guard where there is TLS."""
+        return f"__Host-{name}" if self.settings.secure else name
+
+
+@dataclass
+class PageRequest:
+    """A request on its way to a page.
+
+    Args:
+        building: what all visits share.
+        request: what the browser sent.
+        access: who it is; None for a stranger.
+        form: the fields of a form that was sent and believed.
+        door: what forms of strangers must carry.
+    """
+
+    building: ConsoleContext
+    request: Request
+    access: Access | None = None
+    form: Mapping[str, str] = field(default_factory=dict)
+    door: str = ""
+
+    @property
+    def office(self) -> CuratorService:
+        """What does things for people."""
+        return self.building.office
+
+    @property
+    def people(self) -> People:
+        """What knows who they are."""
+        return self.building.people
+
+    @property
+    def floor(self) -> WorkerRuntime:
+        """Where work is done."""
+        floor: WorkerRuntime = self.request.scope["tacit.floor"]
+        return floor
+
+    @property
+    def address(self) -> str:
+        """Where the browser is."""
+        return str(self.request.scope.get("tacit.address", ""))
+
+    @property
+    def whoever(self) -> Access:
+        """Who it is.
+
+        Raises:
+            Unauthenticated: nobody, or nobody any more.
+        """
+        if self.access is None:
+            raise Unauthenticated
+        return self.access
+
+    @property
+    def name(self) -> str:
+        """Of whoever it is."""
+        return self.whoever.person.name
+
+    @property
+    def partly(self) -> bool:
+        """Whether a script asks for parts of a page."""
+        return self.request.headers.get("tacit-part") == "1"
+
+    async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
+        """The result of work that waits for disks or computes."""
+        return await self.floor.run(work, *args, **words)
+
+    async def budgets(self) -> tuple[Budget, ...]:
+        """Of every population that the person sees."""
+        return await self.run(self.office.budget, self.whoever)
+
+    def head_gauges(self, budgets: tuple[Budget, ...], charge: Mapping[str, Any] | None = None) -> list[Gauge]:
+        """What stands in the head of every page: of each population the purse that will stop first."""
+        found = [tightest(gauges(each, charge=charge, analyst=self.name)) for each in budgets]
+        known = sorted((gauge for gauge in found if gauge), key=lambda gauge: -gauge.used)
+        return known[:_MOST_HEAD_GAUGES]
+
+    async def page(self, template: str, status: int = 200, **context: Any) -> Response:
+        """A whole page; a ``problem`` in it brings its headers along."""
+        context |= {"person": None, "csrf": self.door}
+        if self.access is not None:
+            budgets = context.get("budgets") or await self._known_budgets()
+            context |= {
+                "person": self.access.person,
+                "csrf": self.access.csrf,
+                "head_gauges": self.head_gauges(budgets),
+                "nav": self._nav(budgets),
+            }
+        return self._html(self.building.pages.get_template(template).render(context), status, context.get("problem"))
+
+    async def parts(
+        self, status: int = 200, problem: PageProblem | None = None, /, *, stopped: bool = False, **named: str
+    ) -> Response:
+        """Parts of a page for the script, each with the place it belongs to."""
+        state = ' data-state="stopped"' if stopped else ' data-state=""'
+        text = "".join(f'<div data-into="{place}"{state}>{html}</div>' for place, html in named.items())
+        return self._html(text, status, problem)
+
+    def render(self, template: str, **context: Any) -> str:
+        """A part of a page, escaped."""
+        return self.building.pages.get_template(template).render(context)
+
+    async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
+        """A page that says what went wrong and where to go; for a script, the part of one."""
+        if self.partly:
+            place = "quote" if self.request.url.path.endswith("/quote") else "result"
+            text = self.render("part_quote.html", quote=None, quote_problem=problem)
+            notice = {place: f'<div class="notice">{text}</div>'}
+            return await self.parts(problem.status, problem, stopped=True, **notice)
+        way = ("/console/sign-in", "Sign in") if self.access is None else ("/console/", "Back to the start")
+        context = {"problem": problem, "kept": kept, "way_out": way[0], "way_words": way[1]}
+        return await self.page("error.html", problem.status, **context)
+
+    def go(self, address: str) -> Response:
+        """Look there instead."""
+        return RedirectResponse(address, 303, headers=dict(HEADERS))
+
+    def signed_in(self, opened: Opened, address: str) -> Response:
+        """Go on as somebody."""
+        response = self.go(address)
+        self._keep(response, _SESSION, opened.text)
+        response.delete_cookie(self.building.cookie(_DOOR), path="/", secure=self.building.settings.secure)
+        return response
+
+    def signed_out(self, address: str) -> Response:
+        """Go on as nobody."""
+        response = self.go(address)
+        name, secure = self.building.cookie(_SESSION), self.building.settings.secure
+        response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
+        return response
+
+    @property
+    def session_text(self) -> str:
+        """What the browser keeps of a session; empty where there is none."""
+        return self.request.cookies.get(self.building.cookie(_SESSION), "")
+
+    async def _known_budgets(self) -> tuple[Budget, ...]:
+        """For the head of a page; a ledger that has stopped must not keep a page from saying so."""
+        try:
+            return await self.budgets()
+        except TacitError:
+            return ()
+
+    def _nav(self, budgets: tuple[Budget, ...]) -> list[dict[str, Any]]:
+        access = self.whoever
+        full = sum(1 for each in budgets if any(line.left == 0 and line.cap for line in each.lines))
+        pages = (
+            ("Ask", "/console/ask", access.has(TokenScope.ASK), 0),
+            ("Datasets", "/console/datasets", True, 0),
+            ("History", "/console/history", True, 0),
+            ("Budget", "/console/budget", True, 0),
+            ("The promise", "/console/guarantee", True, 0),
+            ("People", "/console/people", access.has(TokenScope.ADMIN), 0),
+            ("Ledger", "/console/ledger", access.has(TokenScope.ADMIN) or access.has(TokenScope.AUDIT), full),
+        )
+        path = self.request.url.path
+        return [
+            {"name": name, "address": where, "here": path == where or path.startswith(f"{where}/"), "count": count}
+            for name, where, shown, count in pages
+            if shown
+        ]
+
+    def _html(self, text: str, status: int, problem: object = None) -> Response:
+        more = dict(problem.headers) if isinstance(problem, PageProblem) else {}
+        response = HTMLResponse(text, status, headers={**HEADERS, **more})
+        if self.access is None and self.door and self.door != self._door_cookie:
+            self._keep(response, _DOOR, self.door)
+        return response
+
+    @property
+    def _door_cookie(self) -> str:
+        return self.request.cookies.get(self.building.cookie(_DOOR), "")
+
+    def _keep(self, response: Response, name: str, text: str) -> None:
+        secure = self.building.settings.secure
+        response.set_cookie(self.building.cookie(name), text, path="/", secure=secure, httponly=True, samesite="strict")
+
+
+Handler = Callable[[PageRequest], Awaitable[Response]]
+
+
+def endpoint(building: ConsoleContext, handler: Handler, *, needs: tuple[TokenScope, ...] | None) -> Any:
+    """A handler as Starlette calls it.
+
+    Args:
+        building: what all visits share.
+        handler: makes the page.
+        needs: scopes of which one is needed; empty where being signed in is enough, None where strangers may come.
+    """
+
+    async def visited(request: Request) -> Response:
+        visit = PageRequest(building, request)
+        try:
+            return await _visited(visit, handler, needs)
+        except Exception as raised:
+            return await visit.failed(problem_of(raised))
+
+    return visited
+
+
+async def _visited(visit: PageRequest, handler: Handler, needs: tuple[TokenScope, ...] | None) -> Response:
+    request = visit.request
+    text = visit.session_text
+    visit.access = await visit.run(visit.people.session, text) if text else None
+    visit.door = visit._door_cookie or new_door()
+    if visit.access is not None:
+        visit.floor.rates["reads"].take(visit.name)
+    if request.method == "POST":
+        form = await read_form(request)
+        if needs is not None and visit.access is None:
+            return await _ended(visit, form)
+        if not _believed(visit, form):
+            return await visit.failed(_OUT_OF_DATE)
+        visit.form = form
+    if needs is None:
+        return await handler(visit)
+    if visit.access is None:
+        return await _stranger(visit)
+    if needs and not any(visit.access.has(scope) for scope in needs):
+        # What a role has no business with does not exist for it.
+        raise Unknown("page") if request.method == "GET" else AccessError("this is not for your role")
+    return await handler(visit)
+
+
+_OUT_OF_DATE: Final = PageProblem(
+    "This form is out of date",
+    "It did not come from a page of this console that is still open to you.",
+    "Nothing was done. Reload the page and try again.",
+    code="form",
+    status=403,
+)
+
+
+def _believed(visit: PageRequest, form: Mapping[str, str]) -> bool:
+    """Whether a form comes from a page that this browser got from here."""
+    shown = visit.request.headers.get("x-csrf-token") or form.get("csrf", "")
+    expected = visit.access.csrf if visit.access is not None else visit._door_cookie
+    return from_here(visit.request) and same(shown, expected)
+
+
+async def _stranger(visit: PageRequest) -> Response:
+    """Nobody is signed in, as far as this request shows."""
+    request = visit.request
+    if request.headers.get("sec-fetch-site") == "cross-site" and not visit.session_text:
+        # Browsers keep the session back when a link elsewhere was followed; asked again from here, they send it.
+        return await visit.page("onward.html", here=str(request.url.path))
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return visit.go(f"/console/sign-in?next={quote(here, safe='')}")
+
+
+async def _ended(visit: PageRequest, form: Mapping[str, str]) -> Response:
+    """A form of somebody whose session has ended: nothing is done, and what they wrote is not lost."""
+    return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))

@@ -1,0 +1,338 @@
+"""Pages of owners: people, shares, tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from starlette.responses import Response
+
+from tacit.core.errors import InputError
+from tacit.curator.accounts import Budget
+from tacit.ledger import Balance
+from tacit.server.console.budget_bars import gauges
+from tacit.server.console.error_pages import PageProblem, problem_of
+from tacit.server.console.number_format import amounts_text, symbol
+from tacit.server.console.page_request import PageRequest
+from tacit.server.errors import Unknown
+from tacit.server.identity import Person, Role, TokenInfo
+from tacit.server.identity.invitations import WELCOME_WORDS
+from tacit.wire.responses import exact_text
+
+__all__ = ["add", "invite", "issue", "quota", "revoke", "role", "show_people", "show_person", "withdraw"]
+
+_MOST_DAYS: Final = 3650
+_ROLES: Final = ((Role.ANALYST, "asks"), (Role.AUDITOR, "looks on"), (Role.OWNER, "does everything"))
+
+
+_HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
+
+
+async def show_people(visit: PageRequest) -> Response:
+    """Everybody, and a form to add somebody."""
+    return await _people(visit)
+
+
+async def show_person(visit: PageRequest) -> Response:
+    """One person: shares, tokens, role."""
+    return await _person(visit, visit.request.query_params.get("name", ""))
+
+
+async def add(visit: PageRequest) -> Response:
+    """Register somebody and make an invitation, which is shown once."""
+    name = visit.form.get("name", "")
+    try:
+        chosen, sees = _role(visit), _chosen(visit)
+        known = await visit.run(visit.people.person, name)
+        if known is not None and known.active:
+            raise InputError("name", f"{known.name} is here already")
+        person = await visit.run(visit.people.add, name, chosen, populations=sees, operator=visit.name)
+        secret = await visit.run(visit.people.invite, person.name, operator=visit.name)
+    except InputError as raised:
+        return await _people(visit, problem=problem_of(raised))
+    return await _people(visit, shown=_invitation(visit, person, secret))
+
+
+async def invite(visit: PageRequest) -> Response:
+    """A new link by which somebody sets a password."""
+
+    def work(name: str) -> dict[str, str]:
+        person = _somebody(visit, name)
+        return _invitation(visit, person, visit.people.invite(person.name, operator=visit.name))
+
+    return await _change(visit, work)
+
+
+async def issue(visit: PageRequest) -> Response:
+    """A token, shown once."""
+    days = visit.form.get("days", "")
+
+    def work(name: str) -> dict[str, str]:
+        expires = None if not days else datetime.now(UTC) + timedelta(days=_days(days))
+        issued = visit.people.issue(name, label=visit.form.get("label", ""), expires=expires, operator=visit.name)
+        words = (
+            f"It lets a program ask as {issued.name}. It is shown this once and kept nowhere; only a hash is stored."
+        )
+        return {"label": "New token", "text": issued.text, "words": words}
+
+    return await _change(visit, work)
+
+
+async def withdraw(visit: PageRequest) -> Response:
+    """End a token at once."""
+
+    def work(name: str) -> str:
+        if visit.form.get("token", "") not in {token.id for token in visit.people.tokens(name)}:
+            raise Unknown("token")
+        visit.people.withdraw(visit.form["token"], operator=visit.name)
+        return "The token opens nothing any more."
+
+    return await _change(visit, work)
+
+
+async def quota(visit: PageRequest) -> Response:
+    """Limit what somebody may spend of a budget."""
+
+    def work(name: str) -> str:
+        person, population = _somebody(visit, name), visit.form.get("population", "")
+        if population not in _accounts(visit):
+            raise Unknown("population")
+        caps = {
+            key.removeprefix("cap."): text.strip()
+            for key, text in visit.form.items()
+            if key.startswith("cap.") and text.strip()
+        }
+        visit.office.curator.ledger.set_quota(population, caps or None, analyst=person.name, operator=visit.name)
+        return "The share is set." if caps else "There is no limit of their own any more."
+
+    return await _change(visit, work)
+
+
+async def role(visit: PageRequest) -> Response:
+    """Make somebody something else."""
+
+    def work(name: str) -> str:
+        person = _somebody(visit, name)
+        if not person.active:
+            raise InputError("role", f"{person.name} was revoked; to admit them again, add them under People")
+        wanted, sees = _role(visit), _chosen(visit)
+        if person.name == visit.name and wanted != Role.OWNER:
+            raise InputError("role", "an owner cannot step down by themselves; let another owner do it")
+        changed = visit.people.add(person.name, wanted, populations=sees, operator=visit.name)
+        return f"{changed.name} is {changed.role} from now on, and sees {_sees(changed)}."
+
+    return await _change(visit, work)
+
+
+async def revoke(visit: PageRequest) -> Response:
+    """Let somebody in no more."""
+
+    def work(name: str) -> str:
+        person = _somebody(visit, name)
+        if person.name == visit.name:
+            raise InputError("name", "an owner cannot revoke themselves; let another owner do it")
+        visit.people.revoke(person.name, operator=visit.name, reason=visit.form.get("reason", ""))
+        return f"{person.name} is out: sessions and tokens have ended."
+
+    return await _change(visit, work)
+
+
+def _role(visit: PageRequest) -> Role:
+    wanted = visit.form.get("role", "")
+    if wanted not in list(Role):
+        raise InputError("role", f"must be one of {', '.join(Role)}")
+    return Role(wanted)
+
+
+def _ticked(visit: PageRequest) -> list[str]:
+    return [key.removeprefix("sees.") for key in visit.form if key.startswith("sees.")]
+
+
+def _chosen(visit: PageRequest) -> list[str] | None:
+    """What somebody may see, as it was ticked; None for everything, which has to be ticked like all else."""
+    everything, names = visit.form.get("sees") == "all", _ticked(visit)
+    if everything == bool(names):
+        both = "all and single ones are ticked" if everything else "nothing is ticked"
+        raise InputError("may see", f"{both}; tick all populations, or those that they may see")
+    return None if everything else names
+
+
+async def _change(visit: PageRequest, work: Callable[[str], str | dict[str, str]]) -> Response:
+    """Do something for a person, and show how they stand then."""
+    name = visit.form.get("name", "")
+    try:
+        told = await visit.run(work, name)
+    except InputError as raised:
+        return await _person(visit, name, problem=problem_of(raised))
+    if isinstance(told, str):
+        return await _person(visit, name, done=told)
+    return await _person(visit, name, shown=told)
+
+
+def _somebody(visit: PageRequest, name: str) -> Person:
+    try:
+        person = visit.people.person(name)
+    except InputError:
+        person = None
+    if person is None:
+        raise Unknown("person")
+    return person
+
+
+def _invitation(visit: PageRequest, person: Person, secret: str) -> dict[str, str]:
+    words = f"Pass it on to {person.name}. It works once, within {WELCOME_WORDS}, and is not shown again."
+    known = _address(visit)
+    if not known:
+        words = f"Put it behind the address of this server, and pass it on to {person.name}. {words.partition('. ')[2]}"
+    return {"label": f"Invitation for {person.name}", "text": f"{known}/console/welcome/{secret}", "words": words}
+
+
+def _address(visit: PageRequest) -> str:
+    """Where people reach the server: as its operator said, or this machine; empty where only the request says so.
+
+    Whoever can put words into a request's Host header would otherwise get the secret of the link, from whoever follows.
+    """
+    settings = visit.building.settings
+    if settings.address is not None:
+        return settings.address.rstrip("/")
+    host = visit.request.headers.get("host", "")
+    name = urlsplit(f"//{host}").hostname or "" if _HOST.fullmatch(host) else ""
+    if name in {"localhost", "127.0.0.1", "::1", settings.host}:
+        return f"{'https' if settings.tls_cert is not None else 'http'}://{host}"
+    return ""
+
+
+async def _people(
+    visit: PageRequest, *, shown: dict[str, str] | None = None, problem: PageProblem | None = None
+) -> Response:
+    people = await visit.run(_rows, visit)
+    populations = await visit.run(_accounts, visit)
+    # What was typed is typed again only where it was right.
+    form = visit.form if problem else {}
+    draft = {
+        "name": form.get("name", ""),
+        "role": form.get("role", ""),
+        "all": form.get("sees") == "all",
+        "sees": _ticked(visit) if problem else [],
+    }
+    return await visit.page(
+        "people.html", problem.status if problem else 200, people=people, populations=populations, shown=shown,
+        problem=problem, draft=draft, roles=_ROLES,
+    )  # fmt: skip
+
+
+def _rows(visit: PageRequest) -> list[dict[str, Any]]:
+    return [_row(visit, person) for person in visit.people.everyone()]
+
+
+def _row(visit: PageRequest, person: Person) -> dict[str, Any]:
+    spent = []
+    for name, balance in _balances(visit, person.name):
+        amounts = {line.currency: Fraction(line.spent) for line in balance.lines if line.currency != "delta"}
+        if any(amounts.values()):
+            spent.append(f"{amounts_text(amounts)} of {name}")
+    return {
+        "name": person.name,
+        "address": f"/console/people/one?name={quote(person.name, safe='')}",
+        "role": str(person.role),
+        "sees": _sees(person),
+        "spent": "; ".join(spent) or "–",
+        "active": person.active,
+        "state": "signs in" if visit.people.signs_in(person.name) else "no password yet",
+    }
+
+
+def _balances(visit: PageRequest, name: str) -> list[tuple[str, Balance]]:
+    """A person's purse of every budget."""
+    ledger = visit.office.curator.ledger
+    return [(each, ledger.budget(each, analyst=name).balances[1]) for each in _accounts(visit)]
+
+
+def _accounts(visit: PageRequest) -> list[str]:
+    """Populations that exist for whoever looks."""
+    return [budget.population for budget in visit.office.budget(visit.whoever)]
+
+
+def _sees(person: Person) -> str:
+    return "everything" if person.populations is None else ", ".join(sorted(person.populations)) or "nothing"
+
+
+async def _person(
+    visit: PageRequest,
+    name: str,
+    *,
+    shown: dict[str, str] | None = None,
+    problem: PageProblem | None = None,
+    done: str = "",
+) -> Response:
+    person, shares, tokens = await visit.run(_about, visit, name)
+    return await visit.page(
+        "person.html",
+        problem.status if problem else 200,
+        who=person,
+        sees=_sees(person),
+        shares=shares,
+        tokens=tokens,
+        roles=_ROLES,
+        populations=[share["population"] for share in shares],
+        shown=shown,
+        problem=problem,
+        done=done,
+    )
+
+
+def _about(visit: PageRequest, name: str) -> tuple[Person, list[dict[str, Any]], list[dict[str, Any]]]:
+    person = _somebody(visit, name)
+    shares = []
+    for number, population in enumerate(_accounts(visit)):
+        budget = visit.office.curator.budget(population=population, analyst=person.name)
+        balance = budget.balances[1]
+        own = [gauge for gauge in gauges(_only(budget, balance), analyst="") if gauge.letter != symbol("delta")]
+        currencies = [
+            {
+                "name": line.currency,
+                "letter": symbol(line.currency),
+                "cap": exact_text(line.cap) if balance.limited else "",
+            }
+            for line in balance.lines
+            if line.currency != "delta"
+        ]
+        shares.append(
+            {
+                "population": population,
+                "number": number,
+                "limited": balance.limited,
+                "gauges": own,
+                "currencies": currencies,
+            }
+        )
+    return person, shares, [_token(token) for token in visit.people.tokens(person.name)]
+
+
+def _only(budget: Budget, balance: Balance) -> Budget:
+    """The same budget as if one purse were all of it."""
+    return replace(budget, balances=(replace(balance, owner="population"),))
+
+
+def _token(token: TokenInfo) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "label": token.label,
+        "scopes": ", ".join(sorted(token.scopes)),
+        "issued": token.issued.date().isoformat(),
+        "expires": token.expires.date().isoformat() if token.expires else "never",
+        "used": token.used.isoformat() if token.used else "–",
+        "alive": token.alive,
+        "state": "withdrawn" if token.withdrawn else "ended",
+    }
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= _MOST_DAYS:
+        raise InputError("days", f"must be a whole number from 1 to {_MOST_DAYS}")
+    return int(text)

@@ -1,0 +1,212 @@
+"""Sign-in, sign-out, set-up, invitation and password pages."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from tacit.core.errors import InputError
+from tacit.server.console.page_request import PageRequest
+from tacit.server.errors import Unknown
+from tacit.server.identity import Opened, TokenScope
+
+__all__ = [
+    "accept",
+    "change_password",
+    "home",
+    "set_up",
+    "show_password",
+    "show_set_up",
+    "show_sign_in",
+    "show_welcome",
+    "sign_in",
+    "sign_out",
+]
+
+_WRONG = "Name and password do not belong together, or there were too many tries. Wait a moment and try again."
+_NOT_YOURS = "That is not your password, or there were too many tries. Wait a moment and try again."
+_GONE = "page; the link was used, has run out, or never was. Ask whoever gave it to you for a new one"
+
+
+async def home(visit: PageRequest) -> Response:
+    """Where everybody begins."""
+    return visit.go("/console/ask" if visit.whoever.has(TokenScope.ASK) else "/console/history")
+
+
+async def show_sign_in(visit: PageRequest) -> Response:
+    """The form."""
+    if visit.access is not None:
+        return visit.go("/console/")
+    return await _sign_in(visit, _next(visit.request.query_params.get("next", "")))
+
+
+async def sign_in(visit: PageRequest) -> Response:
+    """Let somebody in; wrong, unknown, revoked and too often look the same."""
+    name, password, where = (visit.form.get(key, "") for key in ("name", "password", "next"))
+    opened = await visit.floor.enter(visit.address, visit.people.sign_in, name, password, origin=visit.address)
+    if opened is None:
+        return await _sign_in(visit, _next(where), name=name, problem=_WRONG, status=401)
+    if visit.session_text:
+        await visit.run(visit.people.sign_out, visit.session_text)
+    return visit.signed_in(opened, _next(where) or "/console/")
+
+
+async def sign_out(visit: PageRequest) -> Response:
+    """End the session, here and everywhere it may have been copied to."""
+    await visit.run(visit.people.sign_out, visit.session_text)
+    return visit.signed_out("/console/sign-in")
+
+
+async def show_password(visit: PageRequest) -> Response:
+    """The form for another password."""
+    return await _password(visit)
+
+
+async def change_password(visit: PageRequest) -> Response:
+    """Another password, for whoever knows the one they have; what is signed in elsewhere is signed out."""
+    old, new = visit.form.get("old", ""), visit.form.get("password", "")
+    try:
+        _check_twice(visit)
+        if new == old:
+            raise InputError("password", "is the one you have; choose another")
+        # Before the old one is looked at: what is wrong with the new one is no failed try.
+        visit.people.check_password(visit.name, new)
+    except InputError as problem:
+        return await _password(visit, problem=str(problem), status=400)
+    work = visit.people.change_password
+    opened = await visit.floor.enter(visit.address, work, visit.name, old, new, origin=visit.address)
+    if opened is None:
+        return await _password(visit, problem=_NOT_YOURS, status=401)
+    return visit.signed_in(opened, "/console/password?changed=1")
+
+
+async def show_set_up(visit: PageRequest) -> Response:
+    """The form for the first owner."""
+    await _check_set_up(visit)
+    return await _set_up(visit)
+
+
+async def set_up(visit: PageRequest) -> Response:
+    """Make the first owner."""
+    await _check_set_up(visit)
+    name, password = visit.form.get("name", ""), visit.form.get("password", "")
+    try:
+        _check_twice(visit)
+        opened = await visit.run(visit.people.set_up, visit.request.path_params["secret"], name, password)
+    except InputError as problem:
+        return await _set_up(visit, name=name, problem=str(problem))
+    return await _entered(visit, opened)
+
+
+async def show_welcome(visit: PageRequest) -> Response:
+    """The form for whoever was invited."""
+    return await _welcome(visit)
+
+
+async def accept(visit: PageRequest) -> Response:
+    """Let somebody choose their own password."""
+    try:
+        _check_twice(visit)
+        secret, password = visit.request.path_params["secret"], visit.form.get("password", "")
+        opened = await visit.run(visit.people.accept, secret, password)
+    except InputError as problem:
+        return await _welcome(visit, problem=str(problem))
+    return await _entered(visit, opened)
+
+
+async def _entered(visit: PageRequest, opened: Opened | None) -> Response:
+    if opened is None:
+        visit.floor.failed(visit.address)
+        raise Unknown(_GONE)
+    if visit.session_text:
+        await visit.run(visit.people.sign_out, visit.session_text)
+    return visit.signed_in(opened, "/console/")
+
+
+async def _check_set_up(visit: PageRequest) -> None:
+    if not await visit.run(visit.people.set_up_open, visit.request.path_params["secret"]):
+        visit.floor.failed(visit.address)
+        raise Unknown(_GONE)
+
+
+def _check_twice(visit: PageRequest) -> None:
+    if visit.form.get("password", "") != visit.form.get("again", ""):
+        raise InputError("password", "the two are not the same; type it once more")
+
+
+def _next(where: str) -> str:
+    """Where to go on, if that is a page of this console and nothing else."""
+    plain = where.startswith("/console/") and "//" not in where and "\\" not in where and where.isprintable()
+    return where if plain and not where.startswith("/console/sign-") else ""
+
+
+async def _sign_in(visit: PageRequest, where: str, *, name: str = "", problem: str = "", status: int = 200) -> Response:
+    return await visit.page(
+        "door.html",
+        status,
+        heading="Sign in",
+        words=f"to ask questions of {visit.office.curator.name}, and get answers that tell on nobody.",
+        action="/console/sign-in",
+        asks_name=True,
+        fresh=False,
+        button="Sign in",
+        next=where,
+        name=name,
+        problem=problem,
+    )
+
+
+async def _password(visit: PageRequest, *, problem: str = "", status: int = 200) -> Response:
+    changed = not problem and visit.request.query_params.get("changed") == "1"
+    return await visit.page(
+        "door.html",
+        status,
+        heading="Your password",
+        words="Choose another one. Wherever else you are signed in, you are signed out; tokens of your programs stay.",
+        action="/console/password",
+        asks_name=False,
+        asks_old=True,
+        fresh=True,
+        button="Change it",
+        next="",
+        name=visit.name,
+        problem=problem,
+        done="It is changed. This is the only place where you are signed in now." if changed else "",
+    )
+
+
+async def _set_up(visit: PageRequest, *, name: str = "", problem: str = "") -> Response:
+    return await visit.page(
+        "door.html",
+        400 if problem else 200,
+        heading="Be the owner",
+        words=f"This link makes you the owner of {visit.office.curator.name}: you decide who may ask, and how much. "
+        "It works once.",
+        action=f"/console/setup/{visit.request.path_params['secret']}",
+        asks_name=True,
+        fresh=True,
+        button="Begin",
+        next="",
+        name=name,
+        problem=problem,
+    )
+
+
+async def _welcome(visit: PageRequest, *, problem: str = "") -> Response:
+    secret = visit.request.path_params["secret"]
+    person = await visit.run(visit.people.invited, secret)
+    if person is None:
+        visit.floor.failed(visit.address)
+        raise Unknown(_GONE)
+    return await visit.page(
+        "door.html",
+        400 if problem else 200,
+        heading=f"Welcome, {person.name}",
+        words=f"Choose a password, and you are in: {person.role} of {visit.office.curator.name}.",
+        action=f"/console/welcome/{secret}",
+        asks_name=False,
+        fresh=True,
+        button="Choose it and go in",
+        next="",
+        name=person.name,
+        problem=problem,
+    )

@@ -1,0 +1,29 @@
+"""Identity: people, roles, tokens, passwords, sessions, invitations.
+
+Modules:
+* :mod:`.context` — Context shared by the identity modules: ledger, storage, clock
+* :mod:`.credentials` — Credentials: a public id and a secret stored as a digest
+* :mod:`.invitations` — One-time links: invitations and the set-up of the first owner
+* :mod:`.jobs` — Storage of background questions
+* :mod:`.ledger_people` — People as recorded in the ledger's chain, to detect rollback of their tables
+* :mod:`.login_throttle` — Login throttling
+* :mod:`.memory` — In-memory storage of people
+* :mod:`.migrations` — Step ``n`` of :data:`MIGRATIONS` turns version ``n`` of the tables into version ``n + 1``, on
+  every database
+* :mod:`.models` — Records of people, tokens and sessions
+* :mod:`.passwords` — Passwords: which ones are good enough, and their argon2id hashes
+* :mod:`.people` — ``People``: authentication and authorisation
+* :mod:`.postgres` — PostgreSQL storage of people
+* :mod:`.sessions` — Passwords and sessions
+* :mod:`.sqlite` — SQLite storage of people
+* :mod:`.storage` — Storage protocol of people: rows and short transactions
+* :mod:`.tokens` — Tokens of programs
+"""
+
+from __future__ import annotations
+
+from tacit.server.identity.models import Access, Issued, Job, Opened, Person, Role, TokenInfo, TokenScope
+from tacit.server.identity.passwords import Hashing
+from tacit.server.identity.people import People
+
+__all__ = ["Access", "Hashing", "Issued", "Job", "Opened", "People", "Person", "Role", "TokenInfo", "TokenScope"]

@@ -1,0 +1,85 @@
+"""Context shared by the identity modules: ledger, storage, clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tacit.core.errors import InputError
+from tacit.ledger import Ledger
+from tacit.server.identity.ledger_people import Chain, person_of, spelled
+from tacit.server.identity.models import Person
+from tacit.server.identity.storage import PeopleTables
+
+__all__ = ["Clock", "IdentityContext", "from_stamp", "line", "stamp", "storable"]
+
+Clock = Callable[[], datetime]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityContext:
+    """Handed to each part. The clock decides when things expire, and nothing about privacy."""
+
+    ledger: Ledger
+    tables: PeopleTables
+    chain: Chain
+    clock: Clock
+
+    def now(self) -> int:
+        """In milliseconds."""
+        return stamp(self.clock(), "clock")
+
+    def person(self, name: object) -> Person | None:
+        """Somebody the ledger knows; ``None`` also for what cannot be a name."""
+        try:
+            plain = spelled(name)
+        except InputError:
+            return None
+        analyst = self.chain.analyst(plain)
+        return None if analyst is None else person_of(analyst)
+
+    def active(self, name: object) -> Person:
+        """Somebody who may do things."""
+        person = self.person(name)
+        if person is None or not person.active:
+            raise InputError("name", f"nobody is registered as {str(name)[:40]!r}" if person is None else "was revoked")
+        return person
+
+    def born(self, person: Person, kind: str, **fields: Any) -> int:
+        """Write into the chain that something is given to a person; the place of that entry.
+
+        Whoever was revoked up to here gets nothing: what they would get is born after their end.
+        """
+        seq = self.ledger.note(kind, {"analyst": person.name, **fields}).seq
+        self.active(person.name)
+        return seq
+
+
+def stamp(moment: object, parameter: str) -> int:
+    """A moment in whole milliseconds; one without a time zone could be any of several."""
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise InputError(parameter, "must be a datetime with a time zone, such as datetime.now(UTC)")
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def from_stamp(milliseconds: int) -> datetime:
+    """The moment."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def line(text: object, parameter: str, longest: int) -> str:
+    """Text that fits on a line and into every database."""
+    if not isinstance(text, str) or len(text) > longest or not text.isprintable():
+        raise InputError(parameter, f"must be at most {longest} printable characters")
+    return text
+
+
+def storable(text: object, parameter: str) -> str:
+    """Text of any length that every database keeps as it is."""
+    if not isinstance(text, str) or "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise InputError(parameter, "must be text without NUL characters and halves of characters")
+    return text

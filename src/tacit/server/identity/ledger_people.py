@@ -1,0 +1,241 @@
+"""People as recorded in the ledger's chain, to detect rollback of their tables.
+
+Who somebody is (role, populations, whether revoked) is read from the chain every time. The tables of people only hold
+how they prove it. Everything that is handed out or taken back is an entry of the chain as well, and each thing in the
+tables knows the place of its entry, its *birth*:
+
+* a token opens something only if it was not withdrawn, and its birth is after the last *end* of its person;
+* a password counts if the entry that set it is the last one that did, and is after that end; a session, if the
+  password it was opened with still is the one; a link, if its birth is after that end and after the last password.
+
+An end is the entry that revoked the person, or that adopted the ledger: then nobody knows what was taken back in the
+part that was lost, so everybody has to be let in anew. Ends only grow, and births never change.
+
+*Put back whole.* Tables and chain are in one database. An older copy of it is older than its anchor, so the ledger is
+not opened; if an operator adopts it nevertheless, that is an end for everybody.
+
+*Put back in part.* If the tables are older than the chain, then so is the place up to which they have read it
+(``people_seen``). Opening reads the chain from there and carries out what the tables have forgotten: revocations,
+withdrawals, changed passwords. If that place is not in the chain at all, the tables are of another history; they are
+emptied.
+
+*Not found out.* Somebody who edits single rows can let anybody in, as can whoever holds the key file; sign-outs and
+used set-up links are not in the chain, so tables that were put back in part can bring back a session for the rest of
+its twelve hours, and a set-up link for the rest of its hour as long as there is no owner. None of that lowers what was
+spent: only the ledger decides about charges.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import Any, Final, Protocol
+
+from tacit.core.errors import InputError
+from tacit.ledger import Analyst, Ledger, LedgerError
+from tacit.ledger.entries import plain_name
+from tacit.ledger.journal import translated
+from tacit.ledger.memory import MEMORY
+from tacit.ledger.opening import open_reader, read_body, read_entry
+from tacit.ledger.protocol import Name, Reader
+from tacit.server.identity.models import Person, Role
+from tacit.server.identity.storage import PeopleTables, Run
+
+__all__ = [
+    "INVITED",
+    "ISSUED",
+    "PASSWORD",
+    "SET_UP",
+    "WITHDRAWN",
+    "Chain",
+    "catch_up",
+    "details_of",
+    "end",
+    "open_chain",
+    "person_of",
+    "spelled",
+    "withdraw",
+]
+
+#: Kinds of notes in the chain.
+ISSUED: Final = "token issued"
+WITHDRAWN: Final = "token withdrawn"
+INVITED: Final = "invited"
+SET_UP: Final = "set-up offered"
+PASSWORD: Final = "password set"  # noqa: S105  (a heading)
+
+_MARKS: Final = ('"kind":"analyst"', '"kind":"note"', '"kind":"adopted"')
+_AT_ONCE: Final = 1000
+_MOST_KNOWN: Final = 10_000
+
+
+class Chain(Protocol):
+    """What is read of a ledger, whoever writes it."""
+
+    def analyst(self, name: str) -> Analyst | None:
+        """What the newest entry says about a name in its one spelling."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class StoredChain:
+    """Reads a ledger's tables. Which entry is a name's newest is looked up each time; what it says never changes."""
+
+    def __init__(self, reader: Reader, stack: ExitStack) -> None:
+        self._reader = reader
+        self._stack = stack
+        self._known: dict[int, Analyst] = {}
+
+    def analyst(self, name: str) -> Analyst | None:
+        """One look-up, and another one with a comparison with the chain when it is a new entry."""
+        with translated():
+            seq = self._reader.find(Name("analyst", name))
+            if seq is None:
+                return None
+            known = self._known.get(seq)
+            if known is None:
+                body = read_body(self._reader, seq)
+                known = Analyst(body["name"], body["active"], body["details"], seq)
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[seq] = known
+        if known.name != name:
+            raise LedgerError(f"entry {seq} is not about {name}")
+        return known
+
+    def close(self) -> None:
+        """Close the reader."""
+        self._stack.close()
+
+
+class OwnChain:
+    """Asks a ledger in memory, of which there is one."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def analyst(self, name: str) -> Analyst | None:
+        """One of few."""
+        return next((one for one in self._ledger.analysts() if one.name == name), None)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def open_chain(ledger: Ledger, place: str | os.PathLike[str], tables: PeopleTables) -> Chain:
+    """What a ledger says; the tables are brought up to what it says first."""
+    if place == MEMORY:
+        return OwnChain(ledger)
+    with ExitStack() as stack, translated():
+        reader, _ = stack.enter_context(open_reader(place, still=False))
+        if read_body(reader, 1)["ledger"] != ledger.id:
+            raise InputError("place", "is not where the ledger is kept")
+        catch_up(reader, tables)
+        return StoredChain(reader, stack.pop_all())
+
+
+def catch_up(reader: Reader, tables: PeopleTables) -> None:
+    """Carry out what the chain says and the tables do not know yet."""
+    seq, known = tables.read("SELECT seq, hash FROM people_seen")[0]
+    if seq and ((found := reader.entry(seq)) is None or found.hash != known):
+        _forget_everything(tables, seq, known)
+        seq = 0
+    news: list[tuple[int, dict[str, Any]]] = []
+    head = None
+    for entry in reader.entries(after=seq):
+        head = entry.head
+        # Nearly all entries are charges; only what may matter is read closely. Quotes within texts are escaped.
+        if any(mark in entry.body for mark in _MARKS):
+            news.append((entry.seq, read_entry(reader, entry.seq)[1]))
+        if len(news) >= _AT_ONCE:
+            _carry_out(tables, news, entry.seq, entry.hash)
+            news = []
+    if head is not None:
+        _carry_out(tables, news, *head)
+
+
+def _carry_out(tables: PeopleTables, news: list[tuple[int, dict[str, Any]]], seq: int, known: str) -> None:
+    with tables.write() as run:
+        for place, body in news:
+            _apply(run, place, body)
+        # Another process may have read further meanwhile.
+        run("UPDATE people_seen SET seq = ?, hash = ? WHERE seq < ?", (seq, known, seq))
+
+
+def _apply(run: Run, seq: int, body: dict[str, Any]) -> None:
+    if body["kind"] == "adopted":
+        end(run, "", seq)
+    elif body["kind"] == "analyst" and not body["active"]:
+        end(run, body["name"], seq)
+    elif body["kind"] == "note" and body["note"] == WITHDRAWN and (token := _word(body["fields"], "token")):
+        withdraw(run, token, seq)
+    elif body["kind"] == "note" and body["note"] == PASSWORD and (name := _word(body["fields"], "analyst")):
+        _forget_password(run, name, seq)
+
+
+def _word(fields: dict[str, Any], key: str) -> str:
+    """Anybody who holds the ledger may write notes; what cannot be in the tables is about nothing there."""
+    said = fields.get(key)
+    return said if isinstance(said, str) and said.isprintable() else ""
+
+
+def end(run: Run, name: str, seq: int) -> None:
+    """Whatever lets a person in and was born before ``seq`` opens nothing any more; ``""`` is everybody."""
+    run(
+        "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, ?, 0, NULL) "
+        "ON CONFLICT (name) DO UPDATE SET ended = excluded.ended WHERE people_persons.ended < excluded.ended",
+        (name, seq),
+    )
+
+
+def withdraw(run: Run, token: str, seq: int) -> None:
+    """A token opens nothing any more."""
+    run("UPDATE people_tokens SET withdrawn = ? WHERE id = ? AND withdrawn <= 0", (seq, token))
+
+
+def _forget_password(run: Run, name: str, seq: int) -> None:
+    """A password that was set before ``seq`` is not the one that was set last."""
+    run(
+        "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, 0, ?, NULL) "
+        "ON CONFLICT (name) DO UPDATE SET password = NULL, changed = excluded.changed "
+        "WHERE people_persons.changed < excluded.changed",
+        (name, seq),
+    )
+
+
+def _forget_everything(tables: PeopleTables, seq: int, known: str) -> None:
+    """Begin anew, unless another process has done so already."""
+    with tables.write() as run:
+        if not run("UPDATE people_seen SET seq = 0, hash = '' WHERE seq = ? AND hash = ? RETURNING seq", (seq, known)):
+            return
+        for table in ("tokens", "sessions", "links", "tries", "origins", "persons"):
+            run(f"DELETE FROM people_{table}", ())  # noqa: S608
+        run("INSERT INTO people_persons VALUES ('', 0, 0, NULL)", ())
+
+
+def person_of(analyst: Analyst) -> Person:
+    """Somebody, by what the ledger says. Details that others wrote there give nothing that they do not name."""
+    try:
+        role = Role(analyst.details.get("role", Role.ANALYST))
+    except ValueError:
+        role = Role.ANALYST
+    said = analyst.details.get("populations")
+    if said is None:
+        populations = None
+    else:
+        listed = said if isinstance(said, list) else []
+        populations = frozenset(one for one in listed if isinstance(one, str))
+    return Person(analyst.name, role, analyst.active, populations)
+
+
+def details_of(role: Role, populations: frozenset[str] | None) -> dict[str, Any]:
+    """What is written into the chain about somebody."""
+    return {"role": role.value, "populations": None if populations is None else sorted(populations)}
+
+
+def spelled(name: object, parameter: str = "name") -> str:
+    """A name in its one spelling; nothing long is looked at."""
+    if not isinstance(name, str) or len(name) > 1000:
+        raise InputError(parameter, "must be 1 to 200 printable characters")
+    return plain_name(name, parameter)

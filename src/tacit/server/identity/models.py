@@ -1,0 +1,167 @@
+"""Records of people, tokens and sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Final, Literal
+
+__all__ = ["Access", "Issued", "Job", "JobState", "Opened", "Person", "Role", "TokenInfo", "TokenScope", "scopes_of"]
+
+
+class Role(StrEnum):
+    """What somebody is."""
+
+    OWNER = "owner"
+    ANALYST = "analyst"
+    AUDITOR = "auditor"
+
+
+class TokenScope(StrEnum):
+    """What somebody may do: ask questions, look at what everybody asked, decide about people."""
+
+    ASK = "ask"
+    AUDIT = "audit"
+    ADMIN = "admin"
+
+
+_SCOPES: Final[Mapping[Role, frozenset[TokenScope]]] = {
+    Role.OWNER: frozenset(TokenScope),
+    Role.ANALYST: frozenset({TokenScope.ASK}),
+    Role.AUDITOR: frozenset({TokenScope.AUDIT}),
+}
+
+
+def scopes_of(role: Role) -> frozenset[TokenScope]:
+    """Everything that a role allows."""
+    return _SCOPES[role]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody the ledger knows.
+
+    Args:
+        name: in its one spelling.
+        role: what they are.
+        active: whether they may do anything at all.
+        populations: whose data exists for them; ``None`` for all.
+    """
+
+    name: str
+    role: Role
+    active: bool
+    populations: frozenset[str] | None = None
+
+    @property
+    def scopes(self) -> frozenset[TokenScope]:
+        """What they may do; nothing once revoked."""
+        return scopes_of(self.role) if self.active else frozenset()
+
+    def may_see(self, population: str) -> bool:
+        """Whether a population, in its one spelling, exists for them."""
+        return self.populations is None or population in self.populations
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Somebody who has proved who they are.
+
+    Args:
+        person: who.
+        scopes: what this proof allows: those of the token that are still those of the person.
+        kind: how they proved it.
+        id: of the token or session; public.
+        csrf: what a form must carry to be believed; for sessions only.
+    """
+
+    person: Person
+    scopes: frozenset[TokenScope]
+    kind: Literal["token", "session"]
+    id: str
+    csrf: str = field(default="", repr=False)
+
+    def has(self, scope: TokenScope) -> bool:
+        """Whether this proof allows something."""
+        return scope in self.scopes
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A new token. ``text`` is shown to its owner once and kept nowhere."""
+
+    text: str = field(repr=False)
+    id: str
+    name: str
+    label: str
+    scopes: frozenset[TokenScope]
+    expires: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A new session. ``text`` is what the browser keeps."""
+
+    text: str = field(repr=False)
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """A token as its owner and operators may see it.
+
+    Args:
+        id: public; what withdraws it.
+        name: whose.
+        label: what it is for, in its owner's words.
+        scopes: what it was issued for.
+        issued: when.
+        expires: when it ends by itself; ``None`` for never.
+        used: the day it was last used, if ever.
+        withdrawn: whether it, or its person, was ended.
+        alive: whether it opens anything now.
+    """
+
+    id: str
+    name: str
+    label: str
+    scopes: frozenset[TokenScope]
+    issued: datetime
+    expires: datetime | None
+    used: date | None
+    withdrawn: bool
+    alive: bool
+
+
+JobState = Literal["waiting", "running", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A question that is answered later, by whichever worker takes it.
+
+    Args:
+        id: as :meth:`People.new_id` makes them.
+        analyst: whose; nobody else finds it.
+        request: the question, in the words of whoever put it there.
+        created: when.
+        state: where it is.
+        outcome: what became of it, in the words of the worker.
+        worker: who has it.
+        lease: until when; afterwards another worker may take it.
+        finished: when it was.
+        tries: how many workers have taken it.
+    """
+
+    id: str
+    analyst: str
+    request: str
+    created: datetime
+    state: JobState = "waiting"
+    outcome: str = field(default="", repr=False)
+    worker: str = ""
+    lease: datetime | None = None
+    finished: datetime | None = None
+    tries: int = 0

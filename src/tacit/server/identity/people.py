@@ -1,0 +1,337 @@
+"""``People``: authentication and authorisation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Self
+
+from tacit.core.closing import Closing
+from tacit.core.errors import InputError
+from tacit.ledger import Ledger
+from tacit.ledger.memory import MEMORY
+from tacit.server.identity.context import Clock, IdentityContext
+from tacit.server.identity.credentials import new_id
+from tacit.server.identity.invitations import SET_UP, WELCOME, OneTimeLinks
+from tacit.server.identity.jobs import JobStore
+from tacit.server.identity.ledger_people import details_of, end, open_chain, person_of, spelled
+from tacit.server.identity.models import Access, Issued, Job, Opened, Person, Role, TokenInfo, TokenScope
+from tacit.server.identity.passwords import Hasher, Hashing, check_password
+from tacit.server.identity.sessions import Sessions
+from tacit.server.identity.storage import open_tables
+from tacit.server.identity.tokens import Tokens
+
+__all__ = ["People"]
+
+
+class People(Closing):
+    """People of a ledger: who they are, how they prove it, and what they wait for.
+
+    Who somebody is stands in the ledger's chain; how they prove it in tables of the same database, as digests and
+    hashes. Any number of threads and processes may hold one ledger's people open. What is revoked or withdrawn opens
+    nothing from the moment the call returns, in every process.
+
+    Every way to be refused looks the same: unknown, wrong, expired, withdrawn and revoked are ``None``.
+    """
+
+    def __init__(self, room: IdentityContext, hashing: Hashing, obvious: Iterable[str] = ()) -> None:
+        self._room = room
+        self._tokens = Tokens(room)
+        self._obvious = tuple(obvious)
+        self._sessions = Sessions(room, Hasher(hashing), self._obvious)
+        self._links = OneTimeLinks(room)
+        self._jobs = JobStore(room)
+
+    @classmethod
+    def open(
+        cls,
+        ledger: Ledger,
+        place: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        hashing: Hashing | None = None,
+        obvious: Iterable[str] = (),
+    ) -> Self:
+        """The people of a ledger that is open.
+
+        Args:
+            ledger: whose.
+            place: where it is kept, as it was opened: a file, ``postgresql://…`` with its password, or ``:memory:``.
+            clock: for when things expire; no decision about privacy depends on it.
+            hashing: what a password costs, for tests.
+            obvious: names that are no passwords, such as the project's.
+        """
+        if ledger.durable == (place == MEMORY):
+            raise InputError("place", "is not where the ledger is kept")
+        tables = open_tables(ledger, place)
+        try:
+            chain = open_chain(ledger, place, tables)
+        except BaseException:
+            tables.close()
+            raise
+        return cls(IdentityContext(ledger, tables, chain, clock or _now), hashing or Hashing(), obvious)
+
+    def close(self) -> None:
+        """Give everything back but the ledger."""
+        self._room.chain.close()
+        self._room.tables.close()
+
+    # Who there is ------------------------------------------------------------------------------------------------
+
+    def person(self, name: str) -> Person | None:
+        """Somebody, also if revoked; ``None`` for whoever the ledger does not know."""
+        return self._room.person(name)
+
+    def everyone(self) -> tuple[Person, ...]:
+        """Everyone ever registered, by name."""
+        return tuple(person_of(analyst) for analyst in self._room.ledger.analysts())
+
+    def add(
+        self, name: str, role: Role = Role.ANALYST, *, populations: Iterable[str] | None = None, operator: str
+    ) -> Person:
+        """Register somebody, change what they are, or admit them again.
+
+        Whoever was revoked before needs new tokens and a new password: the old ones stay ended.
+
+        Args:
+            name: names that differ only in case or Unicode form are the same.
+            role: what they are from now on.
+            populations: whose data exists for them, of those that have an account; all unless said, and for owners.
+            operator: who decided.
+        """
+        plain = spelled(name)
+        try:
+            role = Role(role)
+        except ValueError:
+            raise InputError("role", f"must be one of {', '.join(Role)}") from None
+        seen = None if populations is None else self._populations(populations)
+        if role is Role.OWNER and seen is not None:
+            # They could let anybody in to everything, themselves under another name as well.
+            raise InputError("populations", "an owner sees everything: choose all of them, or another role")
+        known = self._room.chain.analyst(plain)
+        if known is not None and not known.active:
+            # Whoever revoked them may have done so without the tables.
+            with self._room.tables.write() as run:
+                end(run, plain, known.since)
+        self._room.ledger.add_analyst(plain, details_of(role, seen), operator=operator)
+        return Person(plain, role, True, seen)
+
+    def revoke(self, name: str, *, operator: str, reason: str = "") -> None:
+        """Every token, session, link and password of theirs ends, and the ledger refuses them."""
+        plain = spelled(name)
+        if self._room.chain.analyst(plain) is None:
+            raise InputError("name", f"nobody is registered as {plain!r}")
+        self._room.ledger.revoke_analyst(plain, operator=operator, reason=reason)
+        # Where somebody admits them again at this moment, what they had before ends all the same.
+        ended = self._room.ledger.head.seq
+        with self._room.tables.write() as run:
+            end(run, plain, ended)
+
+    # Tokens ------------------------------------------------------------------------------------------------------
+
+    def issue(
+        self,
+        name: str,
+        *,
+        label: str = "",
+        scopes: Iterable[TokenScope] | None = None,
+        expires: datetime | None,
+        operator: str,
+    ) -> Issued:
+        """A token for somebody's programs; its text is shown here and never again.
+
+        Args:
+            name: whose.
+            label: what it is for.
+            scopes: some of what the person may do; all of it unless said.
+            expires: when it ends by itself, with a time zone; ``None`` for never.
+            operator: who decided.
+        """
+        return self._tokens.issue(name, label=label, scopes=scopes, expires=expires, operator=operator)
+
+    def tokens(self, name: str | None = None) -> tuple[TokenInfo, ...]:
+        """All tokens ever issued, or somebody's."""
+        return self._tokens.all(name)
+
+    def withdraw(self, token_id: str, *, operator: str) -> None:
+        """End a token at once and for good."""
+        self._tokens.withdraw(token_id, operator=operator)
+
+    def authenticate(self, text: str) -> Access | None:
+        """Whoever carries this token."""
+        return self._tokens.authenticate(text)
+
+    # Passwords and sessions --------------------------------------------------------------------------------------
+
+    def set_password(self, name: str, password: str, *, operator: str) -> None:
+        """Give somebody a password; sessions that were opened with another one end."""
+        person = self._room.active(name)
+        self._sessions.keep(person, self._sessions.hashed(password, person.name), operator=operator)
+
+    def signs_in(self, name: str) -> bool:
+        """Whether somebody has a password."""
+        person = self.person(name)
+        return person is not None and person.active and self._sessions.has_password(person.name)
+
+    def sign_in(self, name: str, password: str, *, origin: str = "") -> Opened | None:
+        """A session for whoever knows the password.
+
+        Args:
+            name: who they say they are.
+            password: what they typed.
+            origin: where from: an address, or what the browser keeps. Where a name has signed in before, failures
+                elsewhere do not slow it down.
+        """
+        try:
+            plain = spelled(name)
+        except InputError:
+            plain = "nobody"
+        return self._sessions.sign_in(plain, password, origin[:200])
+
+    def check_password(self, name: str, password: str) -> None:
+        """Refuse a password that would be guessed first.
+
+        Raises:
+            InputError: says what to choose instead.
+        """
+        check_password(password, spelled(name), self._obvious)
+
+    def change_password(self, name: str, old: str, new: str, *, origin: str = "") -> Opened | None:
+        """Another password for whoever knows the one that holds; every session ends, and a new one begins.
+
+        A session alone is not enough: it may be that of somebody who left their desk. Tries are counted as those of
+        :meth:`sign_in` are, in the same places.
+
+        Raises:
+            InputError: the new one cannot be used. Nothing was tried or counted.
+        """
+        plain = spelled(name)
+        check_password(new, plain, self._obvious)
+        return self._sessions.change(plain, old, new, origin[:200])
+
+    def session(self, text: str) -> Access | None:
+        """Whoever carries this session; it ends after half an hour without a visit, and after twelve hours."""
+        return self._sessions.session(text)
+
+    def sign_out(self, text: str) -> None:
+        """End a session."""
+        self._sessions.sign_out(text)
+
+    # Links -------------------------------------------------------------------------------------------------------
+
+    def set_up_secret(self) -> str | None:
+        """The secret that makes the first owner, for an hour and once; ``None`` when an owner can sign in.
+
+        Each call makes a new one and ends the one before.
+        """
+        return None if self._has_owner() else self._links.set_up()
+
+    def set_up_open(self, secret: str) -> bool:
+        """Whether :meth:`set_up` would take this secret."""
+        return self._links.find(SET_UP, secret) is not None and not self._has_owner()
+
+    def set_up(self, secret: str, name: str, password: str) -> Opened | None:
+        """Make the first owner, and sign them in.
+
+        Raises:
+            InputError: the name or the password cannot be used; the secret can be used again.
+        """
+        if not self.set_up_open(secret):
+            return None
+        plain = spelled(name)
+        known = self.person(plain)
+        if known is not None and not known.active:
+            raise InputError("name", "was revoked; choose another")
+        hashed = self._sessions.hashed(password, plain)
+        if not self._links.use(SET_UP, secret):
+            return None
+        owner = self.add(plain, Role.OWNER, operator="set-up")
+        return self._sessions.open(owner, self._sessions.keep(owner, hashed, operator="set-up"))
+
+    def invite(self, name: str, *, operator: str) -> str:
+        """A secret with which somebody chooses their own password, once, within three days."""
+        return self._links.welcome(self._room.active(name), operator=operator)
+
+    def invited(self, secret: str) -> Person | None:
+        """Whom an invitation is for, if :meth:`accept` would take it."""
+        name = self._links.find(WELCOME, secret)
+        person = None if name is None else self.person(name)
+        return person if person is not None and person.active else None
+
+    def accept(self, secret: str, password: str) -> Opened | None:
+        """Choose a password by invitation, and be signed in.
+
+        Raises:
+            InputError: the password cannot be used; the invitation can be used again.
+        """
+        person = self.invited(secret)
+        if person is None:
+            return None
+        hashed = self._sessions.hashed(password, person.name)
+        if not self._links.use(WELCOME, secret):
+            return None
+        return self._sessions.open(person, self._sessions.keep(person, hashed, operator=person.name))
+
+    # Questions under way -----------------------------------------------------------------------------------------
+
+    @staticmethod
+    def new_id() -> str:
+        """A fresh id, which nobody guesses."""
+        return new_id()
+
+    def put_job(self, job: Job) -> None:
+        """Keep a question that is to be answered later."""
+        self._jobs.put(job)
+
+    def job(self, job_id: str, analyst: str) -> Job | None:
+        """A question of this analyst's; those of others are not there."""
+        return self._jobs.find(job_id, analyst)
+
+    def claim_job(self, job_id: str, worker: str, lease_until: datetime) -> int:
+        """Take a question for a worker until a moment, or hold on to it.
+
+        Returns:
+            How many workers have taken it, this one included; 0 where it was not to be had.
+        """
+        return self._jobs.claim(job_id, worker, lease_until)
+
+    def put_back_job(self, job_id: str, worker: str) -> None:
+        """Leave a question that a worker took to others; it does not count as taken."""
+        self._jobs.put_back(job_id, worker)
+
+    def finish_job(self, job_id: str, outcome: str, *, failed: bool = False) -> bool:
+        """Write down what became of a question; whether this was the first to do so."""
+        return self._jobs.finish(job_id, outcome, failed=failed)
+
+    def unfinished_jobs(self) -> tuple[Job, ...]:
+        """Questions that a worker may take: waiting, or left behind by one whose lease ran out."""
+        return self._jobs.unfinished()
+
+    def open_jobs(self, analyst: str) -> int:
+        """How many questions of an analyst's are not finished."""
+        return self._jobs.open(analyst)
+
+    def forget_jobs(self, before: datetime) -> int:
+        """Delete questions that were finished before a moment; how many."""
+        return self._jobs.forget(before)
+
+    def _has_owner(self) -> bool:
+        """Whether an owner can sign in."""
+        return any(
+            person.role is Role.OWNER and person.active and self._sessions.has_password(person.name)
+            for person in self.everyone()
+        )
+
+    def _populations(self, names: Iterable[str]) -> frozenset[str]:
+        if isinstance(names, str):
+            raise InputError("populations", "must be a list of names")
+        known = self._room.ledger.accounts()
+        found = frozenset(spelled(name, "populations") for name in names)
+        if not found <= set(known):
+            raise InputError("populations", f"must be among {', '.join(known)}")
+        return found
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

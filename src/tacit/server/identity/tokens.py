@@ -1,0 +1,150 @@
+"""Tokens of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from tacit.core.errors import InputError
+from tacit.ledger import BusyError
+from tacit.server.identity.context import IdentityContext, from_stamp, line, stamp
+from tacit.server.identity.credentials import Code
+from tacit.server.identity.ledger_people import ISSUED, WITHDRAWN, spelled, withdraw
+from tacit.server.identity.models import Access, Issued, TokenInfo, TokenScope
+
+__all__ = ["Tokens"]
+
+_KIND: Final = "tacit"
+_DAY: Final = 24 * 3600_000
+_LABEL: Final = 100
+#: A token and the last end of its person and of everybody.
+_ROWS: Final = (
+    "SELECT t.id, t.name, t.digest, t.label, t.scopes, t.born, t.issued, t.expires, t.used, t.withdrawn, "
+    "COALESCE(p.ended, 0), a.ended FROM people_tokens AS t "
+    "LEFT JOIN people_persons AS p ON p.name = t.name CROSS JOIN people_persons AS a WHERE a.name = '' "
+)
+#: What an id that is not there is compared with, so that it costs the same.
+_NO_DIGEST: Final = bytes(32)
+
+
+class Tokens:
+    """Issues, finds and withdraws."""
+
+    def __init__(self, room: IdentityContext) -> None:
+        self._room = room
+
+    def issue(
+        self, name: str, *, label: str, scopes: Iterable[TokenScope] | None, expires: datetime | None, operator: str
+    ) -> Issued:
+        """A new token; its entry in the chain is made first, so that none exists that the chain does not know."""
+        person = self._room.active(name)
+        label = line(label, "label", _LABEL)
+        chosen = _chosen(scopes, person.scopes)
+        now = self._room.now()
+        until = None if expires is None else stamp(expires, "expires")
+        if until is not None and until <= now:
+            raise InputError("expires", "must be in the future")
+        code = Code.new(_KIND)
+        words = _written(chosen)
+        when = None if expires is None else expires.isoformat(timespec="seconds")
+        born = self._room.born(
+            person, ISSUED, token=code.id, scopes=words, expires=when, label=label, operator=operator
+        )
+        with self._room.tables.write() as run:
+            run(
+                "INSERT INTO people_tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 0)",
+                (code.id, person.name, code.digest, label, words, born, now, until),
+            )
+        return Issued(code.text, code.id, person.name, label, chosen, expires)
+
+    def all(self, name: str | None) -> tuple[TokenInfo, ...]:
+        """Everybody's, or somebody's; the newest last."""
+        order = "ORDER BY t.issued, t.born"
+        if name is None:
+            rows = self._room.tables.read(_ROWS + order)
+        else:
+            rows = self._room.tables.read(_ROWS + "AND t.name = ? " + order, (spelled(name),))
+        now = self._room.now()
+        active = {row[1]: self._is_active(row[1]) for row in rows}
+        return tuple(_info(row, now, active[row[1]]) for row in rows)
+
+    def withdraw(self, token_id: str, *, operator: str) -> None:
+        """It opens nothing from here on. Done again where it was interrupted before the chain knew."""
+        rows = self._room.tables.read("SELECT name FROM people_tokens WHERE id = ?", (line(token_id, "token", 40),))
+        if not rows:
+            raise InputError("token", f"there is no token {token_id!r}")
+        with self._room.tables.write() as run:
+            run("UPDATE people_tokens SET withdrawn = -1 WHERE id = ? AND withdrawn = 0", (token_id,))
+        if self._room.tables.read("SELECT id FROM people_tokens WHERE id = ? AND withdrawn = -1", (token_id,)):
+            words = {"token": token_id, "analyst": rows[0][0], "operator": operator}
+            seq = self._room.ledger.note(WITHDRAWN, words).seq
+            with self._room.tables.write() as run:
+                withdraw(run, token_id, seq)
+
+    def authenticate(self, text: object) -> Access | None:
+        """Whoever carries it; every way to fail is the same way, after the same look-ups."""
+        code = Code.read(_KIND, text)
+        rows = self._room.tables.read(_ROWS + "AND t.id = ?", (code.id,))
+        fits = code.fits(rows[0][2] if rows else _NO_DIGEST)
+        person = self._room.person(rows[0][1] if rows else "nobody")
+        now = self._room.now()
+        if not rows or not fits or person is None or not person.active or not _alive(rows[0], now):
+            return None
+        self._used(rows[0], now)
+        return Access(person, _read(rows[0][4]) & person.scopes, "token", code.id)
+
+    def _is_active(self, name: str) -> bool:
+        person = self._room.person(name)
+        return person is not None and person.active
+
+    def _used(self, row: tuple[Any, ...], now: int) -> None:
+        """Which day it was last used on; not worth waiting for."""
+        day = now // _DAY
+        if row[8] == day:
+            return
+        try:
+            with self._room.tables.write() as run:
+                run("UPDATE people_tokens SET used = ? WHERE id = ?", (day, row[0]))
+        except BusyError:
+            return
+
+
+def _alive(row: tuple[Any, ...], now: int) -> bool:
+    born, expires, withdrawn, ended, all_ended = row[5], row[7], row[9], row[10], row[11]
+    return not withdrawn and born > max(ended, all_ended) and (expires is None or now < expires)
+
+
+def _info(row: tuple[Any, ...], now: int, active: bool) -> TokenInfo:
+    born, expires, used = row[5], row[7], row[8]
+    return TokenInfo(
+        id=row[0],
+        name=row[1],
+        label=row[3],
+        scopes=_read(row[4]),
+        issued=from_stamp(row[6]),
+        expires=None if expires is None else from_stamp(expires),
+        used=None if used is None else from_stamp(used * _DAY).date(),
+        withdrawn=bool(row[9]) or born <= max(row[10], row[11]) or not active,
+        alive=active and _alive(row, now),
+    )
+
+
+def _chosen(scopes: Iterable[TokenScope] | None, allowed: frozenset[TokenScope]) -> frozenset[TokenScope]:
+    if scopes is None:
+        return allowed
+    try:
+        chosen = frozenset(TokenScope(scope) for scope in scopes)
+    except ValueError:
+        raise InputError("scopes", f"must be among {_written(frozenset(TokenScope))}") from None
+    if not chosen or not chosen <= allowed:
+        raise InputError("scopes", f"must be some of what the person may do: {_written(allowed)}")
+    return chosen
+
+
+def _written(scopes: frozenset[TokenScope]) -> str:
+    return " ".join(scope.value for scope in TokenScope if scope in scopes)
+
+
+def _read(words: str) -> frozenset[TokenScope]:
+    return frozenset(TokenScope(word) for word in words.split())

@@ -1,0 +1,75 @@
+"""Response slots: fixed times at which responses leave.
+
+What reads no data (refusals, repeats) leaves 1, 2, 4, 8 … slots after it arrived, at the first of these times at which
+it is ready. When a fresh answer leaves is decided before data is read: :mod:`tacit.server.departure`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+
+__all__ = ["ResponseSlots"]
+
+
+class ResponseSlots:
+    """Holds what is ready until its time.
+
+    Args:
+        seconds: of one slot; 0 holds nothing.
+        clock: in seconds, never set back.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+
+    @property
+    def off(self) -> bool:
+        """Whether nothing is held."""
+        return not self._seconds
+
+    def now(self) -> float:
+        """By the clock that :meth:`due` and :meth:`hold` read."""
+        return self._clock()
+
+    def due(self, arrived: float, now: float) -> float:
+        """When something may leave that arrived then and is ready now."""
+        if not self._seconds:
+            return now
+        step = self._seconds
+        while arrived + step < now:
+            step *= 2
+        return arrived + step
+
+    def count(self, arrived: float, now: float) -> int:
+        """How many whole slots something that arrived then has been waited for."""
+        return int((now - arrived) / self._seconds) if self._seconds else int(now - arrived)
+
+    async def hold(self, arrived: float) -> None:
+        """Wait until the time of something that arrived then."""
+        due = self.due(arrived, self._clock())
+        # A timer may ring a little early.
+        while (left := due - self._clock()) > 0:
+            await asyncio.sleep(left)
+
+    def doubled(self, began: float, seconds: float) -> float:
+        """The first moment that is 1, 2, 4, 8 … times so many seconds after a beginning and has not passed."""
+        while began + seconds < self._clock():
+            seconds *= 2
+        return began + seconds
+
+    def call_at(self, loop: asyncio.AbstractEventLoop, moment: float, work: Callable[[], None]) -> None:
+        """Have a loop do something at a moment, never before; from any thread. A loop that has ended does nothing."""
+
+        def ring() -> None:
+            left = moment - self._clock()
+            if left > 0:
+                loop.call_later(left, ring)
+            else:
+                work()
+
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(ring)

@@ -1,0 +1,194 @@
+"""HTTP/1.1 protocol with limits on top of uvicorn and httptools.
+
+* a head (request line and headers) arrives within some seconds and some bytes, or the connection ends;
+* what follows a head, in whatever encoding, is bounded as well, and never taken for a part of the head;
+* a head that another server on the way could read in another way is refused;
+* whoever does not read what they asked for is hung up on;
+* what is not HTTP gets the error shape of every other failure, and no banner.
+
+httptools was chosen over h11 by measurement (see docs/server.md); it has no limits of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from tacit.server.serve.connection_limit import Connections
+
+if TYPE_CHECKING:
+    from tacit.server.settings import Settings
+
+__all__ = ["GuardedProtocol", "guarded"]
+
+#: Seconds for a head to arrive, counted from the connection or from its first byte.
+HEAD_SECONDS: Final = 10.0
+#: Seconds for a client to take what was written for it.
+WRITE_SECONDS: Final = 30.0
+#: A chunked body of single bytes is six times as long as its content.
+_CHUNKS: Final = 8
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection; subclasses made by :func:`guarded` know the limits of their worker."""
+
+    registry: ClassVar[Connections]
+    max_head: ClassVar[int]
+    max_message: ClassVar[int]
+    head_seconds: ClassVar[float] = HEAD_SECONDS
+    write_seconds: ClassVar[float] = WRITE_SECONDS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._address = ""
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._in_head = True
+        self._received = 0
+        self._lost = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a place, or leave at once."""
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        if not self.registry.admit(self._address, self):
+            self.hang_up()
+            return
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place back."""
+        self._lost = True
+        self.registry.leave(self._address, self)
+        self._stop(self._head_timer)
+        self._stop(self._write_timer)
+        super().connection_lost(exc)
+
+    def hang_up(self) -> None:
+        """End it at once, without a word."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Count, parse, and stop where a limit is passed."""
+        if self.transport.is_closing():
+            return
+        # Before parsing, so that one read with many requests in it is not taken for one long head.
+        if self._received == 0 and self._head_timer is None:
+            self._wait_for_head()
+        self._received += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_head and self._received > self.max_head:
+            self._refuse(431, "request.headers", "the headers are too long")
+        elif self._received > self.max_message:
+            self._refuse(413, "request.size", "the request is too long")
+
+    def on_message_begin(self) -> None:
+        """A new head."""
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the head. One after the body is dropped: nobody on the way has looked at what it says."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is there, and the request begins."""
+        if not self._is_plain():
+            # httptools ends the connection over whatever is raised here, by :meth:`send_400_response`.
+            raise ValueError("this head could be read in two ways")
+        self._in_head = False
+        self._stop(self._head_timer)
+        self._head_timer = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """All of a request was read; what follows is the next one."""
+        super().on_message_complete()
+        self._received = 0
+        self._in_head = True
+        # Not before: nothing is done for a request while its body arrives, and that may take its time on purpose.
+        if not self.cycle.response_complete:
+            self.registry.begin(self._address, self)
+
+    def on_response_complete(self) -> None:
+        """The request was answered."""
+        super().on_response_complete()
+        if not self._lost and not self.pipeline:
+            self.registry.end(self._address, self)
+
+    def pause_writing(self) -> None:
+        """The client does not take what is written."""
+        super().pause_writing()
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self.write_seconds, self.hang_up)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._stop(self._write_timer)
+        self._write_timer = None
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """What is not HTTP is answered like every other failure."""
+        self._refuse(400, "request.headers", "this is not a request of HTTP/1.1 that can be read in one way")
+
+    def _is_plain(self) -> bool:
+        """Whether a head says where it goes, where its body ends, and that what follows is HTTP."""
+        version = self.parser.get_http_version()
+        hosts = sum(1 for name, _ in self.headers if name == b"host")
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if version == "1.1":
+            clear = hosts == 1 and codings in ([], [b"chunked"])
+        else:
+            clear = version == "1.0" and hosts <= 1 and not codings
+        # After the head of an upgrade httptools reads nothing more, whatever a body or another request may say.
+        return clear and not self.parser.should_upgrade()
+
+    def _wait_for_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.head_seconds, self._too_slow)
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if self._received:
+            self._refuse(408, "request.time", "the headers took too long")
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if not self._in_head or (cycle is not None and not cycle.response_complete):
+            # A response is under way, or this request has had one: anything more would be taken for another's.
+            self.hang_up()
+            return
+        body = json.dumps({"error": {"code": code, "message": message}}).encode()
+        head = (
+            b"content-type: application/json\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+            b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+        )
+        self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()
+
+    @staticmethod
+    def _stop(timer: asyncio.TimerHandle | None) -> None:
+        if timer is not None:
+            timer.cancel()
+
+
+def guarded(settings: Settings, connections: Connections) -> type[GuardedProtocol]:
+    """The protocol of one worker."""
+    return type(
+        "WorkerProtocol",
+        (GuardedProtocol,),
+        {
+            "registry": connections,
+            "max_head": settings.max_header_bytes + settings.max_path,
+            "max_message": settings.max_header_bytes + settings.max_path + _CHUNKS * settings.max_body,
+        },
+    )

@@ -1,0 +1,331 @@
+"""Permission-checked operations shared by the API and the console.
+
+What a person may not see does not exist for them. Questions are resolved with a catalogue that lacks the tables of
+other populations, so that a forbidden table and one that never was take the same way, with the same words. Plans still
+name the digest of the whole catalogue: whoever may see a release shares it, whatever else they see.
+
+Everything here is synchronous and safe to use from several threads. How long things take, and how often they may be
+asked for, is the business of doors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.core.errors import AccessError, InputError, TacitError
+from tacit.core.numbers import Number
+from tacit.curator.accounts import Budget
+from tacit.curator.answer import Caller, CuratorContext, answer, opaque, quote, release_key, told
+from tacit.curator.curator import Curator, TableInfo
+from tacit.curator.failed_runs import check_succeeded
+from tacit.curator.quote import Quote
+from tacit.curator.views.answer_object import Answer
+from tacit.ledger import ConflictError, Outcome, Record
+from tacit.ledger.entries import plain_name
+from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
+from tacit.query.catalog import Catalog
+from tacit.query.limits import MAX_PUBLIC_ROWS
+from tacit.query.request import Request
+from tacit.receipts.receipt import Receipt
+from tacit.releases.published_table import guesses
+from tacit.server.errors import Unauthenticated, Unknown
+from tacit.server.settings import Settings
+from tacit.server.timing import LateLimit
+
+if TYPE_CHECKING:
+    from tacit.curator.planner import PricedPlan
+    from tacit.server.departure import QuestionDeparture
+    from tacit.server.identity import Access, People
+
+__all__ = ["ADMIN", "ASK", "AUDIT", "Ask", "CuratorService"]
+
+#: Scopes, as :class:`tacit.server.identity.Scope` writes them.
+ASK: Final = "ask"
+AUDIT: Final = "audit"
+ADMIN: Final = "admin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A question and what is asked for besides; the words are those of :meth:`tacit.curator.curator.Curator.sql`."""
+
+    sql: str
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    mu: Number | None = None
+    within: Number | Mapping[str, Number] | None = None
+    confidence: Number = "0.95"
+    max_groups: int | None = None
+    weights: Mapping[str, Number] | None = None
+    suppose: int | None = None
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """All but the question."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "sql"}
+
+    @property
+    def request(self) -> Request:
+        """The same, for a planner."""
+        return Request(**self.words)
+
+
+class CuratorService:
+    """A curator and the people it works for.
+
+    Args:
+        curator: answers.
+        people: says who somebody is.
+        settings: how much of the ledger one page of history looks at.
+    """
+
+    def __init__(self, curator: Curator, people: People, settings: Settings | None = None) -> None:
+        self.curator = curator
+        self.people = people
+        self.settings = settings or Settings()
+        self._lock = threading.Lock()
+        self._seen: dict[frozenset[str] | None, Curator] = {}
+
+    def quote(self, access: Access, ask: Ask) -> Quote:
+        """What a question would do and cost. Free; reads no data."""
+        self._need(access, ASK)
+        return self._for(access).explain(ask.sql, **ask.words)
+
+    def ask(
+        self,
+        access: Access,
+        ask: Ask,
+        *,
+        key: str = "",
+        free: bool = False,
+        departure: QuestionDeparture | None = None,
+    ) -> Answer:
+        """The answer to a question, charged to its population and counted to the person.
+
+        Args:
+            access: who asks.
+            ask: what.
+            key: a name for this request, under which it may be sent again.
+            free: answer only what was released before, and never charge.
+            departure: decides when a fresh answer, or that there is none, is written down.
+
+        Raises:
+            Unauthenticated: the person was revoked meanwhile.
+            ConflictError: the key stands for another request; or ``free``, and there is nothing to repeat.
+            LateLimit: too many answers were late, and there is nothing to repeat.
+        """
+        self._need(access, ASK)
+        desk = self._for(access).desk
+        try:
+            if free:
+                return _repeat(desk, access, ask)
+            if departure is not None:
+                _check_late(desk, ask, departure)
+            caller = Caller(access.person.name, key)
+            # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
+            # the question took, however long the answer itself is held.
+            return answer(desk, ask.sql, ask.request, caller, departure=departure)
+        except TacitError as problem:
+            # The ledger refuses whoever was revoked between showing a token and asking.
+            if isinstance(problem, AccessError) and not self._is_active(access):
+                raise Unauthenticated from None
+            raise
+
+    def budget(self, access: Access, population: str | None = None, quote: Quote | None = None) -> tuple[Budget, ...]:
+        """What is spent and left of each population that the person sees, with their own share; or of one of them."""
+        curator = self._for(access)
+        if quote is not None:
+            return (curator.budget(quote, analyst=access.person.name),)
+        names = [each.name for each in curator.desk.catalog.populations]
+        if population is not None:
+            if population not in names:
+                raise Unknown("population")
+            names = [population]
+        return tuple(curator.budget(population=name, analyst=access.person.name) for name in names)
+
+    def questions_left(self, access: Access, quote: Quote) -> int | None:
+        """How many more such questions fit in the budget, in the person's share of it and in the project's."""
+        desk = self.curator.desk
+        who = access.person.name
+        with opaque():
+            population = quote.plan.final.population
+            return how_many_fit(desk.ledger, population, quote.plan.guarantee, analyst=who, project=desk.project)
+
+    def tables(self, access: Access) -> tuple[TableInfo, ...]:
+        """The tables that the person sees, and what is publicly known about them."""
+        return self._for(access).tables()
+
+    def history(
+        self, access: Access, *, before: int | None = None, limit: int | None = None, everyone: bool = False
+    ) -> Page:
+        """Charges, newest first: the person's own, or everybody's for those who may audit.
+
+        Args:
+            access: who asks.
+            before: the ``next`` of the page before; None for the newest.
+            limit: the most charges of a page.
+            everyone: not only the person's own.
+        """
+        if everyone:
+            self._need(access, AUDIT, ADMIN)
+        most = self.settings.history_page
+        if limit is not None and not 1 <= limit <= most:
+            raise InputError("limit", f"must be a whole number from 1 to {most}")
+        if before is not None and not 1 <= before < 2**62:
+            raise InputError("before", "must be the 'next' of another page")
+        with opaque():
+            return page(
+                self.curator.ledger,
+                before=before,
+                limit=limit or most,
+                look=self.settings.history_look,
+                analyst="" if everyone else access.person.name,
+                populations=access.person.populations if everyone else None,
+            )
+
+    def receipt(self, access: Access, position: int) -> Receipt:
+        """The receipt of a charge that the person may see, in the words in which it was paid for.
+
+        Where a run died, somebody else who asked the same may have finished it, in their words. Those are for whoever
+        may see everybody's.
+
+        Raises:
+            Unknown: there is none, or it is somebody else's.
+        """
+        found, outcome = self._charged(access, position)
+        receipt = Receipt.from_json(outcome.receipt)
+        if _audits(access) or _says(receipt, found.record.sql):
+            return receipt
+        return self.answer_again(access, position).receipt
+
+    def answer_again(self, access: Access, position: int) -> Answer:
+        """What was released at a place in the history, once more and for nothing.
+
+        What was asked for besides the text is read from the charge, so a question that stated more (weights,
+        fewer groups) cannot be shown again by its place: ask it again, which is free as well.
+
+        Raises:
+            Unknown: there is none, it is somebody else's, or it cannot be shown by its place.
+            FailedRunError: its run failed.
+        """
+        found, outcome = self._charged(access, position)
+        check_succeeded(outcome)
+        receipt = Receipt.from_json(outcome.receipt)
+        desk = self._for(access).desk
+        record = found.record
+        for words in guesses(receipt):
+            try:
+                planned = quote(desk, record.sql, Request(**words))
+                if found.quote.get("mechanisms") == planned.mechanisms and receipt["catalog"] == planned.plan.catalog:
+                    return _told(desk, planned, record.sql, outcome, record.analyst)
+            except TacitError:
+                continue
+        raise Unknown("answer")
+
+    def _charged(self, access: Access, position: int) -> tuple[Charged, Outcome]:
+        """A charge that the person may see, and what was released under it."""
+        with opaque():
+            found = charge_at(self.curator.ledger, position)
+            if found is None or not self._may_see(access, found.record):
+                raise Unknown("receipt")
+            outcome = self.curator.ledger.outcome(position)
+        # Parts of a planned release are paid by the whole of it, which has the receipt.
+        if outcome is None or not outcome.receipt:
+            raise Unknown("receipt")
+        return found, outcome
+
+    def _may_see(self, access: Access, record: Record) -> bool:
+        if record.analyst == plain_name(access.person.name, "name"):
+            return True
+        seen = access.person.populations
+        return _audits(access) and (seen is None or record.population in seen)
+
+    def _is_active(self, access: Access) -> bool:
+        found = self.people.person(access.person.name)
+        return found is not None and found.active
+
+    def _for(self, access: Access) -> Curator:
+        """A curator that knows what the person may see; persons who see the same share one."""
+        key = access.person.populations
+        with self._lock:
+            known = self._seen.get(key)
+            if known is None:
+                desk = self.curator.desk
+                catalog = desk.catalog if key is None else _Seen.of(desk.catalog, key)
+                known = Curator(replace(desk, catalog=catalog), self.curator.analyst)
+                self._seen[key] = known
+            return known
+
+    @staticmethod
+    def _need(access: Access, *scopes: str) -> None:
+        if not set(scopes) & set(access.scopes):
+            raise AccessError(f"this needs the scope {' or '.join(scopes)}, which your {access.kind} does not have")
+
+
+@dataclass(frozen=True)
+class _Seen(Catalog):
+    """A part of a catalogue, under the digest of the whole."""
+
+    whole: str = ""
+
+    @classmethod
+    def of(cls, catalog: Catalog, populations: frozenset[str]) -> _Seen:
+        tables = [table for table in catalog.tables if table.public or _is_among(table.population, populations)]
+        names = {table.name.lower() for table in tables}
+        # A key that leads to a table that does not exist for the person does not exist for them either.
+        kept = (
+            replace(table, foreign_keys=tuple(key for key in table.foreign_keys if key.table.lower() in names))
+            for table in tables
+        )
+        known = tuple(each for each in catalog.populations if _is_among(each.name, populations))
+        return cls(tuple(kept), known, whole=catalog.digest)
+
+    @property
+    def digest(self) -> str:
+        return self.whole
+
+
+def _is_among(population: str | None, names: frozenset[str]) -> bool:
+    """Whether a population as its owner spells it is one of those that the ledger spells."""
+    return population is not None and plain_name(population, "population") in names
+
+
+def _repeat(desk: CuratorContext, access: Access, ask: Ask) -> Answer:
+    """What was released for a question before; nothing is reserved, so nothing can be charged."""
+    planned = quote(desk, ask.sql, ask.request)
+    with opaque():
+        found = outcome_of(desk.ledger, planned.plan.final.population, release_key(desk, planned.plan))
+    if found is None:
+        raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
+    return _told(desk, planned, ask.sql, found, access.person.name)
+
+
+def _check_late(desk: CuratorContext, ask: Ask, departure: QuestionDeparture) -> None:
+    """Refuse what would read data where too many answers were late; repeats stay free."""
+    planned = quote(desk, ask.sql, ask.request)
+    try:
+        departure.check(planned.plan)
+    except LateLimit:
+        with opaque():
+            found = outcome_of(desk.ledger, planned.plan.final.population, release_key(desk, planned.plan))
+        if found is None:
+            raise
+
+
+def _told(desk: CuratorContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
+    with opaque():
+        public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in planned.plan.question.reads]
+        return told(desk, planned, sql, outcome, public, analyst=analyst, paid=False)
+
+
+def _audits(access: Access) -> bool:
+    return bool({AUDIT, ADMIN} & set(access.scopes))
+
+
+def _says(receipt: Receipt, sql: str) -> bool:
+    """Whether a receipt has these words; those of planned releases and of mechanisms have their owner's."""
+    return all(each["name"] or each["query"] == sql for each in receipt["answers"])

@@ -1,0 +1,139 @@
+"""Token buckets in memory shared by worker processes.
+
+A bucket is one number: the time at which it will be full again. It lies where a keyed hash of its caller's name says,
+among a few others. Where all of those are taken, the one that will be full first makes room, because least is lost
+with it: a bucket that is full need not be remembered. The key is drawn for each memory, so nobody can choose names that
+fall on somebody else's.
+
+Beside the buckets are counters. What is counted there limits what can be learned, so it is never forgotten: where all
+places are taken, nothing more is counted, and what needs counting is refused.
+
+The supervisor makes the memory before it forks. What guards it is a lock of the system that ends with the process that
+holds it, so that a worker may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from typing import IO, Final
+
+from tacit.noise import entropy
+
+__all__ = ["Buckets"]
+
+#: Buckets in all, and of those that share a place; a power of two each.
+_MOST: Final = 1 << 17
+_BESIDE: Final = 8
+#: A bucket has the mark of its caller and its time.
+_WORDS: Final = 2
+_BYTES: Final = 8
+#: Counters, which never make room for others: those of people and populations with something to count.
+_COUNTERS: Final = 1 << 14
+
+
+#: The place at which counters are guarded, all of them together: what is counted is rare.
+_COUNTING: Final = _MOST * _WORDS
+
+
+class Buckets:
+    """Times by name, in whole nanoseconds.
+
+    Args:
+        shared: whether processes that are forked from this one share them.
+    """
+
+    def __init__(self, *, shared: bool = False) -> None:
+        size = (_MOST + _COUNTERS) * _WORDS * _BYTES
+        self._memory: bytearray | mmap.mmap = mmap.mmap(-1, size) if shared else bytearray(size)
+        self._words = memoryview(self._memory).cast("q")
+        self._gate: IO[bytes] | None = TemporaryFile() if shared else None  # noqa: SIM115  (it lives as long as this)
+        self._key = entropy.current().bits(128).to_bytes(16, "big")
+        # The lock of the system is one of processes; this one is for threads.
+        self._lock = threading.Lock()
+
+    def pour(self, name: str, step: int, now: int, most: int) -> int:
+        """Take so much time from a bucket that is ``most`` deep; how long to wait where there is not enough in it.
+
+        What had to wait has taken nothing. A step back, below zero, gives back.
+        """
+        place, mark = self._place(name)
+        with self._held(place):
+            found = self._find(place, mark)
+            full = max(self._words[found + 1] if self._words[found] == mark else 0, now)
+            wait = full + step - now - most
+            if wait > 0:
+                return wait
+            if step and full + step > now:
+                self._words[found], self._words[found + 1] = mark, full + step
+            elif step and self._words[found] == mark:
+                self._words[found + 1] = 0
+        return 0
+
+    def counted(self, name: str) -> int:
+        """How often something was counted; that is never forgotten as long as the memory lasts."""
+        place, mark = self._counter(name)
+        with self._held(_COUNTING):
+            found = self._find_counter(place, mark)
+            return self._words[found + 1] if found is not None and self._words[found] == mark else 0
+
+    def add(self, name: str, most: int) -> bool:
+        """Count one more, if that is at most ``most``; whether it was counted. Without room for it, it was not."""
+        place, mark = self._counter(name)
+        with self._held(_COUNTING):
+            found = self._find_counter(place, mark)
+            if found is None or (self._words[found] == mark and self._words[found + 1] >= most) or most < 1:
+                return False
+            self._words[found], self._words[found + 1] = mark, self._words[found + 1] + 1
+        return True
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._words.release()
+        if isinstance(self._memory, mmap.mmap):
+            self._memory.close()
+        if self._gate is not None:
+            self._gate.close()
+
+    def _place(self, name: str) -> tuple[int, int]:
+        """Where a bucket begins to be looked for, and its mark, which is never zero."""
+        raw = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key).digest()
+        row = int.from_bytes(raw[8:]) % (_MOST // _BESIDE)
+        return row * _BESIDE * _WORDS, int.from_bytes(raw[:8]) >> 1 | 1
+
+    def _find(self, place: int, mark: int) -> int:
+        """The bucket with a mark; else the one that can best be spared."""
+        row = range(place, place + _BESIDE * _WORDS, _WORDS)
+        known = next((each for each in row if self._words[each] == mark), None)
+        return min(row, key=lambda each: self._words[each + 1]) if known is None else known
+
+    def _counter(self, name: str) -> tuple[int, int]:
+        """Where a counter begins to be looked for, and its mark."""
+        place, mark = self._place(name)
+        return place // _WORDS % _COUNTERS, mark
+
+    def _find_counter(self, place: int, mark: int) -> int | None:
+        """The counter with a mark, or the place for it; None where all are taken."""
+        for i in range(_COUNTERS):
+            found = (_MOST + (place + i) % _COUNTERS) * _WORDS
+            if self._words[found] in (0, mark):
+                return found
+        return None
+
+    @contextmanager
+    def _held(self, place: int) -> Iterator[None]:
+        with self._lock:
+            if self._gate is None:
+                yield
+                return
+            import fcntl
+
+            fcntl.lockf(self._gate, fcntl.LOCK_EX, 1, place)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._gate, fcntl.LOCK_UN, 1, place)
