@@ -170,8 +170,8 @@ def test_a_server_that_counts_rows_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
     real = routes._answered
 
-    def leaky(call: Any, answer: Any, form: str) -> Any:
-        reply = real(call, answer, form)
+    def leaky(call: Any, answer: Any, form: str, seen: Any) -> Any:
+        reply = real(call, answer, form, seen)
         engine = call.floor.office.curator._desk.engine
         reply.headers += ((b"x-rows", str(len(engine.tables["visits"])).encode()),)
         return reply

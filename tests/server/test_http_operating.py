@@ -98,7 +98,7 @@ def test_a_token_is_shown_once(served: Served) -> None:
         ("tokens", {"name": "nobody", "days": 1}, 400, "name"),
         ("quotas", {"name": "nobody", "population": "patients", "caps": {}}, 404, ""),
         ("quotas", {"name": "bob", "population": "martians", "caps": {}}, 404, ""),
-        ("quotas", {"name": "bob", "population": "patients", "caps": {"euros": 1}}, 400, "caps"),
+        ("quotas", {"name": "bob", "population": "patients", "caps": {"euros": 1}}, 400, "euros"),
         ("quotas", {"name": "bob", "population": "patients", "caps": {"epsilon": -1}}, 400, "epsilon"),
         ("quotas", {"name": "bob", "population": "patients", "caps": {"epsilon": "1"}}, 400, "caps.epsilon"),
     ],
