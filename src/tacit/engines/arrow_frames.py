@@ -61,8 +61,8 @@ def _from_pandas(frame: Any, table: str) -> pa.Table:
         # Its own words quote a value.
         raise InputError(table, "a column of the pandas frame cannot be converted to Arrow") from None
     # Nothing but missing values: texts, of which there happen to be none.
-    kinds = [pa.string() if pa.types.is_null(field.type) else field.type for field in rows.schema]
-    return rows.cast(pa.schema([pa.field(name, kind) for name, kind in zip(rows.column_names, kinds, strict=True)]))
+    fields = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in rows.schema]
+    return rows.cast(pa.schema(fields))
 
 
 def sound_table(rows: pa.Table, names: Collection[str], table: str) -> pa.Table:
