@@ -10,7 +10,7 @@ import pytest
 
 from support.desks import toy_curator
 from support.toy_engine import ToyEngine
-from tacit.core.errors import BudgetError, EngineError, InputError
+from tacit.core.errors import BudgetError, EngineError, FailedRunError, InputError
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import DOUBLE, INTEGER, TEXT
@@ -107,8 +107,9 @@ def test_a_failure_between_the_steps_stays_charged_once() -> None:
         curator.sql(AVG, epsilon="1")
     assert "disk" not in str(caught.value)
     assert spent(curator) == [1]
-    assert curator.sql(AVG, epsilon="1").bounds
-    assert spent(curator) == [1]
+    with pytest.raises(FailedRunError):
+        curator.sql(AVG, epsilon="1")
+    assert (len(calls), spent(curator)) == (2, [1])
 
 
 def test_explain_reads_nothing_and_shows_both_steps() -> None:

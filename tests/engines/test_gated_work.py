@@ -24,6 +24,7 @@ from sql.corpus.data import DATABASE
 from sql.corpus.gated import PERSON, gated
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DuckDBEngine
+from tacit.engines.duckdb.engine import _register
 from tacit.engines.duckdb.statements import statements
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
@@ -87,12 +88,13 @@ def total(node: Any, *names: str) -> int:
 
 def by_duckdb(engine: DuckDBEngine, final: FinalAggregation) -> int:
     counted = 0
-    cursor = engine._new_cursor()
-    engine._register(cursor, final.source)
-    for statement in statements(final, engine._tables, SECRET):
-        ((_, told),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT json) {statement.sql}").fetchall()
-        counted += total(json.loads(told), "intermediate_rows")
-    cursor.close()
+    with engine._sources.reading() as sources:
+        cursor = sources.new_cursor()
+        _register(cursor, final.source, sources.tables)
+        for statement in statements(final, sources.tables, SECRET):
+            ((_, told),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT json) {statement.sql}").fetchall()
+            counted += total(json.loads(told), "intermediate_rows")
+        cursor.close()
     return counted
 
 
