@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.arrow_frames import sound_table
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.postgres import PostgresEngine, PostgresLimits
+from tacit.query.question import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import SqlType
 
@@ -30,6 +32,11 @@ def cells(found: Measurements) -> tuple[dict[tuple[Any, ...], int], list[list[An
     return dict(zip(found.keys, found.raw_units.tolist(), strict=True)), [array.tolist() for array in found.raw]
 
 
+@cache
+def final_of(sql: str, declared: SqlType) -> FinalAggregation:
+    return resolve(sql, catalog(declared)).final
+
+
 def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
     """Every question, ``times`` times: a table that is asked again is answered from a copy, by plans that are kept."""
     results: list[Found] = []
@@ -37,7 +44,7 @@ def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
         found: Found = {}
         for pair in questions(declared):
             for sql in pair:
-                found[sql] = cells(engine.measure(MeasurementTask(resolve(sql, catalog(declared)).final, SECRET)))
+                found[sql] = cells(engine.measure(MeasurementTask(final_of(sql, declared), SECRET)))
         results.append(found)
     for sql, first in results[0].items():
         assert all(result[sql] == first for result in results), f"a copy answers otherwise: {sql}"

@@ -106,7 +106,7 @@ def test_a_quota_counts_what_was_spent_before_it(place: Place) -> None:
 
 def test_quotas_are_about_known_currencies_and_one_owner(place: Place) -> None:
     with clinic(place) as ledger:
-        with pytest.raises(InputError, match="counts epsilon, not 'rho'"):
+        with pytest.raises(InputError, match="rho: is not what this account counts: epsilon"):
             ledger.set_quota("patients", {"rho": 1}, analyst="alice")
         with pytest.raises(InputError, match="one of them"):
             ledger.set_quota("patients", {"epsilon": 1}, analyst="alice", project="study")
