@@ -366,7 +366,7 @@ def test_doctor_where_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pq.write_table(pa.table({"patient": [1], "ward": ["a"]}), tmp_path / "visits" / "part.parquet")
     place = project(tmp_path, "t.toml", "sc://0.0.0.0:1/;user_id=hush", "s")
     wrong = {finding.name: (finding.words, finding.remedy) for finding in examine(place) if not finding.ok}
-    assert set(wrong) == {"connection", "Spark"}
+    assert set(wrong) == {"connection", "Spark", "opening"}
     assert "use_ssl=true" in wrong["connection"][1]
     assert wrong["Spark"][1].startswith("start a Spark Connect server at 0.0.0.0:1")
     assert "hush" not in json.dumps(wrong)

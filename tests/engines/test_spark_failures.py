@@ -204,7 +204,7 @@ def test_rows_move_once_and_to_their_unit(sql: str) -> None:
 LOST = """
 import os, signal, pyarrow as pa
 from tacit.core.errors import EngineError
-from tacit.engines import Work
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, Limits
 from tacit.engines.spark import SparkEngine
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -212,7 +212,7 @@ from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER
 import logging; logging.disable(logging.CRITICAL)
 catalog = Catalog((Table("t", (Column("id", INTEGER),), population="p", unit="id"),), (Population("p"),))
-work = Work(resolve("SELECT COUNT(*) FROM t", catalog).final, b"k")
+work = MeasurementTask(resolve("SELECT COUNT(*) FROM t", catalog).final, b"k")
 frame = pa.table({"id": list(range(7))})
 engine = SparkEngine(catalog, {"t": DataSource("frame", None, frame)}, Limits(threads=1, memory="600MB"))
 print(engine.measure(work).raw[0].tolist())

@@ -63,6 +63,9 @@ def test_files_of_one_table_with_whole_numbers_and_doubles_are_refused(tmp_path:
     with pytest.raises(InputError, match=r"t\.id: is stored as BIGINT and DOUBLE in files of one source"):
         DuckDBEngine(people(INTEGER), {"t": DataSource("parquet", str(tmp_path / "*.parquet"))})
     write(tmp_path / "b.parquet", pa.array([BIG, 3], pa.uint64()))
+    with pytest.raises(InputError, match=r"t\.id: is stored as BIGINT and UBIGINT in files of one source"):
+        DuckDBEngine(people(INTEGER), {"t": DataSource("parquet", str(tmp_path / "*.parquet"))})
+    write(tmp_path / "b.parquet", pa.array([BIG, 3]))
     with DuckDBEngine(people(INTEGER), {"t": DataSource("parquet", str(tmp_path / "*.parquet"))}) as engine:
         assert counted(engine, "SELECT COUNT(DISTINCT id) FROM t", people(INTEGER))[0] == [3]
 
