@@ -207,7 +207,25 @@ def _schemas() -> dict[str, Any]:
             # What may be left out is never null.
             if field.get("default", "") is None:
                 del field["default"]
-    return parts
+    return {_shape_name(name): _with_shape_names(part) for name, part in parts.items()}
+
+
+def _shape_name(name: str) -> str:
+    """The name of a class in the description, where a suffix that tells classes apart in the code is not needed."""
+    return name.removesuffix("Schema")
+
+
+def _with_shape_names(part: Any) -> Any:
+    """A schema whose titles and references use the names of the description."""
+    if isinstance(part, list):
+        return [_with_shape_names(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    named = {key: _with_shape_names(value) for key, value in part.items()}
+    for key in ("$ref", "title"):
+        if isinstance(named.get(key), str):
+            named[key] = _shape_name(named[key])
+    return named
 
 
 def _page(document: dict[str, Any]) -> Iterator[str]:
