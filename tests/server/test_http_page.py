@@ -41,7 +41,7 @@ def test_the_limits_are_those_of_the_settings() -> None:
         f"| everything else | {settings.reads_per_minute} a minute",
         f"{settings.failures_per_minute} a minute; whoever",
         f"{settings.threads} and {settings.queue} in each",
-        f"a slot is {settings.slot} seconds",
+        f"A slot is {settings.slot} seconds",
         f"looks at {settings.history_look:,} entries",
     ):
         assert number in PAGE, number

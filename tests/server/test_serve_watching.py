@@ -84,7 +84,7 @@ def test_neighbours_leave_the_same_lines_and_counts() -> None:
     assert plain(found[0][0]) == plain(found[1][0]) == plain(found[2][0])
     assert found[0][1] == found[1][1] == found[2][1]
     assert len(found[0][0]) == 2 * len(QUESTIONS) + 8
-    failed = next(line for line in found[0][0] if line.get("code") == "engine")
+    failed = next(line for line in found[0][0] if line.get("code") == "engine.failed")
     assert len(failed["id"]) == 12
 
 
