@@ -224,5 +224,6 @@ def certificate(folder: Path) -> Iterator[tuple[Path, Path]]:
     secret.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
-    secret.chmod(0o600)
+    for file in (cert, secret):
+        file.chmod(0o600)
     yield cert, secret
