@@ -23,6 +23,7 @@ def test_codes_are_stable_and_distinct() -> None:
         "AccessError": "access",
         "AccountingError": "accounting",
         "EngineError": "engine",
+        "FailedRunError": "engine.failed",
         "InternalError": "internal",
     }
 
