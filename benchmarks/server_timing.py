@@ -111,7 +111,7 @@ async def ask(ports: list[int], tokens: list[list[str]], questions: int, at_once
             if status != 200 or headers["tacit-repeat"] != "false":
                 raise RuntimeError(f"not a fresh answer: {content!r}")
             if found.leaves and taken > 1.5 * found.leaves:
-                # Everything of whoever had a late answer leaves later from then on.
+                # All later answers of an analyst with a late one leave later.
                 lines = lines_of_next()
             if number >= 20:
                 found.latencies[which].append(taken)

@@ -14,7 +14,7 @@ import tacit
 SOURCE = Path(tacit.__file__).parent
 PACKAGES = sorted(path for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
-#: Subjects that name nobody, and so say nothing; see docs/architecture.md.
+#: Pronouns that are no subject of a first line; see docs/architecture.md.
 RIDDLES = re.compile(r"\b(whoever|somebody|nobody|what|whatever)\b", re.IGNORECASE)
 
 

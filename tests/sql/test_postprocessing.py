@@ -106,6 +106,8 @@ INNER = (
     "(SELECT ward, floor, COUNT(*) AS n, SUM(cost) AS s, AVG(age) AS a FROM visits WHERE ward <> 'unused' "
     "GROUP BY ward, floor HAVING COUNT(*) > 0)"
 )
+TOTAL = f"SELECT ward, floor, n, SUM(n) OVER (PARTITION BY ward) AS total FROM {INNER} ORDER BY ward, floor"
+SHARE = f"SELECT ward, floor, 100.0 * n / SUM(n) OVER (PARTITION BY ward) AS share FROM {INNER} ORDER BY ward, floor"
 QUERIES = [
     # estimates
     "SELECT ward, COUNT(*) AS n, COUNT(age) AS k FROM visits WHERE ward <> 'unused' GROUP BY ward HAVING COUNT(*) > 0 ORDER BY ward",
@@ -134,12 +136,12 @@ QUERIES = [
     f"SELECT COUNT(a) AS k, SUM(s) FILTER (WHERE n > 20) AS big FROM {INNER}",
     f"SELECT floor, QUANTILE_CONT(n, 0.3) AS q FROM {INNER} GROUP BY floor ORDER BY floor",
     # windows over released cells
-    f"SELECT ward, floor, n, SUM(n) OVER (PARTITION BY ward) AS total FROM {INNER} ORDER BY ward, floor",
+    TOTAL,
     f"SELECT ward, floor, ROW_NUMBER() OVER (PARTITION BY ward ORDER BY n DESC, floor) AS place FROM {INNER} ORDER BY ward, floor",
     f"SELECT ward, floor, RANK() OVER (ORDER BY n) AS r, DENSE_RANK() OVER (ORDER BY n) AS d FROM {INNER} ORDER BY ward, floor",
     f"SELECT ward, floor, LAG(n) OVER (PARTITION BY ward ORDER BY floor) AS before, LEAD(n, 2) OVER (PARTITION BY ward ORDER BY floor) AS later FROM {INNER} ORDER BY ward, floor",
     f"SELECT ward, floor, SUM(n) OVER (PARTITION BY ward ORDER BY floor ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS running FROM {INNER} ORDER BY ward, floor",
-    f"SELECT ward, floor, 100.0 * n / SUM(n) OVER (PARTITION BY ward) AS share FROM {INNER} ORDER BY ward, floor",
+    SHARE,
 ]  # fmt: skip
 
 
@@ -160,11 +162,30 @@ def test_with_noise_every_number_has_a_finite_interval_around_it(sql: str, seede
         for values, ends in zip(finished.values, finished.intervals(), strict=True):
             for column, value, (low, high) in zip(finished.columns, values, ends, strict=True):
                 if column.type.is_numeric or column.type.is_temporal:
-                    # A NULL without noise (a constant, a row beyond the first) has no interval, and a quotient whose
-                    # divisor may be zero within its noise is not bounded; nothing else may lack one.
+                    # A NULL without noise (a constant, a row beyond the first) has no interval, and a quotient may have
+                    # none, as the next test says; nothing else may lack one.
                     assert (low is None) == (high is None)
-                    assert low is not None or value is None or " / " in sql
+                    assert low is not None or value is None or sql == SHARE
                     assert value is None or low is None or low <= value <= high  # type: ignore[operator]
+
+
+def test_a_quotient_is_unbounded_only_where_its_divisor_may_be_zero(seeded: SeededBits) -> None:
+    """Power: at a small price some are, at a large price none is."""
+    unbounded = {"0.1": 0, "100": 0}
+    for epsilon in unbounded:
+        plan, total = (make_plan(sql, CATALOG, Request(epsilon=epsilon)) for sql in (SHARE, TOTAL))
+        measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(plan.final, b""))
+        for _ in range(20):
+            released = release(plan, measured)
+            shares = finish(plan.question, released, confidence="0.99").intervals()
+            totals = finish(total.question, released, confidence="0.99").intervals()
+            for share, divisor in zip(shares, totals, strict=True):
+                low, high = divisor[-1]
+                if share[-1][0] is None:
+                    assert low <= 0 <= high  # type: ignore[operator]
+                    unbounded[epsilon] += 1
+    assert unbounded["0.1"] > 0
+    assert unbounded["100"] == 0
 
 
 def test_interval_ends_in_sql_are_those_of_the_answer(seeded: SeededBits) -> None:

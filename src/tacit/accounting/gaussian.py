@@ -40,7 +40,7 @@ def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
 
 def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
     """An ε with δ(ε) >= ``delta``, evaluated and found so; or zero."""
-    # Nobody needs to know how little such a release promises.
+    # Such a release promises too little for its exact amount to matter.
     guess = None if mu > LARGEST_MU else _solve(mu, delta)
     if guess is None:
         return Fraction(0)

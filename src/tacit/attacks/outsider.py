@@ -1,6 +1,6 @@
 """Impossibility of perfect privacy: inference about a person outside the study.
 
-A study finds that smokers fall ill more often. An insurer knows that somebody smokes and now thinks worse of their
+A study finds that smokers fall ill more often. An insurer knows that a person smokes and now thinks worse of their
 health, although the person took part in nothing. No useful release can prevent it: the finding holds for people in
 general. Differential privacy promises another thing, that a person's *own* row changes hardly anything. Both can be put
 in numbers, with a release that is exact and with one that is private.

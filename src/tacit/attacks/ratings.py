@@ -1,6 +1,6 @@
 """Linkage with inexact knowledge: film ratings off by one, dates off by weeks.
 
-A shop publishes who rated which film when, without names. An acquaintance has heard of a few films that somebody saw,
+A shop publishes who rated which film when, without names. An acquaintance has heard of a few films that a person saw,
 about when, and roughly how they liked them. No row matches exactly, so rows are *scored*: a film that both have counts
 for the more the rarer it is, and for the closer rating and day are,
 
@@ -42,7 +42,7 @@ __all__ = [
 #: How fast a score fades with distance: in stars, and in days.
 STARS_APART: Final = 1.5
 DAYS_APART: Final = 30.0
-#: The lead over the second best, in standard deviations of all scores, from which on somebody is named.
+#: The lead over the second best, in standard deviations of all scores, from which on a person is named.
 STANDS_OUT: Final = 1.5
 _STARS: Final = 5
 
@@ -67,7 +67,7 @@ class Scored(NamedTuple):
 
 
 def score_rows(known: Mapping[int, Rating], table: FilmTable, *, stands_out: float = STANDS_OUT) -> Scored:
-    """Compare what is known about somebody with every row of a nameless table.
+    """Compare knowledge about one person with every row of a nameless table.
 
     >>> table = [{1: Rating(5, 10), 2: Rating(1, 40)}, {1: Rating(2, 300), 3: Rating(4, 7)}, {2: Rating(1, 200)}]
     >>> score_rows({1: Rating(4, 12), 2: Rating(1, 35)}, table).named
@@ -149,7 +149,7 @@ class InexactStep:
     Args:
         films: known about each victim.
         found: victims who were named, and rightly.
-        misled: victims for whom somebody else was named.
+        misled: victims for whom another person was named.
     """
 
     films: int

@@ -2,7 +2,7 @@
 
 A pin is a small file in the user's state folder, one for an address and one for a ledger. The first connection writes
 both; each later one must find the same ledger, and the same key or one that the pinned key has named as its successor
-(:mod:`tacit.client.server_identity`). Then the pin moves on, so that whoever steals the old key later has no use for
+(:mod:`tacit.client.server_identity`). Then the pin moves on, so that a thief of the old key later has no use for
 it. A pin is replaced for no other reason: whoever knows that the key was changed in another way deletes the file that
 the error names, or states the new key.
 """

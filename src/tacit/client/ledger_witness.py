@@ -41,7 +41,7 @@ class Witness:
         url: of the server, for messages.
         ledger: its id.
         lasting: whether a folder that cannot be written is an error.
-        folder: where it is remembered; in the user's state folder unless said.
+        folder: where it is remembered; by default in the user's state folder.
     """
 
     def __init__(self, url: str, ledger: str, *, lasting: bool, folder: Path | None = None) -> None:

@@ -20,6 +20,7 @@ tacit.core.errors.InputError: right: is a histogram and left is rows; convert ..
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, product
@@ -126,13 +127,14 @@ class Universe(Sequence[Hashable]):
         return f"<Universe of {len(self)} records>"
 
 
-class _Form:
-    """What both forms share."""
+class _Form(ABC):
+    """Base class of both forms of a database."""
 
     universe: Universe
 
+    @abstractmethod
     def _counts(self) -> Counter[Hashable]:
-        raise NotImplementedError
+        """How often each record occurs."""
 
     @property
     def l1_norm(self) -> int:

@@ -94,7 +94,7 @@ class EngineError(TacitError):
 
 
 class FailedRunError(EngineError):
-    """A question was charged, failed when it ran, and stays failed: nobody can have it run again under that charge.
+    """A question was charged, failed when it ran, and stays failed: it is never run again under that charge.
 
     Its words are the same for every failure, because a choice of words would be a choice made by data.
 

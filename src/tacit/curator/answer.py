@@ -103,7 +103,7 @@ def answer(
         sql: the question.
         request: what it may cost, and what else is asked for.
         caller: who asks.
-        progress: for the terminal of whoever holds the data; see :mod:`tacit.curator.views.progress_bar`.
+        progress: for the data owner's terminal; see :mod:`tacit.curator.views.progress_bar`.
         departure: decides when the outcome of a fresh question is written down, so when anybody can know of it.
 
     Raises:
@@ -157,7 +157,7 @@ def told(
     analyst: str,
     paid: bool,
 ) -> Answer:
-    """What the ledger holds, as the answer to a question: its rows, and a receipt, in the words of whoever asks.
+    """Build the caller's answer from a stored outcome: its rows, and a receipt in the caller's words.
 
     Raises:
         FailedRunError: the run failed, so there is no answer.

@@ -25,7 +25,7 @@ class Departure(Protocol):
 
 
 class AtOnce:
-    """For whoever holds the data: an outcome is known when it is there."""
+    """For the holder of the data: an outcome is known at once."""
 
     seconds: float | None = None
 

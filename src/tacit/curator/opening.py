@@ -83,7 +83,7 @@ def open_curator(
         max_groups: the most groups one person counts in, 1 unless said.
         max_rows: the most rows of one person that count per group, 1 unless said.
         unit_rows: the most rows that one person has, for the bound on the work of a question; as many enter a join
-            that multiplies rows. 256 unless said.
+            that multiplies rows. Default 256.
         ledger: a file in which the account outlasts the process; in memory unless said.
         analyst: who asks, unless a question says otherwise; the owner of the data unless said.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.

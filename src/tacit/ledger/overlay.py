@@ -131,11 +131,11 @@ class OverlayStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        """Itself: nobody else writes to it."""
+        """Itself: it has no other writer."""
         yield self
 
     def close(self) -> None:
-        """Nothing: what is below belongs to somebody else."""
+        """Nothing: the store below is not this object's to close."""
 
     def _level(self, pocket: BalanceKey) -> BalanceState | None:
         if pocket in self._levels:

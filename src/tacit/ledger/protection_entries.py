@@ -135,7 +135,7 @@ class ProtectionAudit:
         changed = {}
         for source in _sources(body):
             if charged and not any(mark in self._columns for mark in source["rows"]):
-                # Perhaps a copy that nobody recognises, with another column for the person.
+                # Perhaps an unrecognised copy, with another column for the person.
                 words = f"{source['name']}, a source not seen before, names persons of {body['population']}"
                 self._note(seq, f"{words} by {source['column']}")
             for mark in source["rows"]:

@@ -1,8 +1,8 @@
 """Number of runs of one charge.
 
-A run that fails has an outcome that says so. A run whose process was killed has none; nobody can write one for it. The
-next order for the same release runs under the same charge, as an entry of its own. Without an end to that, a question
-that sometimes kills its process because of one person's rows could be tried again and again for nothing.
+A run that fails has an outcome that says so. A run whose process was killed has none, and none can be written for it.
+The next order for the same release runs under the same charge, as an entry of its own. Without an end to that, a
+question that sometimes kills its process because of one person's rows could be tried again and again for nothing.
 """
 
 from __future__ import annotations

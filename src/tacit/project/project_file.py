@@ -107,7 +107,7 @@ class _About(_Strict):
 class LimitsModel(_Strict):
     """What one question may use of the machine, so that a hostile one cannot take the curator down.
 
-    ``memory`` is a size such as ``"4GB"``; unless said, most of the machine's, and on a server its workers' share.
+    ``memory`` is a size such as ``"4GB"``; by default most of the machine's, and on a server its workers' share.
     ``spill`` is a folder for what exceeds it.
     """
 

@@ -91,7 +91,7 @@ class Source:
 
 
 def _copied(rows: pa.Table) -> pa.Table:
-    """The same rows in memory that nobody else writes to."""
+    """A private copy of the rows in memory."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

@@ -1,6 +1,6 @@
 """Departure of one question: its thread and outcome are held until then.
 
-Whoever asked can also look at the history, at receipts and for a repeat, and see there when an answer came to be. So a
+The analyst can also see in the history, in receipts and by a repeat when an answer came to be. So a
 thread waits for the departure before it writes the answer down, and other questions do not get the thread before.
 """
 
@@ -60,7 +60,7 @@ class QuestionDeparture:
         return None if self._decided is None else self._decided.last
 
     def check(self, plan: Plan) -> None:
-        """Refuse a fresh question of somebody for whom, or about whom, too many answers were late.
+        """Refuse a fresh question of an analyst, or about a population, with too many late answers.
 
         Raises:
             LateLimit: nothing was charged.
@@ -89,7 +89,7 @@ class QuestionDeparture:
             # How fast the engine stopped is seen in doublings of the last departure, and no finer.
             self._slots.call_at(self._loop, self._slots.doubled(self._began, self._decided.last), self._known.set)
         while not self._known.wait(_PATIENCE):
-            # Where the loop has ended nobody is left to see anything, and work that was begun is finished.
+            # Where the loop has ended no caller is left, and work that was begun is finished.
             if self._loop.is_closed():
                 return not failed
         return self._verdict is LatenessVerdict.ON_TIME

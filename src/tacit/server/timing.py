@@ -182,7 +182,7 @@ class LateAnswers:
         self._most = settings.workers + settings.late_per_population
 
     def late(self, analyst: str) -> int:
-        """How many answers of somebody were late, or failed."""
+        """Number of an analyst's answers that were late, or failed."""
         return self._counts.counted(_of_analyst(analyst))
 
     def slow(self, analyst: str) -> int:

@@ -57,7 +57,7 @@ def masked_by_place(gradients: Sequence[int]) -> int:
 
 
 def masked_by_row(gradients: Sequence[int]) -> int:
-    """The same with coins that belong to the row, whoever else is there."""
+    """The same with coins that belong to the row, independent of other rows."""
     return _noisy(sum(gradient for gradient in gradients if _stream(abs(gradient) + 1)[-1]))
 
 

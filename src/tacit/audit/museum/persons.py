@@ -33,7 +33,7 @@ def persons_by_number(rows: Sequence[dict[str, Any]]) -> int:
 
 
 def unit_that_moved(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """One account for ε = 2, opened for persons; after half of it somebody edits the unit in the project file."""
+    """One account for ε = 2, opened for persons; after half of it the unit in the project file is edited."""
     counts = []
     for unit in ("person", "row"):
         units = {row[unit] if unit == "person" else place for place, row in enumerate(rows)}

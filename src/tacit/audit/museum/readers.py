@@ -13,7 +13,7 @@ from tacit.mechanisms.laplace import Laplace
 
 __all__ = ["PIECES"]
 
-#: Lines of a file: a person and a note. One note has a quote that nobody closed.
+#: Lines of a file: a person and a note. One note has an unclosed quote.
 _LINES = ['1,"fever', "2,well", "3,well", "4,well", "5,well"]
 #: Values of a column, one per person.
 _WARDS = ["1", "01", "1", "x", "001"]

@@ -46,7 +46,7 @@ class OpenedSources:
         self.users = 0
         self.is_retired = False
         self._lock = threading.Lock()
-        #: Held by whoever uses the cursor that can tell progress.
+        #: Held while the cursor that reports progress is in use.
         self.free = threading.Lock()
         self.connection: duckdb.DuckDBPyConnection
         self.tables: dict[str, DuckDBTable]
@@ -56,7 +56,7 @@ class OpenedSources:
 
     @contextmanager
     def cursor(self, cursors: CursorPool | None, *, watched: bool) -> Iterator[DuckDBSession]:
-        """A cursor for one question; the one that can tell progress, if that is asked for and nobody else has it."""
+        """A cursor for one question; the one that can tell progress, if that is asked for and it is free."""
         if watched and self.free.acquire(blocking=False):
             try:
                 yield DuckDBSession(self.watched)
@@ -80,7 +80,7 @@ class OpenedSources:
 
     def close(self) -> None:
         """Close the database."""
-        # Whoever holds the watched cursor has been interrupted.
+        # The user of the watched cursor has been interrupted.
         with self.free:
             self.watched.close()
         self.residents.close()

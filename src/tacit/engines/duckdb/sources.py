@@ -157,7 +157,7 @@ def row_number_taken(table: str, name: str) -> InputError:
 
 
 def _check_inside(place: str, name: str, table: Table) -> None:
-    """Refuse a view that reads other files than its own: whose rows those are, and whose budget, nobody would know."""
+    """Refuse a view that reads other files than its own: the owner and the budget of those rows are unknown."""
     import duckdb
 
     with duckdb.connect(":memory:") as alone:

@@ -187,7 +187,7 @@ class _Work:
         if known is None:
             own = self._own(node)
             if node.is_public and not isinstance(node, Join | ExistsColumn):
-                # Computed once, row after row, and not for each of somebody's rows.
+                # Computed once, not for each of a person's rows.
                 own = 1 + own // _HASHED
             if self.worst is None or own > self.worst[0]:
                 self.worst = (own, node)

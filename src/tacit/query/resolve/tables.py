@@ -188,7 +188,7 @@ def _implied(
 ) -> Expression:
     """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides.
 
-    Trying every pair takes long, and counts as work of whoever has the rows.
+    Trying every pair takes long, and counts as work of the person who has the rows.
     """
     where = select.args.get("where")
     plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))

@@ -50,7 +50,7 @@ class BoundedExecutor:
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
         """The result of some work, in a thread.
 
-        Whoever waits may give up; the work is done all the same.
+        The caller may give up waiting; the work is finished all the same.
 
         Raises:
             Busy: too much is waiting; the work was not begun.
@@ -94,7 +94,7 @@ class BoundedExecutor:
                 try:
                     self._loop.call_soon_threadsafe(self._collect)
                 except RuntimeError:
-                    # The loop was closed, and nobody waits.
+                    # The loop was closed; no caller waits.
                     self._called = False
             del item, future, work
 
@@ -226,5 +226,5 @@ class FairQueue:
 
     def _next(self) -> str | None:
         may = (person for person in self._waiting if self._under_way[person] < self._each)
-        # Of several that are equal the first: whoever has waited longest.
+        # Among equals the first, who has waited longest.
         return min(may, key=self._served.__getitem__, default=None)

@@ -41,7 +41,7 @@ class WorkerRuntime:
     Args:
         office: does things for people.
         settings: how many at once, how often, and when they leave.
-        buckets: where it is counted how often somebody comes; shared with other worker processes, if there are some.
+        buckets: counters of the rate limits, shared with other worker processes.
     """
 
     def __init__(self, office: CuratorService, settings: Settings, buckets: Buckets | None = None) -> None:
@@ -61,7 +61,7 @@ class WorkerRuntime:
         }
         #: Bytes of answers and quotes that were sent lately; what they are made of never changes.
         self.shown: WeightedLRUCache[tuple[str, ...], bytes] = WeightedLRUCache(_SHOWN)
-        # Apart, because any page that somebody looks at can make their browser send requests without a token, which
+        # Apart, because any page can make a visitor's browser send requests without a token, which
         # must not keep them from signing in; a form it cannot send.
         self._strangers, self._guesses = (
             RateLimit(settings.failures_per_minute, buckets=counted, name=name) for name in ("strangers", "guesses")
@@ -78,7 +78,7 @@ class WorkerRuntime:
             await departure.hold()
 
     def departure(self, analyst: str) -> QuestionDeparture:
-        """For one question of somebody; for the event loop."""
+        """The departure of one question; for the event loop."""
         return QuestionDeparture(self.slots, self._schedule, self.late, analyst)
 
     def leaves_after(self, access: Access, quote: Quote) -> float:
@@ -120,8 +120,8 @@ class WorkerRuntime:
         Valid tokens are let through whatever others at the same address do.
 
         Raises:
-            Unauthenticated: nobody.
-            TooMany: nobody, once more.
+            Unauthenticated: the token is not valid.
+            TooMany: too many invalid tokens from there.
         """
         access = self.office.people.authenticate(token)
         if access is None:
@@ -130,7 +130,7 @@ class WorkerRuntime:
         return access
 
     def failed(self, address: str) -> float:
-        """Note that somebody there showed no token or link that counts; seconds until the next may, 0 for now."""
+        """Count an invalid token or link from an address; seconds until the next may, 0 for now."""
         try:
             self._strangers.take(network_of(address))
         except TooMany as problem:
@@ -138,7 +138,7 @@ class WorkerRuntime:
         return 0.0
 
     def wait_for(self, address: str) -> float:
-        """Seconds until somebody there may try to sign in, 0 for now."""
+        """Seconds until the next sign-in attempt from an address is allowed; 0 for now."""
         return self._guesses.wait_for(network_of(address))
 
     @property

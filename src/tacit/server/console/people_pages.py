@@ -195,7 +195,7 @@ def _invitation(visit: PageRequest, person: Person, secret: str) -> dict[str, st
 def _address(visit: PageRequest) -> str:
     """Where people reach the server: as its operator said, or this machine; empty where only the request says so.
 
-    Whoever can put words into a request's Host header would otherwise get the secret of the link, from whoever follows.
+    An attacker who controls a request's Host header would otherwise receive the secret of the link.
     """
     settings = visit.building.settings
     if settings.address is not None:

@@ -61,7 +61,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def _check_guarded(key: str) -> None:
-    """Refuse a key that everybody on this machine may read or change: whoever has it can pass for the server."""
+    """Refuse a key that any user of this machine may read or change: its holder can pass for the server."""
     try:
         mode = stat.S_IMODE(os.stat(key).st_mode)
     except OSError:

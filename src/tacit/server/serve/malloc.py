@@ -55,7 +55,7 @@ def with_shared_memory(project: Project, workers: int, machine: int | None = Non
     Args:
         project: as its file says.
         workers: that share the machine.
-        machine: bytes that there are; looked up unless said.
+        machine: bytes of memory; looked up by default.
     """
     # The other engines are servers with limits of their own.
     if project.engine != "duckdb" or project.limits.memory is not None:

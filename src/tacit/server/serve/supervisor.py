@@ -152,7 +152,7 @@ class _Supervisor:
         for end in (wake_read, wake_write):
             os.set_blocking(end, False)
         former = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        # Whoever started it with nohup wants it to outlive the terminal.
+        # A server started with nohup outlives the terminal.
         heard = [sign for sign in _SIGNALS if sign != signal.SIGHUP or signal.getsignal(sign) != signal.SIG_IGN]
         kept = {sign: signal.signal(sign, self._on_signal) for sign in heard}
         self._selector.register(wake_read, selectors.EVENT_READ, None)
