@@ -106,7 +106,8 @@ def test_no_insecure_randomness_and_no_heavy_import_at_the_top(path: Path) -> No
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_modules_can_be_read_in_one_sitting(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 500
+    # A limit on length alone splits one idea over many files; this one leaves room for a whole idea.
+    assert len(path.read_text().splitlines()) <= 900
 
 
 MECHANISMS = [
