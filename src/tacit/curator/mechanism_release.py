@@ -10,12 +10,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tacit.accounting.prices import Charge, HasEvent, approx_price, gdp_price, pure_price, zcdp_price
+from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
+from tacit.accounting.prices import Charge, HasEvent
 from tacit.core.errors import AccountingError, InputError
-from tacit.core.events import ApproxEvent, Event, GaussianEvent, PureEvent, ZCDPEvent
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from tacit.core.numbers import sqrt_bounds
-from tacit.core.relations import Relation
+from tacit.core.events import Event
+from tacit.core.guarantees import Guarantee
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
@@ -25,12 +24,10 @@ from tacit.receipts.receipt import Receipt, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
 __all__ = [
-    "KINDS",
     "DirectRelease",
     "ReleasingMechanism",
     "charge_directly",
     "event_for",
-    "in_currency",
     "release_directly",
     "value_to_text",
 ]
@@ -88,7 +85,8 @@ def _pay(
     with hide_internal_errors():
         _check_label(label)
         relation = context.catalog.population(population).relation
-        guarantee = in_currency(context.accounts[population].kind, charge, relation)
+        currency = currency_named(context.accounts[population].kind)
+        guarantee = currency.price(charge, relation)
         about = about_mechanism(charge, event_for(charge, guarantee), label, released="")
         quote = {"mechanisms": quoted(about["mechanisms"])}
         # The value is secret, so one request is told from another by the action, the population, label and charge.
@@ -101,7 +99,7 @@ def _pay(
         def statement(_: Any, digest: str) -> ReceiptStatement:
             unit = "as the program that used the mechanism counts persons"
             return ReceiptStatement(
-                [about | {"released": digest}], unit, KINDS[type(guarantee)], guarantee, context.catalog.digest
+                [about | {"released": digest}], unit, currency.kind, guarantee, context.catalog.digest
             )
 
         paid = pay(context, order, lambda _: run(), value_to_text, statement)
@@ -125,43 +123,16 @@ def _check_label(label: object) -> None:
         )
 
 
-KINDS: dict[type[Guarantee], str] = {PureDP: "pure", ApproxDP: "approx", ZCDP: "zcdp", GDP: "gdp"}
-
-
-def in_currency(kind: str, charge: Charge, relation: Relation) -> PureDP | ApproxDP | ZCDP | GDP:
-    """What a charge costs in an account, as the guarantee that costs exactly that."""
-    match kind:
-        case "pure":
-            return PureDP(pure_price(charge, relation).amount, relation=relation)
-        case "approx":
-            return ApproxDP(*approx_price(charge, relation), relation=relation)
-        case "zcdp":
-            spend = zcdp_price(charge, relation)
-            return ZCDP(spend.amount, delta=spend.delta, relation=relation)
-        case _:
-            return GDP(sqrt_bounds(gdp_price(charge, relation).amount)[1], relation=relation)
-
-
-def event_for(charge: Charge, guarantee: Guarantee) -> Event:
+def event_for(charge: Charge, guarantee: AccountGuarantee) -> Event:
     """The charge's own event where that alone shows what it costs, else one that states the guarantee."""
+    currency = currency_of(guarantee)
     own = charge if isinstance(charge, Event) else charge.event if isinstance(charge, HasEvent) else None
     try:
-        if own is not None and in_currency(KINDS[type(guarantee)], own, guarantee.relation) == guarantee:
+        if own is not None and currency.price(own, guarantee.relation) == guarantee:
             return own
     except AccountingError:
         pass  # It has no price of its own in this currency.
-    name, relation = type(charge).__name__, guarantee.relation
-    match guarantee:
-        case PureDP():
-            return PureEvent(guarantee.epsilon, name, relation=relation)
-        case ApproxDP():
-            return ApproxEvent(guarantee.epsilon, guarantee.delta, name, relation=relation)
-        case ZCDP():
-            return ZCDPEvent(guarantee.rho, guarantee.delta, name, relation=relation)
-        case GDP():
-            return GaussianEvent(Fraction(1), guarantee.mu, relation=relation)
-        case _:
-            raise AccountingError(f"{name} is not what an account is charged in")
+    return currency.event(guarantee, type(charge).__name__)
 
 
 def value_to_text(value: Any) -> str:

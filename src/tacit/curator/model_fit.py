@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.accounting.currencies import currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
@@ -19,7 +20,7 @@ from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.mechanism_release import KINDS, event_for, in_currency, value_to_text
+from tacit.curator.mechanism_release import event_for, value_to_text
 from tacit.curator.payment import ReceiptStatement, pay
 from tacit.ledger import Order, Reservation
 from tacit.project.source_binding import scanned
@@ -98,7 +99,8 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         engine = context.engine
         if not isinstance(engine, ReadsExamples):
             raise InputError("estimator", "this project's engine cannot read rows for a model yet; use DuckDB")
-        guarantee = in_currency(context.accounts[population.name].kind, price, population.relation)
+        currency = currency_named(context.accounts[population.name].kind)
+        guarantee = currency.price(price, population.relation)
         label = f"fit {type(declared).__name__}: {sql}"
         about = about_mechanism(declared, event_for(price, guarantee), label, released="")
         about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": _BOUNDING, "groups": "none"}
@@ -119,7 +121,7 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         def statement(_: Any, digest: str) -> ReceiptStatement:
             unit = f"one of {population.name}, with one row each"
             said = [about | {"released": digest}]
-            return ReceiptStatement(said, unit, KINDS[type(guarantee)], guarantee, context.catalog.digest)
+            return ReceiptStatement(said, unit, currency.kind, guarantee, context.catalog.digest)
 
         paid = pay(context, order, run, value_to_text, statement)
         check_succeeded(paid.outcome)

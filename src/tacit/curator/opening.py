@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tacit.accounting.currencies import implied_currency
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import account_kind, filter_of
@@ -235,8 +236,7 @@ def _engine(project: Project, session: Any) -> Engine:
 def _budget(stated: Mapping[str, Any]) -> dict[str, Any]:
     accounting = stated["accounting"]
     if accounting is None:
-        accounting = "zcdp" if stated["delta"] is not None or stated["rho"] is not None else "pure"
-        accounting = "gdp" if stated["mu"] is not None else accounting
+        accounting = implied_currency({word for word, number in stated.items() if number is not None}).kind
     if all(stated[word] is None for word in ("epsilon", "rho", "mu")):
         raise InputError("epsilon", "state the budget of all questions together, such as epsilon='4'")
     budget = {word: _text(stated[word]) for word in ("epsilon", "delta", "rho", "mu") if stated[word] is not None}
