@@ -80,7 +80,7 @@ def test_other_post_processing_of_the_same_release_is_a_repeat_too() -> None:
 def test_a_new_version_of_the_data_is_a_new_question_on_the_same_account() -> None:
     curator, engine = make()
     state = ["1"]
-    object.__setattr__(curator._desk, "version", lambda tables: state[0])
+    object.__setattr__(curator._context, "version", lambda tables: state[0])
     curator.sql(COUNT, epsilon="0.5")
     state[0] = "2"
     curator.sql(COUNT, epsilon="0.5")
@@ -176,11 +176,11 @@ def test_a_run_that_died_is_run_again_under_the_same_charge_but_not_for_ever() -
 def test_what_is_interrupted_by_closing_has_not_failed() -> None:
     curator, engine = make()
     engine.fail = EngineError("interrupted")
-    curator.desk.closing.set()
+    curator.context.closing.set()
     with pytest.raises(EngineError) as caught:
         curator.sql(COUNT, epsilon="0.5")
     assert not isinstance(caught.value, FailedRunError)
-    curator.desk.closing.clear()
+    curator.context.closing.clear()
     engine.fail = None
     assert len(curator.sql(COUNT, epsilon="0.5")) == 3
 

@@ -205,7 +205,7 @@ def test_a_change_of_plan_or_data_is_another_release(tmp_path: Path) -> None:
     release_batch(curator, plan(tmp_path, a=WARDS, b=COST))
     assert spent(curator) == [2]
     version = ["1"]
-    object.__setattr__(curator._desk, "version", lambda tables: version[0])
+    object.__setattr__(curator._context, "version", lambda tables: version[0])
     release_batch(curator, tmp_path / "plan.toml")
     assert spent(curator) == [2]
     version[0] = "2"

@@ -89,7 +89,7 @@ def test_two_curators_on_one_ledger_share_the_cap_and_the_choice_of_groups(tmp_p
         assert [entry.number for entry in first.history()] == [entry.number for entry in second.history()]
     assert len(seen) == 2
     assert len(set(seen)) == 1
-    assert open_clinic()[0]._desk.keys.group_secret("patients") != seen[0]
+    assert open_clinic()[0]._context.keys.group_secret("patients") != seen[0]
 
 
 def test_an_idempotency_key_is_one_request_of_one_analyst() -> None:

@@ -11,8 +11,7 @@ import pytest
 
 import tacit
 from tacit.core.errors import EngineError, InputError
-from tacit.curator.opened_ledger import open_ledger
-from tacit.curator.unit_change import fix_units
+from tacit.curator.opening import fix_units, open_ledger
 from tacit.ledger import Ledger
 from tacit.project.project_file import load
 

@@ -21,7 +21,7 @@ from support.tiny_http import TinyServer, response
 from tacit.client.client_errors import RemoteError, TrustError
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.curator import Curator
-from tacit.curator.opened_ledger import open_ledger
+from tacit.curator.opening import open_ledger
 from tacit.ledger import ConflictError, Ledger, Outcome, Succession, VerificationReport
 from tacit.ledger.signatures import key_id, succession_text
 from tacit.receipts.key_rotation import rotate_key
@@ -72,14 +72,14 @@ def test_receipts_before_and_after_hold_and_the_same_groups_count(place: Path) -
     measure = engine.measure
     engine.measure = lambda work: secrets.append(work.key_secret) or measure(work)  # type: ignore[method-assign, func-returns-value]
     before = curator.sql(COUNT, epsilon="0.5")
-    old, veiled = curator.public_key, curator.desk.keys.veil("x")
+    old, veiled = curator.public_key, curator.context.keys.veil("x")
     done = rotated(place)
     after = curator.sql(ALL, epsilon="0.5")
     new = curator.public_key
     assert (done.previous, done.public_key) == (old, new)
     assert old != new
     assert secrets[0] == secrets[1]
-    assert curator.desk.keys.veil("x") == veiled
+    assert curator.context.keys.veil("x") == veiled
     # Offline, with the key of its time and with no other.
     assert verify_receipt(before.receipt, old).ok
     assert verify_receipt(after.receipt, new).ok
@@ -203,7 +203,7 @@ def deaths(place: Path, between: Callable[[], None], **options: Any) -> int:
 def test_killed_at_every_step_leaves_a_curator_that_signs_with_a_key_of_the_chain(place: Path) -> None:
     curator, _ = open_clinic(place)
     curator.sql(COUNT, epsilon="0.05")
-    groups, answers = curator.desk.keys.group_secret("patients"), 0
+    groups, answers = curator.context.keys.group_secret("patients"), 0
     curator.close()
 
     def look() -> None:
@@ -214,7 +214,7 @@ def test_killed_at_every_step_leaves_a_curator_that_signs_with_a_key_of_the_chai
             answer = curator.sql(f"SELECT COUNT(*) AS n{answers} FROM visits WHERE cost < {answers}", epsilon="0.05")
             assert verify_receipt(answer.receipt, curator.ledger.public_key).ok
             assert curator.public_key == curator.ledger.public_key
-            assert curator.desk.keys.group_secret("patients") == groups
+            assert curator.context.keys.group_secret("patients") == groups
             assert checked(curator.ledger).ok
             # What an opening has found is where the next one looks first.
             assert open_keys(key_file(place)).public_key == curator.public_key
@@ -256,7 +256,7 @@ def test_killed_at_every_step_of_replacing_a_lost_key(place: Path) -> None:
 
 def test_a_lost_key_with_an_older_file_keeps_the_group_secret(place: Path) -> None:
     curator, _ = open_clinic(place)
-    groups = curator.desk.keys.group_secret("patients")
+    groups = curator.context.keys.group_secret("patients")
     backup = key_file(place).read_bytes()
     rotated(place)
     key_file(place).write_bytes(backup)
@@ -268,7 +268,7 @@ def test_a_lost_key_with_an_older_file_keeps_the_group_secret(place: Path) -> No
     assert (done.signature, done.key_check) == ("", "")
     curator, _ = open_clinic(place)
     with curator:
-        assert curator.desk.keys.group_secret("patients") == groups
+        assert curator.context.keys.group_secret("patients") == groups
         assert verify_receipt(curator.sql(COUNT, epsilon="0.5").receipt, done.public_key).ok
         assert checked(curator.ledger).ok
 
@@ -378,7 +378,7 @@ def test_another_machine_refuses_until_it_has_the_new_key_and_charges_nothing(
     with curator:
         own = tmp_path / "own.key"
         shutil.copy(key_file(place), own)
-        curator.desk.keys._place = own
+        curator.context.keys._place = own
         done = rotated(place)
         # The first question meets the new key only when it is answered: its charge stands, and waits.
         with pytest.raises(InternalError, match="operator's log"):

@@ -145,7 +145,7 @@ def unit(
     Changing the file alone is refused: what was released was about the persons of before. What was spent stays spent,
     and this leaves a permanent entry. Programs that have the project open must open it again.
     """
-    from tacit.curator.unit_change import fix_units
+    from tacit.curator.opening import fix_units
     from tacit.ledger.protection_entries import unit_words
     from tacit.project.project_file import load
 

@@ -12,22 +12,23 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.accounting.currencies import currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.answer import Caller, CuratorContext, opaque
-from tacit.curator.failed_runs import check_succeeded, note_failure
-from tacit.curator.mechanism_release import KINDS, event_for, in_currency, value_to_text
-from tacit.ledger import FAILED, Order, Reservation
+from tacit.curator.context import Caller, CuratorContext
+from tacit.curator.failures import check_succeeded, hide_internal_errors
+from tacit.curator.mechanism_release import event_for, value_to_text
+from tacit.curator.payment import ReceiptStatement, pay
+from tacit.ledger import Order, Reservation
 from tacit.project.source_binding import scanned
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, relation_text
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
-from tacit.receipts.keyring import commit_signed
-from tacit.receipts.receipt import Receipt, about_mechanism, issue, quoted
+from tacit.receipts.receipt import Receipt, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
 __all__ = ["Fitted", "fit_privately"]
@@ -85,53 +86,47 @@ class _Columns:
         return np.empty((0, len(self.features))), labels if self.target is None else np.empty(0)
 
 
-def fit_privately(desk: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
+def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
-    with opaque():
-        rows = resolve_rows(sql, desk.plans.catalog)
+    with hide_internal_errors():
+        rows = resolve_rows(sql, context.plans.catalog)
         columns = _columns(rows, estimator)
         declared = _declared(estimator, rows, columns)
         price = _tried_on_nothing(declared, columns)
-        population = desk.catalog.population(rows.population or "")
+        population = context.catalog.population(rows.population or "")
         if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
             raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
-        engine = desk.engine
+        engine = context.engine
         if not isinstance(engine, ReadsExamples):
             raise InputError("estimator", "this project's engine cannot read rows for a model yet; use DuckDB")
-        guarantee = in_currency(desk.accounts[population.name].kind, price, population.relation)
+        currency = currency_named(context.accounts[population.name].kind)
+        guarantee = currency.price(price, population.relation)
         label = f"fit {type(declared).__name__}: {sql}"
         about = about_mechanism(declared, event_for(price, guarantee), label, released="")
         about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": _BOUNDING, "groups": "none"}
         order = Order(
-            population.name, guarantee, analyst=caller.analyst, project=desk.project, sql=label, plan=about["plan"],
+            population.name, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=about["plan"],
             quote={"mechanisms": quoted(about["mechanisms"])},
             request=digest_of(canonical([label, about["mechanisms"]])),
         )  # fmt: skip
-        desk.keys.check(desk.ledger)
         # Sources that changed are bound again, and refused where they are not what was opened.
-        desk.version(scanned(rows))
-        reservation = desk.ledger.reserve(order)
-        if not isinstance(reservation, Reservation):
-            raise InternalError("a fit is never a repeat")
-        try:
-            _fit(declared, *columns.read(engine, rows, desk.keys.group_secret(population.name)))
+        context.version(scanned(rows))
+
+        def run(_: Reservation) -> list[Any]:
+            _fit(declared, *columns.read(engine, rows, context.keys.group_secret(population.name)))
             if declared.event_ != price.event:
                 raise InternalError("a fit released other things than it was priced for")
-            result = value_to_text(_learned(declared))
-        except Exception as problem:
-            note_failure(reservation, problem)
-            result = FAILED.decode()
-        said: dict[str, Any] = {
-            "answers": [about | {"released": digest_of(result)}], "account": KINDS[type(guarantee)],
-            "unit": f"one of {population.name}, with one row each", "guarantee": guarantee, "project": desk.project,
-            "catalog": desk.catalog.digest,
-        }  # fmt: skip
-        found = commit_signed(
-            desk.keys, desk.ledger, reservation, result, lambda keys: issue(keys, desk.ledger.id, reservation, **said)
-        )
-        check_succeeded(found)
-        entry = entry_of(found, sql=label, analyst=caller.analyst, paid=True)
-        return Fitted(declared, entry, Receipt.from_json(found.receipt))
+            return _learned(declared)
+
+        def statement(_: Any, digest: str) -> ReceiptStatement:
+            unit = f"one of {population.name}, with one row each"
+            said = [about | {"released": digest}]
+            return ReceiptStatement(said, unit, currency.kind, guarantee, context.catalog.digest)
+
+        paid = pay(context, order, run, value_to_text, statement)
+        check_succeeded(paid.outcome)
+        entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=True)
+        return Fitted(declared, entry, paid.receipt)
 
 
 def _fit(declared: Any, raw_features: NDArray[np.float64], raw_labels: Any) -> None:

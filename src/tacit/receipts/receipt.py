@@ -17,9 +17,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.accounting.currencies import currency_of
 from tacit.core.errors import InputError
 from tacit.core.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, ZCDPEvent, event_to_json
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE
 from tacit.ledger import Reservation
 from tacit.mechanisms.gaussian import Gaussian
@@ -197,11 +198,9 @@ def about_mechanism(mechanism: object, event: Event, label: str, *, released: st
 
 def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
     """A guarantee as JSON; its relation is said elsewhere."""
-    words = {PureDP: ("epsilon",), ApproxDP: ("epsilon", "delta"), ZCDP: ("rho", "delta"), GDP: ("mu",)}
-    for kind, names in words.items():
-        if isinstance(guarantee, kind):
-            return {"kind": kind.__name__, **{name: str(getattr(guarantee, name)) for name in names}}
-    raise InputError("guarantee", f"{type(guarantee).__name__} is not what an account is charged in")
+    currency = currency_of(guarantee)
+    numbers = {name: str(number) for name, number in currency.numbers_of(guarantee).items()}
+    return {"kind": currency.guarantee_type.__name__, **numbers}
 
 
 def exact_events(priced: Priced) -> tuple[Event, ...]:

@@ -44,7 +44,7 @@ def add(call: ApiRequest) -> ApiResponse:
         raise InputError("role", f"must be one of {', '.join(Role)}")
     name = text("name", said["name"])
     if "populations" in said:
-        known = {each.name for each in call.floor.office.curator.desk.catalog.populations}
+        known = {each.name for each in call.floor.office.curator.context.catalog.populations}
         listed = said["populations"]
         populations = None if listed is None else frozenset(_texts("populations", listed))
         if populations is not None and not populations <= known:

@@ -53,7 +53,7 @@ class WorkerRuntime:
         self.entering = BoundedExecutor("enter", *_ENTERING)
         counted = buckets or Buckets()
         self.late = LateAnswers(settings, counted)
-        limits = getattr(office.curator.desk.engine, "limits", None)
+        limits = getattr(office.curator.context.engine, "limits", None)
         self._schedule = DepartureSchedule(settings, getattr(limits, "seconds", None)) if settings.slot else None
         self.rates = {
             name: RateLimit(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
