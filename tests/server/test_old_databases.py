@@ -78,8 +78,6 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     made.close()
 
 
-
-
 def test_opening_changes_nothing(opened: Opened) -> None:
     assert list(opened.ledger.head) == opened.facts["head"]
     after, before = opened.rows(), opened.before
