@@ -6,7 +6,6 @@ Modules:
 * :mod:`.disk` — Durable operations on small files
 * :mod:`.entries` — Ledger entries: canonical text and effect, a function of the text alone
 * :mod:`.errors` — Errors of the ledger
-* :mod:`.fast_parse` — Fast-path parsing of reserve and commit entries
 * :mod:`.fixed_point` — Fixed-point unit for privacy amounts
 * :mod:`.hash_chain` — Hash chain: every entry's hash covers its text and all earlier entries
 * :mod:`.history` — History: pages of charges, single charges, equal questions, remaining questions

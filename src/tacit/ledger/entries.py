@@ -49,7 +49,6 @@ __all__ = [
     "check_text",
     "effects_of",
     "event_text",
-    "is_canonical",
     "owner_of",
     "parse",
     "plain_name",
@@ -239,15 +238,6 @@ def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if _encoded(body) != text:
         raise ValueError("it is not written in canonical form")
     return body, effects_of(body)
-
-
-def is_canonical(text: str) -> bool:
-    """Whether a text is an object as :func:`canonical` writes it."""
-    try:
-        value = _DECODER.raw_decode(text)[0]
-    except ValueError:
-        return False
-    return isinstance(value, dict) and _encoded(value) == text
 
 
 def _opened(_: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,22 +11,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
 from tacit.ledger.account_terms import filter_from_terms, price
-from tacit.ledger.entries import (
-    amounts_text,
-    effects_of,
-    event_text,
-    is_canonical,
-    parse,
-    repeat_name,
-    request_name,
-)
-from tacit.ledger.fast_parse import Commit, ParsedCharge, glance
+from tacit.ledger.entries import amounts_text, event_text, parse
 from tacit.ledger.fixed_point import from_grains
 from tacit.ledger.hash_chain import digest, link
 from tacit.ledger.messages import owner_words
@@ -56,8 +47,8 @@ _MOST_PROBLEMS: Final = 20
 #: Spaces whose names move from entry to entry; all others are taken once and for good.
 _MOVING: Final = frozenset({"terms", "analyst", "revoked", "unit terms", "column", "declared"})
 _RECENT: Final = 64
-#: So many different charges, and so many quotes, are remembered.
-_MOST_KNOWN: Final = 1 << 14
+#: Most different charges whose prices are remembered.
+_MOST_PRICED: Final = 1 << 14
 _RESERVED, _COMMITTED = 1, 2
 #: What reading an entry raises that says something else than it should.
 _NONSENSE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TacitError)
@@ -123,14 +114,6 @@ def _amounts(stated: tuple[tuple[str, str], ...]) -> tuple[Amount, ...]:
     return tuple(Amount(currency, amount) for currency, amount in exact if amount)
 
 
-class _Known(NamedTuple):
-    """What a charge does, who must not have been revoked, and what is wrong with its amounts."""
-
-    moves: Sequence[BalanceChange]
-    bar: Name | None
-    wrong: str
-
-
 class _Audit:
     def __init__(self, reader: Reader, check_outcome: Callable[[Outcome], str | None] | None) -> None:
         self._reader = reader
@@ -145,8 +128,7 @@ class _Audit:
         self._limits: dict[str, Filter] = {}
         self._stated: dict[str, Mapping[str, Any]] = {}
         self._overrides: list[Override] = []
-        self._known: dict[tuple[str, ...], _Known] = {}
-        self._quotes: set[str] = set()
+        self._priced: dict[tuple[Any, ...], str] = {}
         self._spent: dict[BalanceKey, int] = {}
         self._caps: dict[BalanceKey, int | None] = {}
         self._moving: dict[Name, int] = {}
@@ -164,8 +146,7 @@ class _Audit:
             self.problem(f"entry {entry.seq} does not fit the chain")
         self._last = entry
         try:
-            if not self._glanced(entry):
-                self._apply(entry, *parse(entry.body))
+            self._apply(entry, *parse(entry.body))
         except _NONSENSE as problem:
             self.problem(f"entry {entry.seq} cannot be understood: {problem}")
 
@@ -208,49 +189,57 @@ class _Audit:
             self._missed += 1
 
     def _apply(self, entry: Stored, body: Mapping[str, Any], effects: Mapping[str, Any]) -> None:
-        known = self._stated.get(body.get("population", ""))
-        if (found := override_of(entry.seq, body, known)) is not None:
-            self._overrides.append(found)
-        match body["kind"]:
-            case "opened":
-                self._ledger = body["ledger"]
-                self._keys = [body["public_key"]]
-                if entry.seq != 1:
-                    self.problem(f"entry {entry.seq} opens the ledger a second time")
-            case "account" | "caps":
-                self._terms(entry.seq, body)
-            case "reserve":
-                self._charged(entry.seq, self._price_problem(body))
-            case "repeat":
-                if not self._state(body["of"]):
-                    self.problem(f"entry {entry.seq} repeats entry {body['of']}, which charges nothing")
-            case "run":
-                if not self._state(body["of"]):
-                    self.problem(f"entry {entry.seq} runs entry {body['of']} again, which charges nothing")
-            case "commit":
-                self._commit(entry, body["of"], body["papers"], body.get("key", ""))
-            case "key":
-                self._succeed(entry.seq, body)
-            case "unit" | "column" | "declared":
-                charged = any(self._spent[pocket] for pocket in self._spent if pocket.account == body["population"])
-                wrong = self._protection.read(entry.seq, body, self._limits, charged=charged)
-                if wrong:
-                    self.problem(f"entry {entry.seq} {wrong}")
-        if entry.seq == 1 and body["kind"] != "opened":
+        seq, kind = entry.seq, body["kind"]
+        # Nearly all entries are charges and their outcomes.
+        if kind == "reserve":
+            self._charges += 1
+            self._states[seq] = _RESERVED
+            if wrong := self._price_problem(body):
+                self.problem(f"entry {seq} {wrong}")
+        elif kind == "commit":
+            self._commit(entry, body["of"], body["papers"], body.get("key", ""))
+        else:
+            self._decide(seq, kind, body)
+        if seq == 1 and kind != "opened":
             self.problem("the first entry does not open the ledger")
         for name in effects.get("bars", ()):
             if name in self._moving:
-                self.problem(f"entry {entry.seq} was made although {name.key} had been revoked")
+                self.problem(f"entry {seq} was made although {name.key} had been revoked")
         for space, key in effects.get("claims", ()):
-            self._taken += self._weight(space, key, entry.seq)
+            self._taken += self._weight(space, key, seq)
         for name in effects.get("puts", ()):
-            self._moving[name] = entry.seq
+            self._moving[name] = seq
         for name in effects.get("drops", ()):
             self._moving.pop(name, None)
         for cap in effects.get("caps", ()):
             self._caps[cap.pocket] = cap.cap
             self._spent.setdefault(cap.pocket, 0)
-        self._move(entry.seq, effects.get("moves", ()))
+        self._move(seq, effects.get("moves", ()))
+
+    def _decide(self, seq: int, kind: str, body: Mapping[str, Any]) -> None:
+        """Take in an entry that is neither a charge nor an outcome."""
+        known = self._stated.get(body.get("population", ""))
+        if (found := override_of(seq, body, known)) is not None:
+            self._overrides.append(found)
+        match kind:
+            case "opened":
+                self._ledger = body["ledger"]
+                self._keys = [body["public_key"]]
+                if seq != 1:
+                    self.problem(f"entry {seq} opens the ledger a second time")
+            case "account" | "caps":
+                self._terms(seq, body)
+            case "repeat" if not self._state(body["of"]):
+                self.problem(f"entry {seq} repeats entry {body['of']}, which charges nothing")
+            case "run" if not self._state(body["of"]):
+                self.problem(f"entry {seq} runs entry {body['of']} again, which charges nothing")
+            case "key":
+                self._succeed(seq, body)
+            case "unit" | "column" | "declared":
+                charged = any(self._spent[pocket] for pocket in self._spent if pocket.account == body["population"])
+                wrong = self._protection.read(seq, body, self._limits, charged=charged)
+                if wrong:
+                    self.problem(f"entry {seq} {wrong}")
 
     def _move(self, seq: int, moves: Sequence[BalanceChange]) -> None:
         for pocket, amount, opens in moves:
@@ -260,59 +249,6 @@ class _Audit:
                 self.problem(f"entry {seq} exceeds the cap of {_whose(pocket)}")
             self._spent[pocket] = spent
 
-    def _glanced(self, entry: Stored) -> bool:
-        """Do what :meth:`_apply` does, if a glance at the entry says all."""
-        seen = glance(entry.body) if entry.seq > 1 else None
-        if isinstance(seen, ParsedCharge):
-            return self._charge(entry.seq, seen)
-        if isinstance(seen, Commit):
-            self._taken += self._weight("outcome", seen.of, entry.seq)
-            self._commit(entry, int(seen.of), {"receipt": seen.receipt, "result": seen.result}, seen.key)
-            return True
-        return False
-
-    def _charge(self, seq: int, seen: ParsedCharge) -> bool:
-        amounts, analyst, event, key, population, project, quote, repeat = seen
-        known = self._known.get((population, analyst, project, event, amounts))
-        if known is None:
-            known = self._learn(seen)
-        if known is None or (quote not in self._quotes and not self._canonical_quote(quote)):
-            return False
-        self._charged(seq, known.wrong)
-        if known.bar is not None and known.bar in self._moving:
-            self.problem(f"entry {seq} was made although {analyst} had been revoked")
-        if key:
-            self._taken += self._weight(*request_name(analyst, key), seq)
-        if repeat:
-            self._taken += self._weight(*repeat_name(population, repeat), seq)
-        self._move(seq, known.moves)
-        return True
-
-    def _learn(self, seen: ParsedCharge) -> _Known | None:
-        """What equal charges of one person have in common: read, priced and compared once.
-
-        Everything that the answer depends on is in the key, but for the account's terms; when those change, everything
-        is forgotten.
-        """
-        if not (is_canonical(seen.event) and is_canonical(seen.amounts)) or seen.population not in self._limits:
-            return None
-        body = {**seen._asdict(), "event": json.loads(seen.event), "amounts": json.loads(seen.amounts)}
-        moves = effects_of({**body, "kind": "reserve"})["moves"]
-        bar = Name("revoked", seen.analyst) if seen.analyst else None
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        key = seen.population, seen.analyst, seen.project, seen.event, seen.amounts
-        known = self._known[key] = _Known(moves, bar, self._price_problem(body))
-        return known
-
-    def _canonical_quote(self, quote: str) -> bool:
-        if not is_canonical(quote):
-            return False
-        if len(self._quotes) >= _MOST_KNOWN:
-            self._quotes.clear()
-        self._quotes.add(quote)
-        return True
-
     def _terms(self, seq: int, body: Mapping[str, Any]) -> None:
         limit, known = filter_from_terms(body["terms"]), self._limits.get(body["population"])
         if (known is None) != (body["kind"] == "account"):
@@ -321,19 +257,23 @@ class _Audit:
             self.problem(f"entry {seq} changes the rule of an account")
         self._limits[body["population"]] = limit
         self._stated[body["population"]] = body["terms"]
-        self._known.clear()
-
-    def _charged(self, seq: int, wrong: str) -> None:
-        self._charges += 1
-        self._states[seq] = _RESERVED
-        if wrong:
-            self.problem(f"entry {seq} {wrong}")
+        self._priced.clear()
 
     def _price_problem(self, body: Mapping[str, Any]) -> str:
-        """What is wrong with the amounts of a charge; nothing if they are what its event costs."""
-        priced = price(self._limits[body["population"]], event_from_json(event_text(body["event"])))
-        costs = amounts_text(priced.amounts)
-        return "" if body["amounts"] == costs else f"charges {body['amounts']}, and its event costs {costs}"
+        """The difference between the amounts of a charge and the price of its event, in words; empty if there is none.
+
+        Equal events in one account are priced once, until the terms of an account change.
+        """
+        event = event_text(body["event"])
+        key = body["population"], event, tuple(body["amounts"].items())
+        known = self._priced.get(key)
+        if known is None:
+            costs = amounts_text(price(self._limits[body["population"]], event_from_json(event)).amounts)
+            known = "" if body["amounts"] == costs else f"charges {body['amounts']}, and its event costs {costs}"
+            if len(self._priced) >= _MOST_PRICED:
+                self._priced.clear()
+            self._priced[key] = known
+        return known
 
     def _succeed(self, seq: int, body: Mapping[str, Any]) -> None:
         """Another key from here on: both must have said so, but for an old one that was lost."""
