@@ -12,8 +12,7 @@ from typing import Any
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.read_measurements import value_of
-from tacit.engines.sql.relations import relation_sql, scanned
-from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.relations import StoredTable, relation_sql, scanned
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.public_relations import is_public_throughout
