@@ -111,18 +111,11 @@ def _warm() -> None:
 
         import tacit.curator.opening
         import tacit.engines.duckdb
-        import tacit.server.api
+        import tacit.server.api.app
         import tacit.server.identity  # noqa: F401
     finally:
         gc.enable()
         gc.freeze()
-
-
-def _warm_pages() -> None:
-    """Import what the console needs, for the workers that come after the first."""
-    import starlette.applications  # noqa: F401
-
-    import tacit.server.console  # noqa: F401
 
 
 class _Supervisor:
@@ -250,7 +243,6 @@ class _Supervisor:
             metrics = "" if self._page is None else self._page.address
             address = address_of(self._serving.settings, self._places[0].listener)
             self._started(Started(address, metrics, told.get("welcome") or {}))
-        _warm_pages()
 
     def _bury(self, place: _Place) -> None:
         """A worker's pipe has ended, and so has the worker."""
