@@ -13,6 +13,6 @@ Modules:
 * :mod:`.routes` — Endpoints for analysts
 * :mod:`.schemas` — Schemas of requests and responses
 * :mod:`.strict_json` — Strict JSON parsing
-* :mod:`.thread_pools` — Thread pools of the event loop, one of them fair among analysts
+* :mod:`.thread_pools` — Bounded thread pools of a worker, whose threads analysts take in turns
 * :mod:`.worker_runtime` — Thread pools, response timing and rate limits of one worker
 """
