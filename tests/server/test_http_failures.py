@@ -18,6 +18,7 @@ from tacit.receipts.verify_receipt import verify_receipt
 from tacit.server.api.errors import STATUS, describe
 from tacit.server.api.jobs import JobRunner
 from tacit.server.api.routes import ROUTES
+from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Busy
 from tacit.server.service import CuratorService
 
@@ -145,7 +146,7 @@ def test_a_console_that_fails(served: Served, monkeypatch: pytest.MonkeyPatch) -
     async def broken(*_: Any) -> None:
         raise ZeroDivisionError(SECRET)
 
-    monkeypatch.setattr(served.app, "_console", broken)
+    monkeypatch.setattr(PageRequest, "failed", broken)
     response = served.get("/console/x", "")
     assert response.status_code == 500
     assert response.headers["content-type"].startswith("text/html")

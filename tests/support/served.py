@@ -20,7 +20,7 @@ from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
-from tacit.server.api import App, create_app
+from tacit.server.api.app import App, create_app
 from tacit.server.identity import Hashing, People, Role
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
