@@ -71,7 +71,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SlowestFirst
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of parts that are not installed, which CI takes for an error; in one of several processes, sort."""
+    """Leave out tests of parts that are not installed, an error in CI; where processes share the tests, sort."""
     left_out = []
     for marker, part in PARTS.items():
         needy = [item for item in items if item.get_closest_marker(marker)] if part.missing else []

@@ -33,7 +33,7 @@ def module_of(nodeid: str) -> str:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """Put the slowest modules first, and those of Spark before all others: they run in one process, which takes long."""
+    """Put the slowest modules first, and those of Spark before all others: one process runs all of them."""
     seconds = recorded_seconds()
     items.sort(key=lambda item: (_SPARK not in item.nodeid, -seconds.get(module_of(item.nodeid), 0.0)))
 
