@@ -15,7 +15,7 @@ from tacit.engines.sql.scalars import condition_sql, scalar_sql
 from tacit.engines.sql.stored_table import StoredTable
 from tacit.engines.sql.windows import window_sql
 from tacit.query.catalog import ROW
-from tacit.query.planning.fanout import Matching, matching
+from tacit.query.planning.work import Matching, matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,

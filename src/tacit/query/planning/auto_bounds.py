@@ -146,7 +146,7 @@ def power(final: FinalAggregation, measures: Iterable[int]) -> int:
 
 
 def search_share(weight: Fraction, *, squared: bool) -> Fraction:
-    """The share of a budget that goes to the search; ``squared`` as in :mod:`tacit.query.planning.budget_shares`."""
+    """The share of a budget that goes to the search; ``squared`` as in :mod:`tacit.query.planning.pricing`."""
     claim = weight * weight if squared else weight
     return claim / (claim + _REST)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tacit.query.planning.fanout import equated
+from tacit.query.planning.work import equated
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, reference

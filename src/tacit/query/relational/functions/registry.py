@@ -46,7 +46,7 @@ class Function:
         strict: whether NULL in gives NULL out.
         partial: whether it gives NULL for some arguments that are not NULL.
         never_null: whether the result is never NULL.
-        cost: for one row, in plain operators; see :mod:`tacit.query.planning.expression_cost`.
+        cost: for one row, in plain operators; see :mod:`tacit.query.planning.work`.
     """
 
     name: str
