@@ -15,8 +15,7 @@ from tacit.engines.sql.read_measurements import value_of
 from tacit.engines.sql.relations import relation_sql, scanned
 from tacit.engines.sql.stored_table import StoredTable
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode
-from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.relational.algebra import RelationNode, is_public_throughout
 from tacit.query.types import Value
 
 __all__ = ["check_public", "public_rows", "rows_sql"]

@@ -62,6 +62,7 @@ from tacit.query.relational.algebra import (
     UnitWindow,
     reference,
     sources,
+    with_sources,
 )
 from tacit.query.relational.expressions import (
     Call,
@@ -76,7 +77,6 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call
 from tacit.query.relational.functions.registry import REGISTRY
-from tacit.query.rules.rewriting import with_sources
 from tacit.query.types import INTEGER, TEXT, Kind
 
 __all__ = [

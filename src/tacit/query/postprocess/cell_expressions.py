@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tacit.query.domains import UNKNOWN, Domain, Range, finite, hull, truth, union
 from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events
 from tacit.query.relational.expressions import (
     Call,
@@ -33,7 +32,20 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import REGISTRY, cast, evaluate
 from tacit.query.relational.functions.casts import cast_value
-from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value
+from tacit.query.types import (
+    BOOLEAN,
+    UNKNOWN,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    as_value,
+    finite,
+    hull,
+    truth,
+    union,
+)
 
 __all__ = ["Derived", "EndOf", "Row", "derive"]
 

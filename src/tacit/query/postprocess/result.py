@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
-from tacit.query.domains import Range
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree
@@ -51,7 +50,7 @@ from tacit.query.relational.algebra import UnitCall
 from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import case
 from tacit.query.release import NoisyRelease
-from tacit.query.types import Value, sort_key
+from tacit.query.types import Range, Value, sort_key
 
 __all__ = [
     "MOST_CONFIDENT",

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tacit.query import limits
-from tacit.query.domains import Domain, Range
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event, Exact
 from tacit.query.postprocess.regroup import pool
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import SortKey, WindowCall, WindowFrame
-from tacit.query.types import INTEGER, SqlType, Value, sort_key
+from tacit.query.types import INTEGER, Domain, Range, SqlType, Value, sort_key
 
 __all__ = ["in_order", "partitions", "window_cells"]
 

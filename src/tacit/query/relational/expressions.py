@@ -27,8 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from tacit.query.domains import Domain, Range, finite
-from tacit.query.types import BOOLEAN, NULL, SqlType, Value
+from tacit.query.types import BOOLEAN, NULL, Domain, Range, SqlType, Value, finite
 
 __all__ = [
     "FALSE",

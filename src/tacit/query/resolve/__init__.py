@@ -7,8 +7,7 @@ Modules:
   post-processing
 * :mod:`.scalar_subqueries` — Subqueries that stand for a value: over public tables, with one column and never more
   than one row
-* :mod:`.scalars` — From syntax to typed scalar expressions, over the names of one scope
-* :mod:`.scope` — Scopes of names: columns visible from FROM and from enclosing queries
+* :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select_clauses` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY
   and LIMIT
 * :mod:`.select_list` — The SELECT list: stars opened, lists of quantiles and TOP_K spread over columns, names given

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tacit.query import limits
-from tacit.query.domains import Domain
 from tacit.query.question import FinalAggregation, Match, OutputColumn, Step
-from tacit.query.relational.algebra import Field, JoinKind, RelationNode
+from tacit.query.relational.algebra import Field, JoinKind, RelationNode, is_public_throughout
 from tacit.query.relational.expressions import Expression, Reference, references
-from tacit.query.relational.public_relations import is_public_throughout
-from tacit.query.resolve.scope import Scope, ScopeSource, renamed
+from tacit.query.resolve.scalars import Scope, ScopeSource, renamed
+from tacit.query.types import Domain
 
 __all__ = ["ReleasedRelation"]
 

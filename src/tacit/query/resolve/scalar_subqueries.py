@@ -13,10 +13,9 @@ from sqlglot import exp
 
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, reference, row_bounds
-from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.relational.algebra import RelationNode, is_public_throughout, reference, row_bounds
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scope import Scope
+from tacit.query.resolve.scalars import Scope
 
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Names, Queries

@@ -21,7 +21,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.domains import Domain
 from tacit.query.question import (
     Derive,
     Extend,
@@ -36,7 +35,15 @@ from tacit.query.question import (
 )
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import JoinKind, RelationNode, SortKey, WindowCall, WindowFrame, reference
+from tacit.query.relational.algebra import (
+    JoinKind,
+    RelationNode,
+    SortKey,
+    WindowCall,
+    WindowFrame,
+    moved_window,
+    reference,
+)
 from tacit.query.relational.expressions import (
     TRUE,
     Expression,
@@ -50,13 +57,11 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregates import read_aggregate
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import Remembering, Scalars, function_name, has_aggregate, is_aggregate
-from tacit.query.resolve.scope import Scope
+from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.select_list import Item
 from tacit.query.resolve.select_targets import Backend, Column, FinalGroups, ReleasedCells, UnitRows
 from tacit.query.resolve.windows import named_windows, read_window, sort_key_of
-from tacit.query.rules.rewriting import moved_window
-from tacit.query.types import DOUBLE
+from tacit.query.types import DOUBLE, Domain
 
 __all__ = ["Grouping"]
 

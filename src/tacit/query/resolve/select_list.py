@@ -10,8 +10,7 @@ from sqlglot import exp
 from tacit.query import limits
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression
-from tacit.query.resolve.scalars import function_name
-from tacit.query.resolve.scope import Scope
+from tacit.query.resolve.scalars import Scope, function_name
 from tacit.query.resolve.sql_functions import AGGREGATES
 
 __all__ = ["Item", "expand", "unique_names"]

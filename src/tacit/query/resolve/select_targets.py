@@ -9,7 +9,6 @@ from typing import Protocol
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.domains import UNKNOWN, Domain
 from tacit.query.parsing.query_options import Options
 from tacit.query.question import AggregateKind, OutputColumn
 from tacit.query.refusal import Refusal
@@ -20,9 +19,9 @@ from tacit.query.resolve.aggregates import AggregateCall, unit_call
 from tacit.query.resolve.final_builder import FinalBuilder
 from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalar_subqueries import PublicValues
-from tacit.query.resolve.scope import Scope
+from tacit.query.resolve.scalars import Scope
 from tacit.query.resolve.subqueries import Body
-from tacit.query.types import SqlType
+from tacit.query.types import UNKNOWN, Domain, SqlType
 
 __all__ = ["Backend", "Column", "FinalGroups", "ReleasedCells", "UnitRows"]
 

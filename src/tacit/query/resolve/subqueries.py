@@ -19,8 +19,7 @@ from tacit.query.relational.expressions import FALSE, TRUE, Expression, Referenc
 from tacit.query.relational.functions import call, case
 from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalar_subqueries import PublicValues
-from tacit.query.resolve.scalars import Scalars
-from tacit.query.resolve.scope import Correlated, Scope
+from tacit.query.resolve.scalars import Correlated, Scalars, Scope
 from tacit.query.resolve.tables import from_clause
 from tacit.query.types import BOOLEAN
 

@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tacit.query.domains import union
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import Field, JoinKind, RelationNode
+from tacit.query.relational.algebra import Field, JoinKind, RelationNode, is_public_throughout
 from tacit.query.relational.expressions import TRUE, Expression, Literal, Reference, references
 from tacit.query.relational.functions import call
 from tacit.query.relational.functions.signatures import coerce_all
-from tacit.query.relational.public_relations import is_public_throughout
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import Scalars, conjuncts_of
-from tacit.query.resolve.scope import Scope, from_relation
-from tacit.query.types import INTEGER, NULL
+from tacit.query.resolve.scalars import Scalars, Scope, conjuncts_of, from_relation
+from tacit.query.types import INTEGER, NULL, union
 
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Names, Queries

@@ -7,14 +7,13 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from tacit.query.domains import Domain, Range
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, SortKey, WindowCall, WindowFrame
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregates import read_aggregate, unit_call
 from tacit.query.resolve.scalars import Scalars, function_name, is_aggregate
-from tacit.query.types import INTEGER
+from tacit.query.types import INTEGER, Domain, Range
 
 __all__ = ["named_windows", "read_window", "sort_key_of"]
 
