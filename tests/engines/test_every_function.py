@@ -15,13 +15,26 @@ from engines.benches import BENCHES, Bench, Rows, open_bench
 from engines.edges import EDGES, ref, stored
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.query.domains import Domain, Range
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Case, Cast, Expression, InList, Reference, literal
 from tacit.query.relational.functions import REGISTRY, call, evaluate
 from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
-from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, Kind, SqlType, Value, decimal
+from tacit.query.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TEXT,
+    TIMESTAMP,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    decimal,
+)
 
 TYPES = list(EDGES)
 #: Library functions may differ in the last digits between builds of a C library.

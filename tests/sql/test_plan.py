@@ -17,8 +17,7 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import make_plan, plan_question
-from tacit.query.planning.pricing import PlanBudget, Priced, price
-from tacit.query.planning.purchase import check_charge
+from tacit.query.planning.pricing import PlanBudget, Priced, check_charge, price
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.request import Account, Request
@@ -272,7 +271,7 @@ def test_every_plan_is_checked_against_its_charge(monkeypatch: pytest.MonkeyPatc
     def generous(final: FinalAggregation, budget: PlanBudget, *args: Any, **more: Any) -> Priced:
         return price(final, replace(budget, amount=budget.amount * Fraction(1000001, 1000000)), *args, **more)
 
-    monkeypatch.setattr("tacit.query.planning.purchase.price", generous)
+    monkeypatch.setattr("tacit.query.planning.pricing.price", generous)
     for kind in ("pure", "approx", "zcdp", "gdp"):
         with pytest.raises(InternalError):
             count_plan(Request(epsilon=1, account=Account(kind)))

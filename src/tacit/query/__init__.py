@@ -3,7 +3,6 @@
 Modules:
 * :mod:`.canonical_unit` — Canonical unit of a population: one type in every table
 * :mod:`.catalog` — Catalog: public metadata about tables, units and columns
-* :mod:`.domains` — Domains: public knowledge about values, with interval arithmetic
 * :mod:`.limits` — Public limits on the size of a query
 * :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
 * :mod:`.planning` — Planning: releases, noise, price and expected error of a question
@@ -16,7 +15,7 @@ Modules:
 * :mod:`.request` — Request: price or accuracy, account and options of a question
 * :mod:`.resolve` — From SQL text and a catalog to a resolved question
 * :mod:`.rules` — Rewrite rules: one per file, in this order, each from a question to a question that asks the same
-* :mod:`.types` — The seven types of the query language and the Python values that stand for theirs
+* :mod:`.types` — Types of the query language, their Python values, and domains: public knowledge about values
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from tacit.query import limits
-from tacit.query.domains import MAX_VALUES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import (
     Call,
@@ -34,7 +33,7 @@ from tacit.query.relational.functions import evaluate
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.dates import next_truncated
 from tacit.query.relational.functions.registry import REGISTRY
-from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, from_ordinal, sort_key
+from tacit.query.types import BOOLEAN, MAX_VALUES, Kind, SqlType, Value, as_value, from_ordinal, sort_key
 
 __all__ = ["EnumerationBudget", "check_key", "public_count", "public_values"]
 

@@ -25,15 +25,15 @@ Match        a join with a public relation: the columns there were, then those o
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 
-from tacit.query.domains import Domain
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.measures import Measure
 from tacit.query.relational.algebra import (
+    Change,
     JoinKind,
     RelationNode,
     SortKey,
@@ -44,7 +44,7 @@ from tacit.query.relational.algebra import (
     window_text,
 )
 from tacit.query.relational.expressions import Expression, text_of
-from tacit.query.types import SqlType, Value
+from tacit.query.types import Domain, SqlType, Value
 
 __all__ = [
     "Aggregate",
@@ -62,6 +62,7 @@ __all__ = [
     "Sort",
     "Step",
     "Unique",
+    "final_over",
     "types_after",
 ]
 
@@ -156,6 +157,20 @@ class FinalAggregation:
         cells = [f"{a.kind.value}{a.measures}{a.parameter}:{a.type}:{a.bounds}" for a in self.aggregates]
         lines = [relation_text(self.source), *keys, *(m.text for m in self.measures), *cells]
         return "\n".join([*lines, f"{self.max_groups} {self.public_keys} {self.group_count}"])
+
+
+def final_over(final: FinalAggregation, source: RelationNode, change: Change) -> FinalAggregation:
+    """The same aggregation over another source, its expressions changed to fit."""
+    measures = tuple(
+        replace(
+            measure,
+            argument=None if measure.argument is None else change(measure.argument),
+            where=None if measure.where is None else change(measure.where),
+        )
+        for measure in final.measures
+    )
+    keys = tuple(replace(key, expression=change(key.expression)) for key in final.keys)
+    return replace(final, source=source, keys=keys, measures=measures)
 
 
 @dataclass(frozen=True, slots=True)

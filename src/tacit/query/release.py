@@ -24,12 +24,11 @@ from tacit.mechanisms.additive import add_noise
 from tacit.mechanisms.base import LARGEST_VALUE
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import LARGEST_SCALE
-from tacit.query.planning.measures import MeasureKind
+from tacit.query.planning.measures import Block, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import KeySelection, Release
 from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.planning.release_blocks import Block
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 

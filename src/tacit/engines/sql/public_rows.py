@@ -14,8 +14,7 @@ from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.read_measurements import value_of
 from tacit.engines.sql.relations import StoredTable, relation_sql, scanned
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode
-from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.relational.algebra import RelationNode, is_public_throughout
 from tacit.query.types import Value
 
 __all__ = ["check_public", "public_rows", "rows_sql"]

@@ -25,7 +25,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 from tacit.mechanisms.base import per_output_beta
-from tacit.query.domains import Domain, Range
 from tacit.query.planning.measures import (
     Measure,
     MeasureKind,
@@ -40,7 +39,7 @@ from tacit.query.relational import ownership
 from tacit.query.relational.algebra import reference
 from tacit.query.relational.expressions import Case, Expression, Reference, literal
 from tacit.query.relational.functions import call, case
-from tacit.query.types import INTEGER, Kind, SqlType, from_ordinal
+from tacit.query.types import INTEGER, Domain, Kind, Range, SqlType, from_ordinal
 
 __all__ = [
     "FALSE_CELL",
@@ -146,7 +145,7 @@ def power(final: FinalAggregation, measures: Iterable[int]) -> int:
 
 
 def search_share(weight: Fraction, *, squared: bool) -> Fraction:
-    """The share of a budget that goes to the search; ``squared`` as in :mod:`tacit.query.planning.budget_shares`."""
+    """The share of a budget that goes to the search; ``squared`` as in :mod:`tacit.query.planning.pricing`."""
     claim = weight * weight if squared else weight
     return claim / (claim + _REST)
 

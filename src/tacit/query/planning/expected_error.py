@@ -18,11 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from tacit.core.numbers import sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.pricing import Priced
+
+if TYPE_CHECKING:
+    from tacit.query.planning.pricing import Priced
 from tacit.query.planning.quantile_tree import rank_error
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
 

@@ -24,8 +24,7 @@ from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, power, search_of, sought
 from tacit.query.planning.expected_error import ExpectedError, error_kind, expected_error
-from tacit.query.planning.pricing import KeySelection, Priced, Release
-from tacit.query.planning.purchase import Weights, buy, buy_rest, check_charge
+from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
 from tacit.query.planning.work import unit_work
 from tacit.query.question import Aggregate, AggregateKind, Derive, FinalAggregation, Question, Regroup
 from tacit.query.refusal import Refusal

@@ -14,9 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.query.domains import Domain, finite
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event
-from tacit.query.types import SqlType, Value
+from tacit.query.types import Domain, SqlType, Value, finite
 
 __all__ = ["Common", "CommonEvent"]
 

@@ -15,10 +15,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from tacit.core.numbers import sqrt_bounds
-from tacit.query.domains import UNKNOWN, Domain, Range, hull
 from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events
 from tacit.query.postprocess.rounding import value_at
-from tacit.query.types import SqlType, Value, ordinal, sort_key
+from tacit.query.types import UNKNOWN, Domain, Range, SqlType, Value, hull, ordinal, sort_key
 
 __all__ = ["pool"]
 

@@ -1,26 +1,249 @@
-"""From released integers to the rows of an answer, with an interval for every number at any confidence."""
+"""From released integers to the rows of an answer, with an interval for every number at any confidence.
+
+Which rows there are, and in which order, is decided by released values.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
+from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.postprocess.apply_steps import Rows, apply_step
-from tacit.query.postprocess.cell_expressions import Row
-from tacit.query.postprocess.cells import Cell, CellConfidence, Ends
-from tacit.query.postprocess.estimators import released_rows
+from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
+from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Ends, Exact
+from tacit.query.postprocess.counts_and_sums import Direct
+from tacit.query.postprocess.joint_mean import JointMean
+from tacit.query.postprocess.mean_variance import MeanEstimate, Spread
+from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.public_join import PublicRows, matched
-from tacit.query.question import Match, OutputColumn, Question, types_after
+from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
+from tacit.query.postprocess.regroup import pool
+from tacit.query.postprocess.windows import in_order, partitions, window_cells
+from tacit.query.question import (
+    Aggregate,
+    AggregateKind,
+    Derive,
+    Extend,
+    FinalAggregation,
+    Keep,
+    Match,
+    OutputColumn,
+    Question,
+    Regroup,
+    Slice,
+    Sort,
+    Step,
+    types_after,
+)
+from tacit.query.relational.algebra import UnitCall
+from tacit.query.relational.expressions import Expression, Reference, literal
+from tacit.query.relational.functions import case
 from tacit.query.release import NoisyRelease
-from tacit.query.types import Value
+from tacit.query.types import Range, Value, sort_key
 
-__all__ = ["MOST_CONFIDENT", "Finished", "Intervals", "finish"]
+__all__ = [
+    "MOST_CONFIDENT",
+    "Finished",
+    "Intervals",
+    "apply_step",
+    "finish",
+    "released_rows",
+]
+
+# -- estimates of released integers
+
+_SAMPLE = (AggregateKind.VAR_SAMP, AggregateKind.STDDEV_SAMP)
+_ROOT = (AggregateKind.STDDEV_SAMP, AggregateKind.STDDEV_POP)
+_ZERO = Fraction(0)
+
+
+def released_rows(final: FinalAggregation, released: NoisyRelease) -> list[tuple[Cell, ...]]:
+    """One row of cells per key: the key's values, then one estimate per aggregate."""
+    columns = [_column(aggregate, final.measures, released) for aggregate in final.aggregates]
+    return [
+        (
+            *(Exact(value, key.expression.type) for value, key in zip(values, final.keys, strict=True)),
+            *(column(group) for column in columns),
+        )
+        for group, values in enumerate(released.keys)
+    ]
+
+
+def _column(aggregate: Aggregate, measures: tuple[Measure, ...], released: NoisyRelease) -> Callable[[int], Cell]:
+    """What makes the cell of each group, for one aggregate."""
+    last = measures[aggregate.measures[-1]]
+    if aggregate.kind is AggregateKind.AVG:
+        return _means(aggregate, last, released)
+    if last.kind is MeasureKind.CENTRED_SQUARES:
+        return _spreads(aggregate, last, released)
+    if last.kind is MeasureKind.LEAVES:
+        return partial(_rank, aggregate, _ranks(aggregate, last, released))
+    if last.kind is MeasureKind.CATEGORIES:
+        return partial(_common, aggregate, last, released)
+    return _directs(aggregate, last, released)
+
+
+def _steps(released: NoisyRelease, measure: int) -> list[Fraction]:
+    """Released numbers in steps of their measurement."""
+    unit = released.laws[measure].unit
+    numbers = _array(released, measure).tolist()
+    return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
+
+
+def _array(released: NoisyRelease, measure: int) -> NDArray[Any]:
+    noisy = released.noisy[measure]
+    if isinstance(noisy, NoisyTree):
+        raise InternalError("a tree where numbers were planned")
+    return noisy
+
+
+def _possible(aggregate: Aggregate, measure: Measure) -> Range:
+    """Where a count or sum lies whatever the noise: a sum of contributions that are not negative is not negative."""
+    low, high = measure.clamp
+    possible = Range(_ZERO if low >= 0 else None, _ZERO if high <= 0 else None)
+    return possible if aggregate.bounds is None else possible.clamped(*aggregate.bounds)
+
+
+def _directs(aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Callable[[int], Cell]:
+    index, possible = aggregate.measures[0], _possible(aggregate, measure)
+    noisy = _steps(released, index)
+    return lambda group: Direct(noisy[group], Draw(index, group), measure.step, possible, aggregate.type)
+
+
+def _means(aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Callable[[int], Cell]:
+    count, total = aggregate.measures
+    counts, sums = _steps(released, count), _steps(released, total)
+    shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
+    half = max(measure.high - measure.centre, measure.centre - measure.low)
+    scale, joint = released.laws[total].scale, _two_totals(released, count, total)
+
+    def cell(group: int) -> Cell:
+        parts = (counts[group], sums[group], Draw(count, group), Draw(total, group), *shared)
+        return JointMean(*parts, half, scale) if joint else MeanEstimate(*parts)
+
+    return cell
+
+
+def _two_totals(released: NoisyRelease, count: int, total: int) -> bool:
+    """Whether a count and a sum were released as two totals, with Laplace noise or none."""
+    block = released.plan.priced.release_of(count).block
+    return (
+        total in block.measures and len(block.forms) == len((count, total)) and released.laws[total].kind != "gaussian"
+    )
+
+
+def _spreads(aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Callable[[int], Cell]:
+    count, total, squares = aggregate.measures
+    counts, sums, noisy_squares = (_steps(released, index) for index in aggregate.measures)
+    most = Fraction((measure.high - measure.low) ** 2, 4)
+    sample, root = aggregate.kind in _SAMPLE, aggregate.kind in _ROOT
+    return lambda group: Spread(
+        noisy_count=counts[group],
+        noisy_sum=sums[group],
+        count_draw=Draw(count, group),
+        sum_draw=Draw(total, group),
+        step=measure.step,
+        type=aggregate.type,
+        noisy_squares=noisy_squares[group],
+        squares_draw=Draw(squares, group),
+        most=most,
+        sample=sample,
+        root=root,
+    )
+
+
+def _ranks(aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Ranks:
+    kind = {AggregateKind.MIN: "min", AggregateKind.MAX: "max"}.get(aggregate.kind, "quantile")
+    grid = LeafGrid(measure.low, measure.high, measure.leaf, measure.step)
+    tree = released.noisy[aggregate.measures[0]]
+    if not isinstance(tree, NoisyTree):
+        raise InternalError("numbers where a tree was planned")
+    return Ranks(tree, grid, kind, Fraction(aggregate.parameter or 0))
+
+
+def _rank(aggregate: Aggregate, ranks: Ranks, group: int) -> Cell:
+    return Rank(ranks, aggregate.measures[0], group, aggregate.type)
+
+
+def _common(aggregate: Aggregate, measure: Measure, released: NoisyRelease, group: int) -> Cell:
+    index = aggregate.measures[0]
+    noisy = _array(released, index)[group].astype(np.int64)
+    rank = int(aggregate.parameter or 1)
+    return Common(noisy, measure.categories, rank, CommonEvent(index, group), aggregate.type)
+
+
+# -- steps
+
+Rows = list[Row]
+
+
+def apply_step(step: Step, rows: Rows, ends: EndOf) -> Rows:
+    """The rows after a step other than Match; ``ends`` gives the ends of a cell's interval."""
+    match step:
+        case Derive():
+            return list(zip(*(_derived(node, rows, ends) for node in step.expressions), strict=True))
+        case Keep():
+            return [row for row in rows if derive(step.condition, row, ends).value is True]
+        case Sort():
+            return [rows[index] for index in in_order(rows, step.keys, ends)]
+        case Slice():
+            return rows[step.offset :] if step.limit is None else rows[step.offset : step.offset + step.limit]
+        case Regroup():
+            return _regroup(step, rows, ends)
+        case Extend():
+            added = [window_cells(call, rows, ends) for call in step.calls]
+            return [(*row, *(cells[index] for cells in added)) for index, row in enumerate(rows)]
+        case _:
+            first: dict[tuple[Value | None, ...], Row] = {}
+            for row in rows:
+                first.setdefault(tuple(cell.value for cell in row), row)
+            return list(first.values())
+
+
+def _derived(node: Expression, rows: Rows, ends: EndOf) -> list[Cell]:
+    """One expression for every row."""
+    if isinstance(node, Reference):
+        return [row[node.slot] for row in rows]
+    return [derive(node, row, ends) for row in rows]
+
+
+def _regroup(step: Regroup, rows: Rows, ends: EndOf) -> Rows:
+    if not step.keys:
+        return [tuple(_call(call, rows, ends) for call in step.calls)]
+    keys = [tuple(derive(key, row, ends) for key in step.keys) for row in rows]
+    names = [tuple(cell.value for cell in cells) for cells in keys]
+    groups = partitions(range(len(rows)), names)
+    groups.sort(key=lambda part: [sort_key(cell.value, cell.type) for cell in keys[part[0]]])
+    return [
+        (*keys[part[0]], *(_call(call, [rows[index] for index in part], ends) for call in step.calls))
+        for part in groups
+    ]
+
+
+def _call(call: UnitCall, rows: Sequence[Row], ends: EndOf) -> Cell:
+    where, argument = call.where, call.argument
+    if where is not None and argument is not None and any(derive(where, row, ends).events for row in rows):
+        # Which rows count is in doubt too: noise that lifts a cell over the bar is noise in the sum.
+        counted = case([(where, argument)], literal(None, argument.type))
+        return pool(call.function, [derive(counted, row, ends) for row in rows], call.parameter, call.type)
+    kept = rows if where is None else [row for row in rows if derive(where, row, ends).value is True]
+    if call.argument is None:
+        return Exact(len(kept), call.type)
+    return pool(call.function, [derive(call.argument, row, ends) for row in kept], call.parameter, call.type)
+
+
+# -- answers
 
 #: Confidence is at most this, so that quantiles stay cheap; beyond, noise has no practical meaning.
 MOST_CONFIDENT = 1 - Fraction(1, 10**12)

@@ -25,7 +25,6 @@ from dataclasses import replace
 
 from tacit.query import limits
 from tacit.query.catalog import ROW, Catalog, Column, Table
-from tacit.query.domains import Domain, truth, union
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,
@@ -42,6 +41,7 @@ from tacit.query.relational.algebra import (
     UnitCall,
     UnitWindow,
     WindowCall,
+    is_public_throughout,
     reference,
     row_bounds,
 )
@@ -57,8 +57,7 @@ from tacit.query.relational.expressions import (
     size,
 )
 from tacit.query.relational.functions import call, cast
-from tacit.query.relational.public_relations import is_public_throughout
-from tacit.query.types import BOOLEAN, INTEGER, NULL, SqlType, common_type
+from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, truth, union
 
 __all__ = [
     "attach",

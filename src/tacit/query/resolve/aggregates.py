@@ -8,7 +8,6 @@ from typing import Final
 
 from sqlglot import exp
 
-from tacit.query.domains import UNKNOWN, Domain, Range, truth
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression, Literal
@@ -16,7 +15,7 @@ from tacit.query.relational.functions import call, cast
 from tacit.query.relational.functions.signatures import fits_decimal
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
 from tacit.query.resolve.sql_functions import AGGREGATES
-from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Kind, SqlType
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, UNKNOWN, Domain, Kind, Range, SqlType, truth
 
 __all__ = ["AggregateCall", "read_aggregate", "unit_call"]
 

@@ -38,6 +38,9 @@ _RATIOS = {
 _RANKS = {"min": AggregateKind.MIN, "max": AggregateKind.MAX, "quantile": AggregateKind.QUANTILE}
 
 
+NEVER_NULL = (AggregateKind.COUNT_ROWS, AggregateKind.COUNT_VALUES, AggregateKind.COUNT_UNITS)
+
+
 class FinalBuilder:
     """Collects the aggregates of one final aggregation.
 

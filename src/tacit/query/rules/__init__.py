@@ -12,7 +12,6 @@ Modules:
   disappear
 * :mod:`.prune_matches` — Of a public relation beside released rows, only the columns that later steps read are
   fetched
-* :mod:`.rewriting` — Rewriting helpers for rules
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tacit.query.question import Question
+from tacit.query.question import Question, final_over
 from tacit.query.relational.algebra import (
     ExistsColumn,
     FilterRows,
@@ -21,10 +21,12 @@ from tacit.query.relational.algebra import (
     UnionAll,
     UnitAggregate,
     UnitWindow,
+    moved,
+    moved_call,
+    moved_window,
     row_bounds,
 )
 from tacit.query.relational.expressions import TRUE, Expression, Reference, references
-from tacit.query.rules.rewriting import final_over, moved, moved_call, moved_window
 
 __all__ = ["Pruned", "prune_columns", "pruned", "slots_read"]
 

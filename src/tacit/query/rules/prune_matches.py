@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tacit.query.question import Derive, Extend, Keep, Match, Question, Regroup, Sort, Step, Unique, types_after
-from tacit.query.relational.algebra import JoinKind, SortKey, row_bounds
+from tacit.query.relational.algebra import Change, JoinKind, SortKey, moved, moved_call, moved_window, row_bounds
 from tacit.query.rules.prune_columns import Pruned, pruned, slots_read
-from tacit.query.rules.rewriting import Change, moved, moved_call, moved_window
 
 __all__ = ["prune_matches"]
 
