@@ -22,7 +22,7 @@ def symbol(currency: str) -> str:
 
 
 def up(value: Fraction) -> str:
-    """What was spent or will be: never shown too small."""
+    """Format an amount that was or will be spent: never shown too small."""
     return format_up(Fraction(value), _DIGITS)
 
 
@@ -37,7 +37,7 @@ def percent(share: Fraction) -> str:
 
 
 def charge_of(guarantee: Guarantee) -> dict[str, Fraction]:
-    """What an account is charged for a guarantee, by currency of its lines."""
+    """Charge of a guarantee, by currency of the account's lines."""
     match guarantee:
         case PureDP():
             return {"epsilon": guarantee.epsilon}
