@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
     @property
     def missing(self) -> list[str]:
-        """What is not there."""
+        """Modules and programs that are not installed."""
         modules = [name for name in self.modules if importlib.util.find_spec(name) is None]
         return modules + [name for name in self.programs if shutil.which(name) is None]
 
@@ -66,7 +66,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> SeededBits:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SlowestFirst:
-    """How tests are shared out among processes."""
+    """Share tests out among processes."""
     return SlowestFirst(config, log)
 
 

@@ -17,7 +17,7 @@ Array = NDArray[np.int64]
 
 @dataclass
 class Recorder:
-    """What went into the noise, with which noise, and what came out, in order."""
+    """Inputs of the noise, the noise used, and the outputs, in order."""
 
     raw: list[Array] = field(default_factory=list)
     noise: list[tuple[str, Fraction]] = field(default_factory=list)

@@ -88,7 +88,7 @@ def test_a_coarser_lattice_gives_more_away(parts: int, finer: int) -> None:
 
 
 def test_a_lattice_that_is_not_nested_may_give_more_away() -> None:
-    """Why grids are enlarged to a multiple: 3 steps are not covered by 2 parts."""
+    """The reason to enlarge grids to a multiple: 3 steps are not covered by 2 parts."""
     excess = [laplace_profile(Fraction(2), (3,), odds) - laplace_profile(Fraction(4, 3), (2,), odds) for odds in ODDS]
     assert max(excess) > 1e-3
 
@@ -213,7 +213,7 @@ def float_delta(epsilon: float, sigma: float, shift: int) -> float:
 
 
 def test_the_continuous_sigma_would_break_the_promise_of_discrete_noise() -> None:
-    """Why the calibration is for discrete noise: Balle and Wang's σ for (1, 1e-5) gives a larger δ on integers."""
+    """The reason to calibrate for discrete noise: Balle and Wang's σ for (1, 1e-5) gives a larger δ on integers."""
     assert exact_delta("1", Fraction("3.73063163481594183") ** 2, 1) > mpmath.mpf("1.02e-5")
 
 

@@ -1,7 +1,7 @@
 """The whole SQL path, recorded on one database and replayed on a neighbour: nothing but noise may tell them apart.
 
 Questions of the corpus go through ``curator.sql`` on the real engine, from accounts of every kind. Databases hold
-NULLs, NaN, infinities, -0.0, values at the ends of their types, a person with far more rows than count, or nobody.
+NULLs, NaN, infinities, -0.0, values at the ends of their types, a person with far more rows than count, or no person.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def reports(
 
 
 def findings(made: Mapping[str, Report]) -> dict[str, tuple[Finding, ...]]:
-    """What was found, by question; empty when nothing was."""
+    """Findings by question; empty when there are none."""
     return {sql: each.findings for sql, each in made.items() if each.findings}
 
 
@@ -149,7 +149,7 @@ def bits() -> Iterator[None]:
         yield
 
 
-EVERYBODY = hostile.joined(hostile.ordinary(), hostile.heavy())
+ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
 PATIENTS = tuple(sql for sql in QUESTIONS if population_of(sql) == "patients")
 OTHERS = tuple(sql for sql in QUESTIONS if population_of(sql) != "patients")
 
@@ -160,16 +160,16 @@ def test_there_are_enough_questions() -> None:
 
 
 def test_removing_a_person_with_more_rows_than_count() -> None:
-    made = reports(EVERYBODY, hostile.ordinary(), PATIENTS)
+    made = reports(ALL_PEOPLE, hostile.ordinary(), PATIENTS)
     assert findings(made) == {}
     assert sum(each.moved for each in made.values()) > len(PATIENTS) * 3 // 4
 
 
 PAIRS = {
-    "somebody comes": (hostile.ordinary(), hostile.joined(hostile.ordinary(), hostile.newcomer()), CATALOG),
+    "a person comes": (hostile.ordinary(), hostile.joined(hostile.ordinary(), hostile.newcomer()), CATALOG),
     "the first person comes": (hostile.empty(), hostile.joined(hostile.empty(), hostile.heavy()), CATALOG),
-    "somebody ordinary goes": (EVERYBODY, hostile.without_patient(EVERYBODY, 1), CATALOG),
-    "one for another": (EVERYBODY, hostile.joined(hostile.ordinary(), hostile.newcomer()), REPLACING),
+    "an ordinary person goes": (ALL_PEOPLE, hostile.without_patient(ALL_PEOPLE, 1), CATALOG),
+    "one for another": (ALL_PEOPLE, hostile.joined(hostile.ordinary(), hostile.newcomer()), REPLACING),
     "the only one for another": (
         hostile.joined(hostile.empty(), hostile.heavy()), hostile.joined(hostile.empty(), hostile.newcomer()),
         REPLACING,
@@ -190,7 +190,7 @@ def test_other_populations() -> None:
 
 
 def test_refusals_say_the_same_of_both_databases() -> None:
-    one, other = bench(EVERYBODY), bench(hostile.empty())
+    one, other = bench(ALL_PEOPLE), bench(hostile.empty())
     for _, sql in REFUSED[::12]:
         messages = []
         for each in (one, other):
@@ -230,7 +230,7 @@ class NoClamp(Steady):
 
 
 class MeanForMissing(Steady):
-    """Replaces NULL costs by the mean of the others, which everybody's data decides."""
+    """Replaces NULL costs by the mean of the others, which the data of all people decide."""
 
     def __init__(self, catalog: Catalog, data: Mapping[str, Source], limits: Limits) -> None:
         import pyarrow as pa
@@ -244,7 +244,7 @@ class MeanForMissing(Steady):
 
 
 class OnlyGroupsThereAre(Steady):
-    """Leaves out public groups that nobody is in."""
+    """Leaves out public groups that are empty."""
 
     def measure(self, work: MeasurementTask, *args: Any, **kwargs: Any) -> Measurements:
         found = super().measure(work, *args, **kwargs)
@@ -265,7 +265,7 @@ BROKEN = {
 @pytest.mark.parametrize("twin", BROKEN, ids=lambda twin: twin.__name__)
 def test_a_broken_engine_is_caught(twin: type[DuckDBEngine]) -> None:
     sql = BROKEN[twin]
-    one, other = EVERYBODY, hostile.ordinary()
+    one, other = ALL_PEOPLE, hostile.ordinary()
     if twin is OnlyGroupsThereAre:
         one, other = hostile.joined(hostile.empty(), hostile.heavy()), hostile.empty()
     assert findings(reports(one, other, [sql])) == {}
@@ -286,5 +286,5 @@ def test_a_curator_that_tells_what_it_saw_is_caught(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Answer, "note", property(lambda answer: f"{noted(answer)} {seen[-1]} rows read."))
     sql = "SELECT COUNT(*) FROM visits"
-    found = findings(reports(EVERYBODY, hostile.ordinary(), [sql], engine=Counting))
+    found = findings(reports(ALL_PEOPLE, hostile.ordinary(), [sql], engine=Counting))
     assert found == {sql: (Finding("something visible is different"),)}

@@ -1,7 +1,7 @@
 """Questions that multiply a person's rows, recorded on one database and replayed on a neighbour.
 
-Persons enter multiplying joins with few rows here, so that the choice of rows bites; a choice that looked at anybody
-else's rows would move more than is declared.
+Persons enter multiplying joins with few rows here, so that the choice of rows bites; a choice that looked at any
+other person's rows would move more than is declared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPLACING = Catalog(FEW.tables, tuple(Population(p.name, REPLACE_ONE) for p in F
 QUESTIONS = tuple(
     dict.fromkeys(sql for sql in (*WRITTEN, *(sql for sql, _ in CUT)) if cuts(resolve(sql, FEW).final.source))
 )
-EVERYBODY = hostile.joined(hostile.ordinary(), hostile.heavy())
+ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,13 +50,13 @@ def test_there_are_questions_that_are_cut() -> None:
     ("other", "catalog"),
     [
         (hostile.ordinary(), FEW),
-        (hostile.without_patient(EVERYBODY, 1), FEW),
+        (hostile.without_patient(ALL_PEOPLE, 1), FEW),
         (hostile.joined(hostile.ordinary(), hostile.newcomer()), REPLACING),
     ],
     ids=["heavy goes", "ordinary goes", "one for another"],
 )
 def test_neighbours(other: hostile.Rows, catalog: Catalog) -> None:
-    made = reports(EVERYBODY, other, QUESTIONS, catalog)
+    made = reports(ALL_PEOPLE, other, QUESTIONS, catalog)
     assert findings(made) == {}
     assert any(each.moved for each in made.values())
 
@@ -66,7 +66,7 @@ def test_a_choice_among_everybodys_rows_is_caught(monkeypatch: pytest.MonkeyPatc
     catalog = Catalog(
         tuple(t if t.public else replace(t, max_rows=1, unit_rows=12) for t in FEW.tables), FEW.populations
     )
-    assert findings(reports(EVERYBODY, hostile.ordinary(), [sql], catalog)) == {}
+    assert findings(reports(ALL_PEOPLE, hostile.ordinary(), [sql], catalog)) == {}
     own = relations._first_rows
 
     def among_all(*args: object) -> str:
@@ -75,11 +75,11 @@ def test_a_choice_among_everybodys_rows_is_caught(monkeypatch: pytest.MonkeyPatc
         return re.sub(r"PARTITION BY c\d", "", written)
 
     monkeypatch.setattr(relations, "_first_rows", among_all)
-    assert list(findings(reports(EVERYBODY, hostile.without_patient(EVERYBODY, 77), [sql], catalog))) == [sql]
+    assert list(findings(reports(ALL_PEOPLE, hostile.without_patient(ALL_PEOPLE, 77), [sql], catalog))) == [sql]
 
 
 def test_what_is_refused_reads_nothing_and_costs_nothing() -> None:
-    one, other = bench(EVERYBODY), bench(hostile.empty())
+    one, other = bench(ALL_PEOPLE), bench(hostile.empty())
     for sql in TOO_MUCH:
         said = []
         for each in (one, other):

@@ -87,7 +87,7 @@ def rows_of(people: People) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def put_back(people: People, rows: dict[str, list[tuple[Any, ...]]]) -> None:
-    """The tables as they were, while the chain stays as it is."""
+    """Put old tables back, while the chain stays unchanged."""
     with people._room.tables.write() as run:
         for table, content in rows.items():
             run(f"DELETE FROM people_{table}", ())

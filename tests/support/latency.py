@@ -1,4 +1,4 @@
-"""How well latencies tell two databases apart, and whether they go along with noise."""
+"""Measures of how well latencies tell two databases apart, and whether they go along with noise."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _person(measure: Measure, rows: list[tuple[Any, ...]], secret: bytes) -> lis
 
 
 def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
-    """What would be released if nothing were added: for the truth that intervals speak of, and for nothing else."""
+    """Release without noise: the truth that intervals speak of, and for nothing else."""
     none = NoiseLaw("none", Fraction(0))
     raw = [np.array(entry, dtype=object) for entry in measurements.raw]
     noisy: dict[int, Any] = {}

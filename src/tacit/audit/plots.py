@@ -49,7 +49,7 @@ def chart_svg(found: LowerBound) -> str:
 
 
 def _histogram(found: LowerBound) -> Any:
-    """How often each learned loss was seen on both neighbours; what they do not share is what tells them apart."""
+    """Chart how often each learned loss was seen on both neighbours; the difference tells them apart."""
     import altair as alt
 
     pooled = np.concatenate(found.scores)

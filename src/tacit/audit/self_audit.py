@@ -66,7 +66,7 @@ class AuditCheck:
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """How a check went.
+    """Outcome of a check.
 
     Args:
         check: what was checked.

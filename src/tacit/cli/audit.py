@@ -44,7 +44,7 @@ def audit(
     relation: Annotated[str, typer.Option(help="add_remove or replace_one, for neighbours that are tried.")] = (
         "add_remove"
     ),
-    claimed: Annotated[str | None, typer.Option(help="The epsilon under test; a mechanism's own unless said.")] = None,
+    claimed: Annotated[str | None, typer.Option(help="The epsilon under test; by default a mechanism's own.")] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
     sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a question to audit as well.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="For a server: what that question may cost each time.")] = None,
@@ -129,7 +129,7 @@ def _project_checks(project: Path, questions: list[str], samples: int) -> list[A
 
 
 class _Asking(NamedTuple):
-    """What is said about the audit of a server."""
+    """Options for the audit of a server."""
 
     url: str
     token: str
@@ -210,7 +210,7 @@ def _check(
 
 
 def _found(target: str, words: list[str]) -> tuple[Callable[[Any], Any], Any]:
-    """What is to be run, and what it claims of itself."""
+    """Mechanism to run, and its own claim."""
     from importlib import import_module
 
     import tacit

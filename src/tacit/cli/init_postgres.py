@@ -27,7 +27,7 @@ def is_address(text: str) -> bool:
 def postgres_tables(
     address: str, names: Sequence[str], public: Sequence[str], unit: str | None
 ) -> tuple[DraftTable, ...]:
-    """What can be said about tables and views without asking.
+    """Draft tables and views without asking.
 
     Raises:
         InputError: the database cannot be reached or there is no such table; none is named, and those that there are

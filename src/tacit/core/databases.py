@@ -97,7 +97,7 @@ class Universe(Sequence[Hashable]):
         return (RowForm(some, self) for some in combinations_with_replacement(self._records, n))
 
     def count_databases(self, size: SupportsIndex) -> int:
-        """How many databases of ``size`` rows there are: C(|universe| + n - 1, n)."""
+        """Number of databases of ``size`` rows: C(|universe| + n - 1, n)."""
         n = check_count(size, "size", minimum=0)
         return comb(len(self) + n - 1, n)
 
@@ -134,7 +134,7 @@ class _Form(ABC):
 
     @abstractmethod
     def _counts(self) -> Counter[Hashable]:
-        """How often each record occurs."""
+        """Multiplicity of each record."""
 
     @property
     def l1_norm(self) -> int:

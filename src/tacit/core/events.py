@@ -60,7 +60,7 @@ class Event:
 
     @property
     def depth(self) -> int:
-        """How many events lie inside one another, this one included."""
+        """Depth of nesting of events, this one included."""
         inside = [getattr(self, "event", None), *getattr(self, "events", ())]
         return 1 + max((event.depth for event in inside if isinstance(event, Event)), default=0)
 

@@ -80,7 +80,7 @@ class Strategy(Adversary):
         self._choose = choose
 
     def choose(self, state: Any) -> Turn | None:
-        """What the function says."""
+        """Return the choice of the function."""
         return self._choose(state)
 
 

@@ -25,7 +25,7 @@ from tacit.noise.gaussian import LARGEST_SIGMA
 
 __all__ = ["LARGEST_EPSILON", "Phase", "Spent", "check_privacy", "spend"]
 
-#: More protects nobody, and would leave hardly any noise to account for.
+#: More protects no person, and would leave hardly any noise to account for.
 LARGEST_EPSILON: Final = 10_000
 
 
@@ -68,7 +68,7 @@ def check_privacy(epsilon: Number, delta: Number | None) -> tuple[Fraction, Frac
     """The exact (ε, δ) of a fit, or ε alone."""
     target = exact_positive(epsilon, "epsilon")
     if target > LARGEST_EPSILON:
-        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; more protects nobody")
+        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; a larger one protects no person")
     return target, None if delta is None else exact_probability(delta, "delta")
 
 

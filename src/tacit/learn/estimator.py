@@ -60,7 +60,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
 
     def privacy_report(self) -> PrivacyReport:
-        """What the fit promises and how it was made up; printed, a short text."""
+        """Guarantee of the fit and how it was made up; printed, a short text."""
         check_is_fitted(self, "guarantee_")
         return PrivacyReport(
             type(self).__name__, self.guarantee_, self.event_, self._releases, self._public(), self._assumes()
@@ -70,7 +70,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.guarantee_, self.event_, self._releases = guarantee, event, releases
 
     def _public(self) -> tuple[str, ...]:
-        """What the caller declared; everything else about the data was paid for."""
+        """Declarations of the caller; everything else about the data was paid for."""
         shown = []
         for name in ("bounds", "data_norm", "target_bounds", "classes", "n"):
             value = getattr(self, name, None)
@@ -101,7 +101,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return table
 
     def _declared_columns(self) -> int | None:
-        """How many columns the bounds describe, if they describe each."""
+        """Number of columns that the bounds describe, if they describe each."""
         bounds: Any = getattr(self, "bounds", None)
         try:
             pairs = np.shape(bounds)

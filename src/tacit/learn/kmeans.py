@@ -59,8 +59,8 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
     Attributes:
         cluster_centers_: in the units of the data.
         guarantee_, event_: what the fit promises and what it released. There is no ``labels_``: which cluster a row of
-            the fit is in is a fact about that row, and a fitted model may be handed on. ``predict`` tells it to whoever
-            has the rows.
+            the fit is in is a fact about that row, and a fitted model may be handed on. ``predict`` tells it to a
+            caller who has the rows.
 
     Privacy:
         (ε, δ)-DP under ``relation`` for the centres: a survey, then ``steps`` releases with discrete Gaussian noise.

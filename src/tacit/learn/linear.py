@@ -26,7 +26,7 @@ from tacit.learn.training import Data, Trained, steps_for, train_gradient, train
 
 __all__ = ["STEPS", "LinearClassifier", "LinearModel"]
 
-#: Noisy gradients of a fit on all rows, unless said otherwise.
+#: Default number of noisy gradients of a fit on all rows.
 STEPS: Final = 30
 
 

@@ -29,7 +29,7 @@ class SecondMoments:
     width: int
 
     def phase(self, share: Fraction = Fraction(1)) -> Phase:
-        """What it costs."""
+        """Cost of the second moments."""
         return Phase("second moments", UNIT**4, self.width * (self.width + 1) // 2, share)
 
     def release(self, rows: NDArray[np.float64], sigma2: Fraction) -> NDArray[np.float64]:
@@ -66,7 +66,7 @@ class FeatureSums:
         return math.isqrt(UNIT * UNIT // 3), math.isqrt(UNIT * UNIT // (3 * self.columns))
 
     def phase(self, share: Fraction = Fraction(1)) -> Phase:
-        """What it costs: a row adds c² + Σ(p·x)² + Σ(p·x²)² <= UNIT²."""
+        """Cost of the sums: a row adds c² + Σ(p·x)² + Σ(p·x²)² <= UNIT²."""
         return Phase("sums", UNIT**2, self.groups * (2 * self.columns + 1), share)
 
     def raw_sums(self, values: NDArray[np.float64], places: Integers) -> Integers:

@@ -26,7 +26,7 @@ from tacit.learn.value_reading import as_elements, one_column, read_numbers
 
 __all__ = ["LinearRegression", "Ridge"]
 
-#: Noisy gradients, unless said otherwise.
+#: Default number of noisy gradients.
 _STEPS: Final = 60
 #: The constant column beside the features: as large as a feature a quarter of the way to its bound.
 _CONSTANT: Final = FINE // 4
@@ -37,7 +37,7 @@ _NOISE: Final = 0.2
 
 
 class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
-    """What both regressions share."""
+    """Base of both regressions."""
 
     epsilon: Number
     delta: Number | None

@@ -43,7 +43,7 @@ _LARGEST_REGULARIZATION: Final = Fraction(1 << 20)
 
 @dataclass(frozen=True)
 class Data:
-    """What a model is trained on: raw values, targets as integers, which rows count, and the map of features."""
+    """Training data of a model: raw values, targets as integers, which rows count, and the map of features."""
 
     values: NDArray[np.float64]
     targets: Integers
@@ -56,7 +56,7 @@ class Data:
 
     @property
     def width(self) -> int:
-        """How many weights an output has: one per column, and one for the constant."""
+        """Number of weights of an output: one per column, and one for the constant."""
         return int(self.values.shape[1]) + 1
 
 

@@ -186,7 +186,7 @@ class OnGrid(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What one release of all the floats together promises."""
+        """Guarantee of one release of all the floats together."""
         return self._guarantee
 
     @property

@@ -52,7 +52,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What one release promises."""
+        """Guarantee of one release."""
 
     @property
     @abstractmethod
@@ -98,7 +98,7 @@ class Readings:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Number of values."""
         return int(self.array.size)
 
     def like(self, result: NDArray[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""How much discrete Gaussian noise gives away, as proven bounds: delta at an epsilon, and tails.
+"""Privacy profile of discrete Gaussian noise, as proven bounds: delta at an epsilon, and tails.
 
 The discrete Gaussian with parameter σ² has P(x) ∝ exp(-x²/(2σ²)) on the integers. Its δ(ε) is not that of the
 continuous normal, so four bounds are used here, each proven in ``gaussian.proof.md``:

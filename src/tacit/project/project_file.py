@@ -50,7 +50,7 @@ class _Strict(BaseModel):
 
 
 class ColumnModel(_Strict):
-    """What the owner says about a column; see :class:`tacit.query.catalog.Column`."""
+    """Declarations of the owner about a column; see :class:`tacit.query.catalog.Column`."""
 
     type: str | None = None
     bounds: tuple[_Cell, _Cell] | None = None
@@ -83,8 +83,7 @@ class TableModel(_Strict):
 class PopulationModel(_Strict):
     """A budget, and how it is counted.
 
-    ``query_delta`` is what a question that needs a delta and states none is given; a hundredth of the budget's unless
-    said.
+    ``query_delta`` is the delta of a question that needs one and states none; by default a hundredth of the budget's.
     """
 
     epsilon: _Number | None = None
@@ -106,7 +105,7 @@ class _About(_Strict):
 
 
 class LimitsModel(_Strict):
-    """What one question may use of the machine, so that a hostile one cannot take the curator down.
+    """Limits of one question on the machine, so that a hostile one cannot take the curator down.
 
     ``memory`` is a size such as ``"4GB"``; by default most of the machine's, and on a server its workers' share.
     ``spill`` is a folder for what exceeds it.
@@ -210,7 +209,7 @@ def validate(kind: type[_Model], content: object, where: str = "") -> _Model:
 
 def _words(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
-        return "is not a word that belongs here; check its spelling"
+        return "is an unknown setting; check the spelling"
     return "is missing" if kind == "missing" else message[0].lower() + message[1:]
 
 

@@ -61,7 +61,7 @@ class RowDigest:
 
     @classmethod
     def parse(cls, text: str) -> RowDigest:
-        """What :func:`str` wrote."""
+        """Parse the text of :meth:`__str__`."""
         rows, _, total = text.partition(":")
         return cls(int(total, 16) % _MODULUS, int(rows))
 

@@ -103,7 +103,7 @@ class BoundUnits:
             self._ledger.bind_column(table.population, binding)
 
     def binding(self, table: Table, fingerprint: Fingerprint) -> Binding | None:
-        """What the ledger keeps of a protected source; None for public ones."""
+        """Record of a protected source for the ledger; None for public ones."""
         if table.public or table.population is None:
             return None
         rows = fingerprint.own if fingerprint.rows is None else fingerprint.rows
@@ -122,7 +122,7 @@ class BoundUnits:
 
 
 def declared_terms(catalog: Catalog, table: Table) -> dict[str, str]:
-    """What a project declares about a protected table and its columns, by name, as plain text."""
+    """Declarations of a project about a protected table and its columns, by name, as plain text."""
     terms = {
         "unit": unit_path(catalog, table),
         "max_groups": str(table.max_groups),

@@ -46,7 +46,7 @@ def typed_by_all(labels: Sequence[Any]) -> int:
 
 
 def typed_one_by_one(labels: Sequence[Any]) -> int:
-    """The same with each label as it is."""
+    """Sum labels without unifying their types first."""
     return _noisy(sum(_UNIT for label in labels if label == 1))
 
 

@@ -68,7 +68,7 @@ def nan_counted_as_zero(values: Sequence[float]) -> float:
 
 
 def quantile_between_records(values: Sequence[int]) -> int:
-    """A median for ε = 1 by the exponential mechanism over the records themselves; nobody asked what to do of none."""
+    """A median for ε = 1 by the exponential mechanism over the records themselves; the empty list is forgotten."""
     ordered = sorted(min(max(value, 0), _TOP) for value in values)
     middle = ordered[len(ordered) // 2]
     scores = [-abs(2 * i - len(ordered)) for i in range(len(ordered))]

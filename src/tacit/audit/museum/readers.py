@@ -85,7 +85,7 @@ PIECES = (
         name="type-of-all-values",
         title="a type taken from the data",
         story="The names of folders were numbers, so the column was read as one of numbers, where 01 is 1. With one "
-        "person in a folder called x it was a column of texts, and everybody's key changed.",
+        "person in a folder called x it was a column of texts, and every person's key changed.",
         seen_in="an earlier state of Tacit on Spark, whose partition columns are inferred",
         tool="replay",
         flawed=_replayed(type_of_all, _WARDS),

@@ -33,7 +33,7 @@ class _Account:
 
 
 def _asked_after_a_restore(*, remembers: bool) -> int:
-    """How many answers an analyst gets from a server that is put back whole between two questions.
+    """Count the answers that an analyst gets from a server that is put back whole between two questions.
 
     Its own anchor is put back with it, so it cannot notice. A client that remembers the newest place it saw can.
     """
@@ -48,7 +48,7 @@ def _asked_after_a_restore(*, remembers: bool) -> int:
 
 
 def _asked_after_an_adoption(*, charges: bool) -> int:
-    """How many answers an account gives whose operator takes a backup although the anchor proves a loss."""
+    """Count the answers of an account whose operator takes a backup although the anchor proves a loss."""
     account = _Account()
     backup, answers = copy.copy(account), 0
     answers += account.pay()

@@ -48,7 +48,7 @@ def _tail(least: int) -> Fraction:
 
 
 def _failures(*, stays: bool) -> ExactLoss:
-    """What is seen under one charge of a question that fails more often if a person is there."""
+    """Privacy loss under one charge of a question that fails more often if a person is there."""
     seen = 1 if stays else _TRIES
     table: dict[int, Distribution] = {}
     for bit, fails in _FAILS.items():

@@ -33,7 +33,7 @@ Vector = NDArray[np.int64]
 
 @cache
 def poisson_claim() -> ApproxDP:
-    """What 400 steps cost if every record is in each batch with probability 1/400, independently."""
+    """Guarantee of 400 steps if every record is in each batch with probability 1/400, independently."""
     step = PoissonSampledEvent(Fraction(1, _STEPS), GaussianEvent(Fraction(1, 2), Fraction(1)))
     return ApproxDP(compose([(step, _STEPS)], delta=_DELTA).epsilon, _DELTA)
 

@@ -18,7 +18,7 @@ _ENTERING = 3
 
 
 def join_until_stopped(rows: Sequence[int]) -> int | None:
-    """How many persons have two rows of a kind, for ε = 1, by a join of each person's rows with themselves.
+    """Count the persons with two rows of a kind, for ε = 1, by a join of each person's rows with themselves.
 
     A question that takes too long is stopped, and how long it takes is up to the person with the most rows.
     """

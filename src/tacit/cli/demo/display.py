@@ -118,7 +118,7 @@ class Stage:
         self._marked("✔", "bold green", words)
 
     def bad(self, words: str) -> None:
-        """Something that was refused, or gave somebody away."""
+        """Something that was refused, or that revealed a person."""
         self._marked("✘", "bold red", words)
 
     def _marked(self, sign: str, style: str, words: str) -> None:

@@ -49,7 +49,7 @@ class AnswerRows(Protocol):
 
 
 class AnswerViews:
-    """What can be made of rows and a charge; subclasses have both."""
+    """Views of rows and a charge; subclasses have both."""
 
     if TYPE_CHECKING:
 
@@ -59,7 +59,7 @@ class AnswerViews:
 
         @property
         def charge(self) -> Entry:
-            """What the account was charged."""
+            """Ledger entry of the charge."""
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
@@ -89,7 +89,7 @@ class AnswerViews:
     def intervals(self, confidence: Number | None = None) -> pa.Table:
         """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
 
-        Each interval contains its true value with the confidence asked (that of the question unless said otherwise),
+        Each interval contains its true value with the confidence asked (by default that of the question),
         over the noise. It speaks of values clamped to their bounds and rounded to their step, and of the groups that
         were kept: clipping and dropped groups are not in it. Any confidence may be asked for, any number of times,
         free.
@@ -117,7 +117,7 @@ class AnswerViews:
 
     @property
     def note(self) -> str:
-        """What the numbers cost and what their intervals say, in a sentence each."""
+        """Cost of the numbers and meaning of their intervals, in a sentence each."""
         found = f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else ""
         return (
             f"{self.charge.text}. {found}{self.confidence_text()} over the noise; "

@@ -2,7 +2,7 @@
 
 The shape is always the same, whatever the size of a sample, because linear algebra libraries round a row's result
 differently in batches of different shapes: without this one person more or less would change the last bits of
-everybody's gradient (see ``gradients.proof.md``). Places that are left empty are filled with zeros.
+every gradient (see ``gradients.proof.md``). Places that are left empty are filled with zeros.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Stack(RowSums):
         return [(torch.where(keep, inputs, 0.0), torch.where(keep, returns, 0.0)) for inputs, returns in whole]
 
     def factors(self, batch: tuple[Tensor, ...], keys: Tensor) -> list[tuple[Tensor, Tensor]] | None:
-        """What went into each linear layer, with a 1 for the bias, and what came back, in float64."""
+        """Input of each linear layer, with a 1 for the bias, and the gradient at its output, in float64."""
         features, *targets = (each.to(self._parameters.device) for each in batch)
         keys, draws = keys.to(self._parameters.device), 0
         went_in, came_out = [], []

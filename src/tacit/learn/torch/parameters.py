@@ -34,7 +34,7 @@ class Parameters:
 
     @property
     def dimension(self) -> int:
-        """How many numbers they are."""
+        """Total number of parameters."""
         return sum(parameter.numel() for parameter in self._trained().values())
 
     @property

@@ -72,7 +72,7 @@ def sheet_of(answer: Answer) -> Sheet:
 
 
 def drawing_of(answer: Answer) -> Drawing | None:
-    """What a chart draws of an answer: a panel for each column with an interval, a point for each row."""
+    """Chart data of an answer: a panel for each column with an interval, a point for each row."""
     finished = answer.finished
     labels = [i for i, known in enumerate(finished.has_interval) if not known]
     drawn = [i for i, known in enumerate(finished.has_interval) if known and answer.columns[i].type.is_numeric]

@@ -69,7 +69,7 @@ def tightest(found: Iterable[Gauge]) -> Gauge | None:
 
 
 def left_words(budget: Budget, analyst: str) -> str:
-    """What is left, of each share as well that has an end: whichever is used up first counts."""
+    """Budget left in total and in each limited share: the one used up first counts."""
     left = [f"Of the budget {_of(budget.lines[0])} is left"]
     shares = [balance for balance in budget.balances[1:] if balance.limited]
     left += [f"of {_share(balance, analyst)} {_of(balance.lines[0])}" for balance in shares]

@@ -16,7 +16,7 @@ __all__ = ["HEADERS", "from_here", "new_door", "read_form", "same"]
 
 _MOST_FIELDS: Final = 60
 
-#: On every page. Nothing from elsewhere, nothing inline, in nobody's frame, kept by nobody.
+#: On every page: nothing from elsewhere, nothing inline, no frames, no caches.
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -72,5 +72,5 @@ def same(token: str, expected: str) -> bool:
 
 
 def new_door() -> str:
-    """A token for forms before anybody is signed in."""
+    """Create a token for the forms of pages without a session."""
     return f"{entropy.current().bits(128):032x}"

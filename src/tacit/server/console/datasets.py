@@ -43,7 +43,7 @@ class TableView:
 
 
 def view_table(info: TableInfo) -> TableView:
-    """What is publicly known about a table."""
+    """Public facts about a table."""
     table = info.table
     tag = "public" if table.public else f"about {table.population}"
     columns = tuple(_column(table, column) for column in table.columns)
@@ -57,7 +57,7 @@ async def show_datasets(visit: PageRequest) -> Response:
     groups = [_group(visit, budget, tables) for budget in budgets]
     public = [view_table(info) for info in tables if info.table.public]
     if public:
-        words = "Anybody may know what is in these; joining them to protected tables costs nothing more."
+        words = "The rows of these tables are public; joining them to protected tables costs nothing more."
         groups.append({"title": "Public tables", "words": words, "gauges": (), "tables": public})
     return await visit.page("datasets.html", groups=groups, budgets=budgets)
 

@@ -20,7 +20,7 @@ def symbol(currency: str) -> str:
 
 
 def up(value: Fraction) -> str:
-    """What was spent or will be: never shown too small."""
+    """Format an amount that was or will be spent: never shown too small."""
     return format_up(Fraction(value), _DIGITS)
 
 
@@ -35,7 +35,7 @@ def percent(share: Fraction) -> str:
 
 
 def charge_of(guarantee: Guarantee) -> dict[str, Fraction]:
-    """What an account is charged for a guarantee, by currency of its lines."""
+    """Charge of a guarantee, by currency of the account's lines."""
     return currency_of(guarantee).amounts_of(guarantee)
 
 
