@@ -63,8 +63,6 @@ SUMS = [[2], [3 * 2**19]]
 #: Minutes of work, in many small tasks.
 ENDLESS = "SELECT id, CONCAT('k', id % 40) AS k, 0.5D AS x FROM range(0, 80000000, 1, 8000)"
 SECRET = b"an owner's secret"
-#: Java looks at every class that it loads, of which there are thousands here; it may as well start sooner.
-UNCHECKED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 class Server:
@@ -83,7 +81,6 @@ class Server:
 
         settings = {
             **QUICK,
-            "spark.driver.extraJavaOptions": f"{QUICK['spark.driver.extraJavaOptions']} {UNCHECKED}",
             "spark.master": "local[2]",
             "spark.driver.memory": "700m",
             "spark.driver.host": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""The order of tests and their shares among processes: the slowest modules first, all tests of Spark in one process.
+"""The order of tests and their shares among processes: the slowest modules first, one Spark for all of its tests.
 
 ``tests/seconds.json`` holds the processor time of every module that takes more than a second; ``make slowest`` writes
 it. A module that is not named there is quick. A module is one share, so that its fixtures are made once; a slow one
@@ -8,6 +8,7 @@ is shared out test by test, so that no process is left with a long module at the
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ __all__ = ["SECONDS", "SlowestFirst", "module_of", "order", "recorded_seconds"]
 
 SECONDS = Path(__file__).resolve().parents[1] / "seconds.json"
 #: A module that takes longer than this is shared out test by test.
-_LONG = 10.0
-_SPARK = "/test_spark_"
+_LONG = 60.0
+#: Tests of the Spark inside the process, by their names or those of their modules; two modules start others outside.
+_SPARK = re.compile(r"/test_spark_(?!cluster|connect)|::test_(\w*_)?spark")
 
 
 def recorded_seconds() -> dict[str, float]:
@@ -35,7 +37,7 @@ def module_of(nodeid: str) -> str:
 def order(items: list[pytest.Item]) -> None:
     """Put the slowest modules first, and those of Spark before all others: one process runs all of them."""
     seconds = recorded_seconds()
-    items.sort(key=lambda item: (_SPARK not in item.nodeid, -seconds.get(module_of(item.nodeid), 0.0)))
+    items.sort(key=lambda item: (not _SPARK.search(item.nodeid), -seconds.get(module_of(item.nodeid), 0.0)))
 
 
 class SlowestFirst(LoadScopeScheduling):
@@ -47,10 +49,10 @@ class SlowestFirst(LoadScopeScheduling):
         self._seconds = recorded_seconds()
 
     def _split_scope(self, nodeid: str) -> str:
-        if _SPARK in nodeid:
-            return _SPARK
+        if _SPARK.search(nodeid):
+            return "spark"
         module = module_of(nodeid)
-        return nodeid if self._seconds.get(module, 0.0) > _LONG else module
+        return nodeid if self._seconds.get(module, 0.0) > _LONG and "/test_spark_" not in module else module
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Forget shares that are done: the base class counts all tests of all shares after each test."""
