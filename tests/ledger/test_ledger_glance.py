@@ -42,7 +42,7 @@ def charges(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def believed(text: str) -> ParsedCharge | Commit | None:
-    """What verification takes a text for."""
+    """Reading of a text by verification."""
     seen = glance(text)
     if isinstance(seen, ParsedCharge) and not all(map(is_canonical, (seen.amounts, seen.event, seen.quote))):
         return None
