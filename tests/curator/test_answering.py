@@ -137,7 +137,7 @@ def test_a_failure_after_the_reservation_is_opaque_and_stays_charged(
     assert (report.problems, report.charges, report.outcomes, report.failures) == ((), 1, 1, 1)
     # Another price is another release.
     assert len(curator.sql(COUNT, epsilon="0.25")) == 3
-    # The receipt says so to anybody.
+    # The receipt says so to every reader.
     kept = curator.ledger.outcome(caught.value.position)
     assert kept is not None
     told = verify_receipt(kept.receipt, curator.public_key)

@@ -125,7 +125,7 @@ def test_few_statistics_need_no_delta(tmp_path: Path) -> None:
 
 
 class Interrupted(BaseException):
-    """Somebody pulled the plug."""
+    """A crash of the machine."""
 
 
 def _interrupting(curator: Curator, engine: Any, at: int) -> list[int]:

@@ -28,7 +28,7 @@ SUM = "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward"
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How often a text was resolved, and a question planned."""
+    """Count how often a text was resolved, and a question planned."""
     done = {"resolve": 0, "plan_on_terms": 0}
 
     def counted(name: str) -> Any:
@@ -84,7 +84,7 @@ def test_other_terms_are_planned_anew_from_the_same_question(work: dict[str, int
 
 
 def test_a_request_is_read_every_time() -> None:
-    """What a request gets wrong is refused, although an equal one that was right is known: True equals 1."""
+    """A wrong request is refused, although an equal one that was right is known: True equals 1."""
     curator, _ = open_clinic()
     for _ in range(2):
         curator.explain(SUM, epsilon=1)
@@ -220,7 +220,7 @@ def test_what_is_kept_cannot_be_changed() -> None:
     ):
         with pytest.raises(FrozenInstanceError):
             setattr(thing, name, None)
-    # A receipt is read from the ledger's bytes each time, so that whoever changes one changes a copy.
+    # A receipt is read from the ledger's bytes each time, so that a caller who changes one changes a copy.
     answer.receipt.statement["answers"][0]["mechanisms"].clear()  # type: ignore[attr-defined]
     assert curator.sql(SUM, epsilon="0.5").receipt["answers"][0]["mechanisms"]
 

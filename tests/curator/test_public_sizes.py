@@ -108,7 +108,7 @@ def test_a_public_table_that_cannot_be_read_spoils_no_other_plan(place: Path) ->
 
 
 def test_a_part_of_a_catalog_keeps_the_digest_of_the_whole(place: Path) -> None:
-    """What a person sees of a catalog is a kind of its own, by whose digest repeats of others' questions are known."""
+    """A person's view of a catalog is a kind of its own, by whose digest repeats of others' questions are known."""
 
     class Part(Catalog):
         @property

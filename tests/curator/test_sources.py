@@ -195,7 +195,7 @@ def test_a_project_keeps_its_ledger_beside_it(folder: Path, monkeypatch: pytest.
 
 
 def test_the_ledger_tells_nothing_about_content(folder: Path) -> None:
-    """A digest of few or guessable rows would betray them to whoever may read the ledger."""
+    """A digest of few or guessable rows would betray them to readers of the ledger."""
     content = hashlib.sha256((folder / "visits.parquet").read_bytes()).hexdigest()
     with opened(folder) as curator:
         count(curator)

@@ -200,7 +200,7 @@ _OF: dict[SqlType, list[str]] = {
 
 
 def questions(declared: SqlType) -> Iterator[tuple[str, str]]:
-    """Pairs: about everybody, and about the others alone."""
+    """Pairs of questions: about all people, and about the others alone."""
     for text in [*_COMMON, *_OF[declared]]:
         others = text.replace("t{} WHERE", f"t WHERE id < {PERSON} AND").replace("t{}", f"t WHERE id < {PERSON}")
         yield text.replace("{}", ""), others

@@ -100,7 +100,7 @@ def test_other_numbers_by_the_same_plan(tmp_path: Path, executed: list[str]) -> 
 
 
 def test_a_number_that_decides_about_the_plan(tmp_path: Path) -> None:
-    """How many digits a DECIMAL has is part of its type."""
+    """The number of digits of a DECIMAL is part of its type."""
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
         cursors = CursorPool(engine._sources.latest.new_cursor)
         sql = "SELECT round(12.345::DECIMAL(9, 3), CAST({} AS BIGINT)::INTEGER)"

@@ -96,7 +96,7 @@ def test_a_file_that_changes_is_read_anew(suffix: str, catalog: Catalog, tmp_pat
 
 
 def test_a_file_that_changes_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy is of the file before, and answers nobody."""
+    """The copy is of the file before, and answers no question."""
     path = write(tmp_path / "t.parquet", 10)
     real, looks = residents._state, 0
 

@@ -1,4 +1,4 @@
-"""What a file states about its values decides nothing.
+"""Statistics that a file states about its values decide nothing.
 
 Writers leave NaN out of the smallest and largest value they state, and a database that believes these drops the tests
 that would have found it. A question that fails, or counts, by that tells whether a NaN is there.

@@ -1,4 +1,4 @@
-"""Texts that are hard on planners are answered by every engine, alike, and whether anybody's rows are there or not."""
+"""Texts that are hard on planners are answered by every engine, alike, with and without rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 def asked(engine: Engine, sql: str) -> str:
-    """What an engine finds, or that it refuses; a failure is a failure."""
+    """Measurements of an engine, or that it refuses; a failure is a failure."""
     final = resolve(sql, clinic.CATALOG).final
     try:
         engine.check(final)

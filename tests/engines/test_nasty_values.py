@@ -53,11 +53,11 @@ def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
 
 def check_neighbours(alone: Found, together: Found, declared: SqlType, people: int) -> None:
     """The others' rows are what they were, and each further person moves one group at most, by one unit at most."""
-    for everybody, others in questions(declared):
-        assert together[others] == alone[others] == alone[everybody], others
-        before, after = alone[everybody][0], together[everybody][0]
+    for all_people, others in questions(declared):
+        assert together[others] == alone[others] == alone[all_people], others
+        before, after = alone[all_people][0], together[all_people][0]
         moved = {key: after.get(key, 0) - before.get(key, 0) for key in {*before, *after}}
-        assert sum(map(abs, moved.values())) <= people, everybody
+        assert sum(map(abs, moved.values())) <= people, all_people
 
 
 def sources(folder: Path, name: str, rows: pa.Table) -> dict[str, DataSource]:
@@ -130,7 +130,7 @@ def test_one_row_of_one_person(nasty: Nasty, declared: SqlType, tmp_path: Path) 
 
 
 def postgres_rows(rows: pa.Table) -> pa.Table | None:
-    """What a PostgreSQL table can hold of it."""
+    """Rows of it that a PostgreSQL table can hold."""
     texts = pa.types.is_string(rows["x"].type)
     kept = sound_table(rows, {"id", "x"}, "t")
     if texts and any("\0" in cell for cell in kept["x"].to_pylist() if cell is not None):
@@ -178,7 +178,7 @@ def test_spark_reads_as_duckdb_does(nasty: Nasty, form: str, tmp_path: Path) -> 
 
 
 def undeclared() -> Iterator[tuple[str, pa.Array]]:
-    """Columns that nobody declares, of types that no engine need know."""
+    """Columns that are not declared, of types that no engine need know."""
     yield "binary", pa.array([b"\xff"] * 12)
     yield "list", pa.array([[1, 2]] * 12)
     yield "struct", pa.array([{"a": 1}] * 12)

@@ -151,7 +151,7 @@ def test_make_date() -> None:
 
 
 def test_constants_come_back_as_they_are() -> None:
-    """Among them what would name a setting of Spark or of the system, if it were spelled as it is."""
+    """Among them what would name a setting of Spark or of the system, if it were not escaped."""
     hostile: list[tuple[Value | None, SqlType]] = [
         (text, TEXT)
         for text in ("'; DROP TABLE t; --", "$$x$$", "a\\'b", "nul\0inside", "${spark.master}", "${env:PATH}", "\\u0041", "%s {0}")
@@ -200,7 +200,7 @@ def test_logarithms_of_powers_are_whole() -> None:
 
 
 def test_a_pattern_that_nearly_fits_many_times_is_answered() -> None:
-    """Tried again from every place, each of these takes longer than anybody waits."""
+    """Tried again from every place, each of these takes longer than any caller waits."""
     patterns = ("%a%a%a%a%ab", "%a_%a_%a_%a_%ac%", "%a_a%a_a%b_a%", "_%a%a%a%a%b")
     nodes = [call("like", ref(0, TEXT), literal(pattern, TEXT)) for pattern in patterns]
     written = [scalar_sql(SPARK, node) for node in nodes]

@@ -1,4 +1,4 @@
-"""Who is a person on Spark: files, folders, frames and tables write one in one way, or are refused."""
+"""Units on Spark: files, folders, frames and tables write one in one way, or are refused."""
 
 from __future__ import annotations
 

@@ -373,7 +373,7 @@ def test_a_gate_that_is_held_for_too_long_is_busy_and_nothing_was_charged(
     assert threading.active_count() == before
 
 
-def test_whoever_waits_at_the_gate_gets_in_when_it_opens(sqlite: Place) -> None:
+def test_a_waiting_caller_gets_in_when_the_gate_opens(sqlite: Place) -> None:
     with clinic(sqlite) as ledger:
         made: list[object] = []
         asker = threading.Thread(target=lambda: made.append(reserved(ledger, asking("0.1"))))

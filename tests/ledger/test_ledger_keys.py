@@ -48,7 +48,7 @@ def test_a_key_follows_another_and_outcomes_say_which_was_in_force(place: Place)
         assert ledger.public_key == other.public_key == NEW.public_key
         assert ledger.first_key == OLD.public_key
         assert ledger.key_check == OLD.groups_check
-        # Whoever had not heard of it signs anew; nothing was written.
+        # A curator that had not heard of it signs anew; nothing was written.
         head = other.head
         with pytest.raises(ReplacedKeyError, match=f"replaced at entry {done.seq}"):
             other.commit(second, b"2", receipt=b"r", key=OLD.public_key)
@@ -159,7 +159,7 @@ FORGED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
 def test_a_forged_succession_in_the_chain_is_found(
     place: Place, forge: Callable[[dict[str, Any]], dict[str, Any]], words: str
 ) -> None:
-    """Whoever can write to the database can append an entry; they cannot sign it."""
+    """A writer of the database can append an entry; they cannot sign it."""
     with signed_clinic(place) as ledger:
         text = succession_text(ledger.id, OLD.public_key, NEW.public_key)
         body = {

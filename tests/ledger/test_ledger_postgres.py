@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: servers that crash, connections that break, and servers that cannot be trusted."""
+"""Behaviour of PostgreSQL alone: servers that crash, connections that break, and servers that cannot be trusted."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_clients_killed_at_random_moments(postgres: Place) -> None:
 
         pair = [child(work), child(work)]
         if run % 2:
-            # However slow the machine is, every second time somebody has been answered; else many are still opening.
+            # However slow the machine is, every second time a caller has been answered; else many are still opening.
             select.select([pipe for _, pipe in pair], [], [], 30)
         time.sleep(moments.uniform(0.02, 0.2))
         for pid, _ in pair:
@@ -176,7 +176,7 @@ def test_a_ledger_that_is_held_for_too_long_is_busy_and_nothing_was_charged(post
 
 
 def test_a_refusal_leaves_no_trace(postgres: Place) -> None:
-    """What is short, and what is taken, is found after something was written, and all of it is taken back."""
+    """Short and taken amounts are found after something was written, and all of it is taken back."""
     with clinic(postgres) as ledger:
         first = step_of(
             {"kind": "quota", "population": "patients", "owner": "analyst:ana", "caps": {"epsilon": "1/10"}}

@@ -1,4 +1,4 @@
-"""Who an account protects: fixed once, changed by an operator alone, and every change told by verification."""
+"""The protected unit of an account: fixed once, changed by an operator alone, and every change told by verification."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_unit_is_fixed_once(place: Place) -> None:
                 ledger.ensure_unit("patients", other)
         assert (ledger.head, ledger.unit_of("patients")) == (before, ID)
         with pytest.raises(AccessError, match="there is no account"):
-            ledger.ensure_unit("nobody", ID)
+            ledger.ensure_unit("unknown", ID)
         assert ledger.verify().ok
     with place.open() as ledger:
         assert ledger.unit_of("patients") == ID
@@ -139,7 +139,7 @@ FORGED: list[tuple[dict[str, Any], str]] = [
     ({**UNIT, "after": 3}, "changes the unit of patients, and no operator answers for it"),
     ({**UNIT, "after": 3, "operator": "o", "reason": " "}, "no operator answers for it"),
     ({**UNIT, "after": 3, "was": TEXT, "operator": "o", "reason": "r"}, "says that the unit of patients was an id of"),
-    ({**UNIT, "after": 0, "population": "nobody"}, "is about an account that does not exist"),
+    ({**UNIT, "after": 0, "population": "unknown"}, "is about an account that does not exist"),
     (
         column("patients", "doctor"),
         "changes the unit column of v, and no operator answers for it",
@@ -156,7 +156,7 @@ FORGED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("body", "words"), FORGED)
-def test_what_somebody_writes_past_the_ledger_is_found(place: Place, body: dict[str, Any], words: str) -> None:
+def test_an_entry_written_past_the_ledger_is_found(place: Place, body: dict[str, Any], words: str) -> None:
     """Entries that fit the chain and were made by no version of Tacit."""
     with clinic(place) as ledger:
         ledger.ensure_account("others", PureFilter(epsilon=1))

@@ -1,4 +1,4 @@
-"""Many at once: nobody gets what is not there, everybody's view fits one order of events."""
+"""Many callers at once: none gets more than there is, and all views fit one order of events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROCESSES, THREADS, EACH, ANALYSTS, FITS = 5, 10, 10, 20, 10
 
 
 def in_processes(count: int, work: Callable[[int], list[object]]) -> list[list[object]]:
-    """What each of several processes found, which all begin at the same moment."""
+    """Results of several processes, which all begin at the same moment."""
     ready, go = os.pipe(), os.pipe()
     pipes = []
     for number in range(count):
@@ -105,7 +105,7 @@ def test_five_hundred_requests_on_a_budget_for_ten(place: Place) -> None:
     # Linearizable: the ledger's order never puts a request before one that had ended when it began ...
     for earlier, later in itertools.pairwise(admitted):
         assert later[1] > earlier[0]
-    # ... and nobody was refused before the budget could have been used up.
+    # ... and no caller was refused before the budget could have been used up.
     assert all(ended > admitted[-1][0] for _, ended, _ in refused)
 
 
@@ -138,7 +138,7 @@ def test_equal_questions_at_once_are_paid_once(place: Place) -> None:
         assert ledger.verify().ok
 
 
-def test_nobody_waits_for_ever(place: Place) -> None:
+def test_no_caller_waits_for_ever(place: Place) -> None:
     """Eight processes, forty charges each: everyone gets all of theirs."""
     clinic(place, epsilon=1000).close()
 
@@ -154,7 +154,7 @@ def test_nobody_waits_for_ever(place: Place) -> None:
 
 
 def test_opening_and_examining_while_others_write(place: Place) -> None:
-    """What is compared at an opening belongs to one moment, whatever happens meanwhile."""
+    """The values compared at an opening belong to one moment, whatever happens meanwhile."""
     clinic(place, epsilon=10**6).close()
 
     def work(process: int) -> list[object]:

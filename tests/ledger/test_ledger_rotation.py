@@ -46,7 +46,7 @@ def key_file(place: Path) -> Path:
 
 
 def rotated(place: Path, **options: Any) -> Succession:
-    """What an operator does in a process of their own."""
+    """Work of an operator in a process of their own."""
     with Ledger.open(place, create=False) as ledger:
         return rotate_key(ledger, key_file(place), **{"reason": "a test", "operator": "olga", **options})
 
@@ -118,7 +118,7 @@ def test_what_a_stolen_old_key_signs_does_not_hold_for_any_entry(place: Path) ->
         for said in lies:
             assert not curator.check_receipt(Receipt(said, thief.sign(signed_text(said)))).ok, said
         assert curator.check_receipt(early).ok
-        # Whoever has the new key may say the same about an older release: so does the curator to later askers.
+        # A holder of the new key may say the same about an older release: so does the curator to later askers.
         keys = open_keys(key_file(place))
         said = {**early.statement, "key": key_id(keys.public_key)}
         assert curator.check_receipt(Receipt(said, keys.sign(signed_text(said)))).ok
@@ -283,7 +283,7 @@ def test_when_everything_is_lost_what_was_spent_stays_and_repeats_stay_free(
         rotated(place)
     done = rotated(place, lost=True)
     assert done.key_check
-    # Whoever runs with the old group secret does not go on with another one in the middle of things.
+    # A curator with the old group secret does not go on with another one in the middle of things.
     with pytest.raises(InternalError):
         curator.sql(ALL, epsilon="0.5")
     assert "open the project anew" in caplog.text
@@ -466,7 +466,7 @@ def test_a_client_does_not_follow_from_a_lost_key(place: Path, served: tuple[Cur
 
 
 def forgeries(ledger: Ledger, old: Keys, evil: Keys) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """What somebody may show who has another key and not the old one."""
+    """Signature by a caller who has another key and not the old one."""
     text = succession_text(ledger.id, old.public_key, evil.public_key)
     named = {"previous": old.public_key, "public_key": evil.public_key}
     signed = {"signature": evil.sign(text), "accepted": evil.sign(text)}

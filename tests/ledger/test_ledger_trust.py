@@ -73,7 +73,7 @@ def test_an_override_is_a_permanent_entry_and_works_once(sqlite: Place, folder: 
 
 
 def test_what_the_anchor_proves_to_be_lost_is_charged(place: Place) -> None:
-    """The lost entries may have spent all that was left; nobody knows, so it is."""
+    """The lost entries may have spent all that was left; it cannot be known, so it is."""
     with clinic(place) as ledger:
         reserved(ledger, asking("0.25"))
         missing = Head(ledger.head.seq + 3, "ab" * 32)
@@ -85,7 +85,7 @@ def test_what_the_anchor_proves_to_be_lost_is_charged(place: Place) -> None:
         assert spent(ledger) == 1
         with pytest.raises(BudgetError):
             ledger.reserve(asking("0.001"))
-        # Whoever wants to go on says so, for good.
+        # An operator who wants to go on says so, for good.
         ledger.change_caps("patients", PureFilter(epsilon=2), reason="a new year", operator="olga")
         reserved(ledger, asking("0.5"))
         told = ledger.overrides()

@@ -1,4 +1,4 @@
-"""Nobody starves others: a limit of running questions for each, turns among those who wait, room for first ones."""
+"""No user starves others: a limit of running questions for each, turns among those who wait, room for first ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def until(found: Any) -> None:
 
 
 def taken(queue: FairQueue[str], count: int) -> list[str]:
-    """What is handed out next, so many times."""
+    """Items handed out next, so many times."""
     found = []
     for _ in range(count):
         turn = queue.take()
@@ -68,7 +68,7 @@ def test_people_take_turns_and_none_has_more_than_so_much_under_way() -> None:
     queue.ended("c")
     assert queue.take() is None
     put(queue, "d0")
-    assert taken(queue, 1) == ["d0"], "whoever came last and has nothing goes ahead of those who have their share"
+    assert taken(queue, 1) == ["d0"], "the last comer, who has nothing, goes ahead of those who have their share"
     queue.ended("b")
     assert taken(queue, 1) == ["b2"]
     queue.ended("a")

@@ -53,7 +53,7 @@ def test_a_question_whose_engine_fails(served: Served, caplog: pytest.LogCapture
     assert "HIV" not in response.text + str(response.headers)
     assert told["id"] in caplog.text
     assert "HIV" in caplog.text
-    # What was reserved stays spent, and what failed stays failed: for everybody, on every way of asking.
+    # What was reserved stays spent, and what failed stays failed: for all people, on every way of asking.
     assert served.spent() == Fraction(1, 2)
     served.engine.fail = None
     measured = served.engine.measured

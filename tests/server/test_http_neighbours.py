@@ -63,7 +63,7 @@ class Quoting(ToyEngine):
 
 
 def blanked(value: Any) -> Any:
-    """What is left of a body without noise, keys, hashes and times."""
+    """Body without noise, keys, hashes and times."""
     if isinstance(value, dict):
         if set(value) == {"value", "low", "high"}:
             return "noise"

@@ -1,4 +1,4 @@
-"""Questions that are answered later: nobody else's, taken by one worker, lost by no restart."""
+"""Questions that are answered later: seen by their owner alone, taken by one worker, lost by no restart."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_it_is_counted_how_many_workers_took_one(crowd: Crowd) -> None:
 
 
 def test_tables_of_before_learn_to_count(quick_folder: Path) -> None:
-    """What was put down by an older Tacit is taken up by a newer one."""
+    """A job of an older Tacit is taken up by a newer one."""
     with sqlite3.connect(quick_folder / "people") as connection:
         bring_up_to_date(runner(connection), SQLITE, MIGRATIONS[:1])
         columns = "id, analyst, request, created, state, outcome, worker, lease, finished"
@@ -157,7 +157,7 @@ def test_the_outcome_is_not_in_the_repr(crowd: Crowd) -> None:
 
 
 def test_only_so_many_outcomes_are_kept_for_one_person(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeats cost nothing, so the number of answers that somebody can have kept must end somewhere."""
+    """Repeats cost nothing, so the number of answers that a person can have kept must end somewhere."""
     monkeypatch.setattr("tacit.server.identity.jobs._MOST_FINISHED", 3)
     waiting, others = put(crowd), put(crowd, "bob")
     assert crowd.people.finish_job(others.id, "bob's")

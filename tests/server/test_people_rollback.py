@@ -96,7 +96,7 @@ def test_notes_that_others_wrote_break_nothing(lasting: Crowd) -> None:
     assert lasting.people.everyone() == ()
 
 
-def test_a_whole_copy_is_refused_and_when_adopted_everybody_is_let_in_anew(quick_folder: Path) -> None:
+def test_a_whole_copy_is_refused_and_when_adopted_all_people_are_let_in_anew(quick_folder: Path) -> None:
     place = sqlite_place(quick_folder)
     crowd = Crowd(place)
     add(crowd.people, "alice", "bob")
@@ -184,7 +184,7 @@ def test_a_migration_is_carried_out_once_and_whole(quick_folder: Path) -> None:
     crowd.close()
 
 
-def test_nobody_else_on_the_machine_reads_the_hashes(quick_folder: Path) -> None:
+def test_no_other_user_of_the_machine_reads_the_hashes(quick_folder: Path) -> None:
     place = sqlite_place(quick_folder)
     before = os.umask(0o022)
     try:

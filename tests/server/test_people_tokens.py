@@ -192,7 +192,7 @@ def hostile(good: str) -> list[Any]:
         f"{prefix}_{id_}_{flipped}", f"{prefix}_{'0' * 16}_{secret}", f"{prefix}_{secret}_{id_}",
         f"{other}_{id_}_{secret}", good.replace("_", "\0"), good + "\0", "\ud800" * 98,
         "tacit_" + "f" * 10**6, "é" * 10**6, "' OR 1=1 --",
-        None, 0, good.encode(), [good], f"{prefix}_nobody_{'0' * 64}", "tacit_%s_%s", "\u202e" + good,
+        None, 0, good.encode(), [good], f"{prefix}_unknown_{'0' * 64}", "tacit_%s_%s", "\u202e" + good,
     ]  # fmt: skip
 
 
@@ -268,7 +268,7 @@ def test_labels_fit_on_a_line(crowd: Crowd) -> None:
             token(crowd.people, "alice", label=label)
 
 
-def test_storage_that_fails_lets_nobody_in(lasting: Crowd) -> None:
+def test_storage_that_fails_lets_no_user_in(lasting: Crowd) -> None:
     add(lasting.people, "alice")
     text = token(lasting.people, "alice")
     with lasting.people._room.tables.write() as run:

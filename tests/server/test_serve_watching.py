@@ -35,7 +35,7 @@ QUESTIONS: list[dict[str, Any]] = [
 
 
 class Failing(ToyEngine):
-    """Fails at one question, in words that quote somebody."""
+    """Fails at one question, in words that quote a person."""
 
     def measure(self, work: Any) -> Any:
         if "units" in work.final.text:
@@ -84,14 +84,14 @@ def plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_neighbours_leave_the_same_lines_and_counts() -> None:
-    everybody = rows()
+    all_people = rows()
     heavy = rows()
     heavy["visits"] = [row for row in heavy["visits"] if row["patient"] != 17] + [
-        dict(heavy["visits"][0], patient=17, street="nobody else's") for _ in range(500)
+        dict(heavy["visits"][0], patient=17, street="a street of one") for _ in range(500)
     ]
     without = rows()
     without["visits"] = [row for row in without["visits"] if row["patient"] != 17]
-    found = [watched(tables) for tables in (everybody, heavy, without)]
+    found = [watched(tables) for tables in (all_people, heavy, without)]
     assert plain(found[0][0]) == plain(found[1][0]) == plain(found[2][0])
     assert found[0][1] == found[1][1] == found[2][1]
     assert len(found[0][0]) == 2 * len(QUESTIONS) + 8
@@ -119,7 +119,7 @@ def test_lines_hold_no_question_and_nothing_that_was_released() -> None:
     assert len(fresh["sql"]) == 16
 
 
-def test_a_reader_that_went_away_stops_nobody() -> None:
+def test_a_reader_that_went_away_stops_no_worker() -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

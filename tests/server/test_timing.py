@@ -78,7 +78,7 @@ def test_the_limit_of_the_project_ends_the_departures() -> None:
     assert len(DepartureSchedule(settings(late_per_analyst=10**6)).decide(plan(1)).times) < 20
 
 
-def test_whoever_was_late_has_later_departures_and_fewer_of_them() -> None:
+def test_a_late_answer_has_later_departures_and_fewer_of_them() -> None:
     schedule = DepartureSchedule(Settings())
     assert schedule.decide(plan(1), late=2, slow=1).times == (TICKS, 4 * TICKS)
     assert schedule.decide(plan(1), late=3, slow=3).times == (16 * TICKS,)
@@ -168,7 +168,7 @@ def test_what_is_ready_is_on_time_and_what_is_not_is_late() -> None:
 
 
 def test_a_stream_tells_of_one_late_answer_and_streams_are_counted_for_all_workers() -> None:
-    """Two workers and three late answers: five streams, whoever begins them, and then no data decides any more."""
+    """Two workers and three late answers: five streams, in any order, and then no data decides any more."""
     shared = Buckets()
     words = {"workers": 2, "late_per_population": 3, "late_per_analyst": 100}
     workers = [answers(shared, **words), answers(shared, **words)]

@@ -1,4 +1,4 @@
-"""What analysts can write is accepted, resolves to pure values, and equal questions are recognised."""
+"""Questions that analysts write are accepted, resolve to pure values, and equal ones are recognised."""
 
 from __future__ import annotations
 

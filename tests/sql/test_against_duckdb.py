@@ -65,7 +65,7 @@ BY_VALUE = tuple(
 #: Joins, groups, windows and subqueries around NULL.
 STRUCTURES = tuple((CORPUS / "structures.sql").read_text(encoding="utf-8").splitlines())
 #: Which part of the corpus each database is asked.
-ASKED = {"many": ACCEPTED, "odd": WRITTEN + GENERATED[::3], "one": WRITTEN[::2], "nobody": WRITTEN[1::2]}
+ASKED = {"many": ACCEPTED, "odd": WRITTEN + GENERATED[::3], "one": WRITTEN[::2], "empty": WRITTEN[1::2]}
 #: No value of the databases is larger than this.
 WIDE = Fraction(2**22)
 #: The most rows that a visit becomes in any join of the corpus.
@@ -98,7 +98,7 @@ class Clinic:
         return with_bounds(plan, [(-WIDE, WIDE)] * len(sought(plan.final)))
 
     def difference(self, sql: str, spoil: int = 0) -> str | None:
-        """What is wrong with our answer to a question, if anything; ``spoil`` is added to every measurement."""
+        """Faults of our answer to a question, if any; ``spoil`` is added to every measurement."""
         plan = self.bounded(planned(sql))
         measured = spoiled(self.measure(plan), spoil)
         public = [self.engine.rows(relation, most=1000) for relation in plan.question.reads]
@@ -176,7 +176,7 @@ def moment(cell: Any) -> Any:
 
 
 def slack_of(question: Question, column: int, rows: int) -> Fraction:
-    """How far a column may be off because values were rounded to a grid."""
+    """Distance by which a column may be off because values were rounded to a grid."""
     final = question.final
     parts = [part_slack(final, final.aggregates[index], rows) for index in aggregates_of(question, column)]
     kind = question.columns[column].type

@@ -256,7 +256,7 @@ def test_coarse_steps_keep_wide_bounds_narrow_in_steps() -> None:
 
 
 def test_an_engine_that_accepts_the_quote_accepts_whatever_is_found() -> None:
-    """Refusing after the search would tell something for which nobody paid."""
+    """Refusing after the search would tell something that was not paid for."""
     for text in ("score", "points", "CAST(score AS DECIMAL(18, 2))", "CAST(score AS DECIMAL(18, 9))"):
         plan = planned(f"SELECT VARIANCE(CLAMP({text}, AUTO)), SUM(CLAMP({text}, AUTO)) FROM visits")
         for measure in plan.final.measures:

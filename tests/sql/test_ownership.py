@@ -76,7 +76,7 @@ def test_a_public_relation_never_depends_on_protected_rows() -> None:
                 assert any(ownership.identifies_unit(node.source, key) for key in node.keys)
 
 
-def test_what_is_read_beside_released_cells_is_nobodys() -> None:
+def test_what_is_read_beside_released_cells_belongs_to_no_person() -> None:
     """Removing any one person leaves the rows of every public relation above the aggregation as they were."""
     seen = 0
     for sql in ACCEPTED:

@@ -102,7 +102,7 @@ def test_events_cost_what_is_charged_for_many_questions(
 
 
 def unit_values(final: FinalAggregation, values: tuple[int, ...], rounding: int) -> list[int]:
-    """What one unit with these row values adds to one group, as engines are told to compute it."""
+    """Contribution of one unit with these row values to one group, as engines are told to compute it."""
     result = []
     n = len(values)
     for m in final.measures:

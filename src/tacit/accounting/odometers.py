@@ -23,7 +23,7 @@ __all__ = ["Odometer", "Reading"]
 
 
 class Reading(NamedTuple):
-    """One currency at one moment."""
+    """Amount of one currency at one moment."""
 
     currency: str
     cap: Fraction

@@ -150,7 +150,7 @@ def small_cells(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def _cell_columns(scene: Scene) -> list[str]:
-    """As many known columns as a table may have cells for."""
+    """Known columns, as many as a table may have cells for."""
     columns, cells = [], len(scene.target.values)
     for name in scene.target.known:
         more = len(scene.target.finite.get(name, ()))
@@ -169,7 +169,7 @@ def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def averaging(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """The same question until the noise is gone."""
+    """Repeat one question until the noise is gone."""
     attack = attacks.Averaging(_victims(scene, _AVERAGED), _REPEATS)
     noisy = noise_anew(_exact(scene), epsilon=1)
     asks = {epsilon: _stored(_counts(scene, attack, epsilon)) for epsilon in epsilons}
@@ -275,7 +275,7 @@ def membership(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def models(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Which rows trained a model?"""
+    """Tell which rows trained a model."""
     study = _Study(scene)
     if not study.marginals:
         return Chapter(_MODELS, (), "No two columns have public values to learn from.")

@@ -150,7 +150,7 @@ class _Reply:
 
     @property
     def looks(self) -> tuple[int, bytes]:
-        """All that may tell one refusal from another."""
+        """Parts that may tell one refusal from another."""
         return self.status, self.body
 
     def problems(self) -> Iterator[str]:
@@ -219,7 +219,7 @@ class _Probe:
         return _verdict(found, f"{len(seen)} requests")
 
     def paid(self, question: AuditQuestion) -> Verdict:
-        """One charge, whatever is sent again."""
+        """Charge once, whatever is sent again."""
         body = request_text(question.sql, {"epsilon": question.epsilon}).encode()
         other = request_text(question.sql, {"epsilon": question.epsilon, "confidence": "0.9"}).encode()
         key = {"Idempotency-Key": f"audit-{entropy.current().bits(64):016x}"}

@@ -53,7 +53,7 @@ _EPOCH: Final = dt.date(2000, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class SyntheticPerson:
-    """One made-up person.
+    """Synthetic person.
 
     Args:
         number: names them.
@@ -101,7 +101,7 @@ def neighbours_of(catalog: Catalog, population: str) -> list[Neighbours]:
 
 
 def brought_here(project: Project) -> Project:
-    """The same project on DuckDB: public tables that only another engine reads become frames; protected ones stay.
+    """Project on DuckDB: public tables that only another engine reads become frames; protected ones stay.
 
     Raises:
         InputError: a public table is too large for that.

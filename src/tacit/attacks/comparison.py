@@ -43,7 +43,7 @@ class Attack(Protocol[_Asked]):
 
     @property
     def words(self) -> Words:
-        """For people."""
+        """Title, method and moral, for people."""
 
     @property
     def values(self) -> int:

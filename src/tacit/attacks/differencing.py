@@ -99,6 +99,6 @@ class Averaging:
         return SuccessRate(right, len(self.victims))
 
     def in_other_words(self) -> Averaging:
-        """The same with every repeat reworded, and so paid for."""
+        """Averaging with every repeat reworded, and so paid for."""
         words = replace(self.words, title="Averaging, paid for: the same question in other words each time")
         return replace(self, reworded=True, words=words)

@@ -68,7 +68,7 @@ class LinkageStep:
 
 @dataclass(frozen=True)
 class LinkageProfile(Result):
-    """The same release against people who know more and more."""
+    """Linkage of one release by people who know more and more."""
 
     steps: tuple[LinkageStep, ...]
 

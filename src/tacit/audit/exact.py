@@ -82,7 +82,7 @@ class Chance:
 
 
 class _TooLongError(AccountingError):
-    """Not an output of the mechanism but the end of its audit."""
+    """End of an exact audit; it is no output of the mechanism."""
 
 
 def tabulate(mechanism: Callable[[Any, Chance], Hashable], database: Any) -> Distribution:

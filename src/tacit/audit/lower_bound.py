@@ -67,12 +67,12 @@ class Confirmed:
         return max(0.0, self.margin(delta))
 
     def margin(self, delta: float) -> float:
-        """The same where it may be negative, so that events can be compared that prove nothing yet."""
+        """Bound that may be negative, so that events can be compared that prove nothing yet."""
         low, high = self.bounds
         return math.log((low - delta) / high) if low > delta else -math.inf
 
     def delta(self, epsilon: float) -> float:
-        """The same at a fixed ε: a lower bound on the hockey-stick divergence."""
+        """Lower bound on the hockey-stick divergence at a fixed ε."""
         low, high = self.bounds
         return max(0.0, low - math.exp(epsilon) * high)
 
@@ -242,7 +242,7 @@ def _draw(run: Observer, neighbours: tuple[Any, Any], count: int, progress: Call
 
 
 def _check_runs(drawn: _Pair) -> None:
-    """Nothing but one error on both neighbours is more likely a wrong call than a private mechanism."""
+    """Refuse samples of nothing but one error on both neighbours: more likely a wrong call than a private mechanism."""
     shapes = {each.shape for side in drawn for each in side}
     if len(shapes) == 1 and next(iter(shapes)).startswith("raised "):
         raise InputError("mechanism", f"{shapes.pop()}, whichever neighbour it was given")

@@ -68,7 +68,7 @@ def _stateless(_: Any, __: Any) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Hook:
-    """One method or function to take hold of.
+    """Method or function to intercept.
 
     Args:
         owner: the class or module that has it.

@@ -42,7 +42,7 @@ def chart_lower_bound(found: LowerBound, path: str | Path | None = None) -> Any:
 
 
 def chart_svg(found: LowerBound) -> str:
-    """The same as SVG text, to put into a page."""
+    """Chart as SVG text, to put into a page."""
     text = io.StringIO()
     chart_lower_bound(found).save(text, format="svg")
     return text.getvalue()

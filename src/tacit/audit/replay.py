@@ -67,7 +67,7 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that one unit changed and must not have changed.
+    """Difference caused by one unit that must not be there.
 
     Args:
         kind: ``flow``, ``parameters``, ``input``, ``end``, ``visible``, ``printed``, ``charge`` or ``randomness``.

@@ -49,7 +49,7 @@ _DECADES: Final = range(11)
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """One thing to be checked.
+    """Check of the self-audit.
 
     Args:
         name: of what is checked.

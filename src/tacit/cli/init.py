@@ -25,7 +25,6 @@ from tacit.project.project_template import (
     Draft,
     DraftColumn,
     DraftTable,
-    is_name,
     open_places,
     project_text,
     typed_column,
@@ -38,6 +37,7 @@ from tacit.project.schema_inference import (
     guess_unit,
     read_sample,
 )
+from tacit.query.catalog import is_name
 
 __all__ = ["init"]
 

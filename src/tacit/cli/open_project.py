@@ -56,7 +56,7 @@ def _check_registered(curator: Curator, analyst: str) -> None:
 
 
 def operator_log() -> Path:
-    """Where failures are described whose words analysts must not see."""
+    """Log for failures whose words analysts must not see."""
     from tacit.ledger.anchor import state_folder
 
     return state_folder() / "operator.log"

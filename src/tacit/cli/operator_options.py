@@ -39,7 +39,7 @@ ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is written 
 
 @dataclass(frozen=True)
 class LedgerLocation:
-    """Where a project keeps its ledger."""
+    """Location of a project's ledger."""
 
     ledger: str
     anchor: str | None

@@ -57,7 +57,7 @@ def visible(text: str) -> str:
 
 
 def print_json(content: object) -> None:
-    """One object on one line; what JSON has no form for (fractions, decimals, dates) as text."""
+    """Print one object on one line; values without a form in JSON (fractions, decimals, dates) become text."""
     typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, default=as_text))
 
 

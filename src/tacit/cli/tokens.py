@@ -145,7 +145,7 @@ def people_of(ledger: Ledger, project: Path) -> People:
 
 
 def moment_of(text: str) -> datetime | None:
-    """When something ends, in the words of ``--expires``."""
+    """Expiry in the words of ``--expires``."""
     said = text.strip().lower()
     if said == "never":
         return None

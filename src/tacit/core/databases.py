@@ -85,7 +85,7 @@ class Universe(Sequence[Hashable]):
         return cls(product(*parts))
 
     def place(self, record: Hashable) -> int:
-        """Where ``record`` stands; its count has this place in a histogram."""
+        """Index of ``record``, which is the place of its count in a histogram."""
         try:
             return self._places[record]
         except (KeyError, TypeError):
@@ -157,7 +157,7 @@ class RowForm(_Form, Sequence[Hashable]):
         self.universe = universe
 
     def to_histogram(self) -> HistogramForm:
-        """The same database as counts."""
+        """Convert to counts."""
         return HistogramForm(self._counts(), self.universe)
 
     def _counts(self) -> Counter[Hashable]:
@@ -193,7 +193,7 @@ class HistogramForm(_Form, Mapping[Hashable, int]):
         return tuple(self._by_record.values())
 
     def to_rows(self) -> RowForm:
-        """The same database as rows, in the order of the universe."""
+        """Convert to rows, in the order of the universe."""
         return RowForm(self._counts().elements(), self.universe)
 
     def _counts(self) -> Counter[Hashable]:

@@ -39,7 +39,7 @@ Database = Sequence[Hashable] | Mapping[Hashable, int]
 
 
 class Relation(Enum):
-    """When two databases count as differing in one unit of privacy."""
+    """Neighbouring relation: when two databases count as differing in one unit of privacy."""
 
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"

@@ -69,7 +69,7 @@ class LinearModel(PrivateEstimator):
 
     @property
     def _smooth_loss(self) -> SmoothLoss:
-        """The same loss for methods that look for its minimiser; only models with such a method have one."""
+        """Smooth form of the loss for methods that look for its minimiser; only models with such a method have one."""
         raise InternalError(f"{type(self).__name__} is not trained by its minimiser")
 
     def _train(self, method: str, data: Data, outputs: int, privacy: tuple[Fraction, Fraction | None]) -> Trained:

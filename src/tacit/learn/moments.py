@@ -93,10 +93,6 @@ class FeatureSums:
         squares = np.clip(noisy[:, self.columns + 1 :] / part / counts, 0.0, 1.0)
         return counts[:, 0], means, np.maximum(squares - means**2, 0.0)
 
-    def count_noise(self, sigma2: Fraction) -> float:
-        """The standard deviation of the noise in a number of rows."""
-        return math.sqrt(float_nearest(sigma2)) / self._parts[0]
-
     def sum_noise(self, sigma2: Fraction) -> float:
         """The standard deviation of the noise in a sum of values between -1 and 1."""
         return math.sqrt(float_nearest(sigma2)) / self._parts[1]

@@ -165,7 +165,7 @@ class _Search:
         return self.look(tried) if float(np.linalg.norm(tried)) < LARGEST_WEIGHT else None
 
     def look(self, weights: Floats) -> _Point:
-        """The same at weights that are on the grid and not too long."""
+        """Evaluate the objective at weights that are on the grid and not too long."""
         gradient, logits = self.problem._gradient(self.rows, self.targets, weights)
         return _Point(weights, gradient, logits, float(np.linalg.norm(gradient)))
 

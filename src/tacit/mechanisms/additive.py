@@ -30,7 +30,7 @@ _INT64: Final = np.iinfo(np.int64)
 
 
 class Noise(Protocol):
-    """Something that draws integer noise."""
+    """Sampler of integer noise."""
 
     def sample(self) -> int:
         """One draw, of any size."""

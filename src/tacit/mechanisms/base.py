@@ -61,7 +61,7 @@ class Mechanism(ABC):
 
     @property
     def relation(self) -> Relation:
-        """Which databases the guarantee calls neighbours."""
+        """Neighbouring relation of the guarantee."""
         return self.guarantee.relation
 
     def cautions(self, *, people: SupportsIndex | None = None) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ class CountRelease(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the noise, for all counts together."""
+        """Guarantee of the noise, for all counts together."""
         return self._noise.guarantee
 
     @property

@@ -114,7 +114,7 @@ class Grid:
         return math.floor(l1_sensitivity / self.step) + dimension
 
     def l2_squared(self, l2_squared: Fraction, dimension: int = 1) -> int:
-        """The same for the square of the l2 norm: ⌊(Δ/step + √d)²⌋."""
+        """Bound on the square of the l2 norm, in steps: ⌊(Δ/step + √d)²⌋."""
         moved = l2_squared / self.step**2
         return math.floor(moved + dimension + 2 * sqrt_bounds(moved * dimension)[1])
 

@@ -211,7 +211,7 @@ class PartitionSelection(Mechanism):
         return self._rule.threshold if isinstance(self._rule, Threshold) else None
 
     def release(self, units: Any) -> Any:
-        """Which groups are kept.
+        """Select the groups to keep.
 
         Args:
             units: the number of units in each group: an integer, a list or an array of them, and the answer is a truth

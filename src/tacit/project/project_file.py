@@ -165,7 +165,7 @@ def load(path: str | Path) -> Project:
 
 @dataclass(frozen=True)
 class Places:
-    """Where a project keeps what outlasts the process."""
+    """Locations of the files that outlast the process."""
 
     ledger: str | None
     anchor: str | None
@@ -173,7 +173,7 @@ class Places:
 
 
 def load_places(path: str | Path) -> Places:
-    """Where a project keeps its ledger and keys; its data is not looked at."""
+    """Locations of a project's ledger and keys; its data is not looked at."""
     return _places(_read(Path(path)).project, Path(path).parent)
 
 
@@ -216,7 +216,7 @@ def _words(kind: str, message: str) -> str:
 def build(
     model: ProjectModel, sources: Mapping[str, Source], known: Mapping[str, Mapping[str, SqlType | None]] | None = None
 ) -> Project:
-    """The project of a checked file; ``known`` are columns that a database has told of."""
+    """Build the project of a checked file; ``known`` are columns reported by a database."""
     populations = [Population(name, as_relation(population.relation)) for name, population in model.populations.items()]
     for name, table in model.tables.items():
         if table.population is not None and table.population not in model.populations:

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tacit.query.catalog import is_name
+
 __all__ = [
     "MARK",
     "Draft",
     "DraftColumn",
     "DraftTable",
-    "is_name",
     "open_places",
     "project_text",
     "toml_text",
@@ -25,7 +26,6 @@ __all__ = [
 
 #: Stands where the owner has to say something.
 MARK: Final = "?"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _NUMBERS = ("integer", "decimal", "double")
 _ASIDE = 34
 
@@ -74,7 +74,7 @@ class DraftTable:
     max_rows: int = 1
 
     def with_column(self, column: DraftColumn) -> DraftTable:
-        """The same with one column in another form."""
+        """Copy with one column in another form."""
         return replace(self, columns=tuple(column if old.name == column.name else old for old in self.columns))
 
 
@@ -90,11 +90,6 @@ class Draft:
     ledger: str = "tacit.ledger"
     engine: str | None = None
     sampled: tuple[str, ...] = field(default=())
-
-
-def is_name(text: str) -> bool:
-    """Whether queries can use it as a name."""
-    return _NAME.match(text) is not None
 
 
 def typed_column(name: str, kind: str | None) -> DraftColumn:

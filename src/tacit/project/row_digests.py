@@ -53,7 +53,7 @@ class RowDigest:
 
     @property
     def text(self) -> str:
-        """For a mark."""
+        """Text for a mark."""
         return hashlib.sha256(f"{self.rows} {self.total:0128x}".encode()).hexdigest()
 
     def __str__(self) -> str:

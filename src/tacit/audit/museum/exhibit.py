@@ -33,7 +33,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Piece:
-    """One bug.
+    """Bug of the museum, with a corrected twin.
 
     Args:
         name: by which it is asked for.

@@ -28,7 +28,7 @@ def persons_by_text(rows: Sequence[dict[str, Any]]) -> int:
 
 
 def persons_by_number(rows: Sequence[dict[str, Any]]) -> int:
-    """The same with one canonical form of a person in both tables."""
+    """Corrected: one canonical form of a person in both tables."""
     return Laplace(epsilon=1, l1_sensitivity=1).release(len({int(row["id"]) for row in rows}))
 
 
@@ -42,7 +42,7 @@ def unit_that_moved(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
 
 
 def unit_that_is_a_term(rows: Sequence[dict[str, Any]]) -> tuple[int, str]:
-    """The same where the unit is a term of the account, and another one is refused."""
+    """Corrected: the unit is a term of the account, and another one is refused."""
     fixed = "person"
     counts: list[int] = []
     for unit in ("person", "row"):

@@ -61,7 +61,7 @@ def _asked_after_an_adoption(*, charges: bool) -> int:
 
 
 def _loss(answers: int) -> ExactLoss:
-    """So many answers about one person, against what the account promises: its cap."""
+    """Privacy loss of so many answers about one person, against the cap of the account."""
     table: dict[int, Distribution] = {
         bit: {
             told: prod((_TRUTH if each == bit else 1 - _TRUTH for each in told), start=Fraction(1))

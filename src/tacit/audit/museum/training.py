@@ -53,7 +53,7 @@ def shuffled(one: int) -> int:
 
 
 def sampled(one: int) -> int:
-    """The same with batches drawn by independent coins, as the accountant was told."""
+    """Corrected: batches drawn by independent coins, as the accountant was told."""
     sums = _NOISE.sample_many(_STEPS)
     limit = np.uint64(2**64 // _STEPS)
     chosen = entropy.current().words(_STEPS * _STEPS).reshape(_STEPS, _STEPS) < limit
@@ -67,7 +67,7 @@ def mean_over_batch(gradients: Sequence[int]) -> float:
 
 
 def mean_over_public_size(gradients: Sequence[int]) -> float:
-    """The same divided by the expected batch size, which is public."""
+    """Corrected: divided by the expected batch size, which is public."""
     return _noisy_sum(gradients) / 4
 
 

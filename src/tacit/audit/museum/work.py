@@ -32,7 +32,7 @@ def join_until_stopped(rows: Sequence[int]) -> int | None:
 
 
 def join_of_few(rows: Sequence[int]) -> int:
-    """The same with a public number of rows of each person; what a person adds to the work is known beforehand."""
+    """Corrected: a public number of rows of each person, so that the work of one person is known beforehand."""
     met = sum(min(max(count, 0), _ENTERING) > 1 for count in rows)
     return int(Laplace(epsilon=1, l1_sensitivity=1).release(met))
 

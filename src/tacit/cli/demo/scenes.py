@@ -44,7 +44,7 @@ class Scenery:
 
 
 def tell(stage: Stage, folder: Path) -> dict[str, Any]:
-    """The whole story, told on ``stage`` with the hospital in ``folder``; what it showed, for programs."""
+    """Show the whole story on ``stage`` with the hospital in ``folder``; return its results for programs."""
     from tacit.curator.opening import open_curator
 
     begun = time.perf_counter()

@@ -38,14 +38,14 @@ class AnswerRows(Protocol):
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
-        """Which columns have an interval."""
+        """Indices of the columns that have an interval."""
 
     @property
     def confidence(self) -> Fraction:
         """Of the intervals, unless another is asked for."""
 
     def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval, at that confidence or at another."""
+        """Interval of each cell (of the first ``rows``), at that confidence or at another."""
 
 
 class AnswerViews:
@@ -111,7 +111,7 @@ class AnswerViews:
         return plot(self, column, confidence, path)
 
     def confidence_text(self, confidence: Number | None = None) -> str:
-        """Such as ``95% intervals``."""
+        """Label such as ``95% intervals``."""
         level = self.finished.confidence if confidence is None else exact_probability(confidence, "confidence")
         return f"{float_nearest(100 * level):.6g}% intervals"
 

@@ -84,7 +84,7 @@ class Examples:
         return max(known, key=lambda form: known[form]) if known else None
 
     def _row(self, place: int) -> tuple[Tensor, ...] | None:
-        """One row of the dataset as tensors; None if there is none to be had."""
+        """One row of the dataset as tensors; None if it cannot be read."""
         try:
             row = self._dataset[place]  # type: ignore[index]
             return tuple(torch.as_tensor(part) for part in (row if isinstance(row, tuple | list) else (row,)))

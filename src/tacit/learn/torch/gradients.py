@@ -114,7 +114,7 @@ class PerExample(RowSums):
         self._looking = False
 
     def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """As said there."""
+        """See the base class."""
         return self.integers(batch, keys)[taken].sum(0)
 
     def integers(self, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:

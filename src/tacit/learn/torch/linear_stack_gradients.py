@@ -78,7 +78,7 @@ class Stack(RowSums):
         self.layout = Layout(micro_batch, tight=False)
 
     def prepare(self, examples: Examples, usual: int) -> None:
-        """As for any network."""
+        """See the base class."""
         kept = (self._parameters.model, self._given)
         self.layout = settle(self._flat_factors, kept, examples, self.layout.size, usual)
 
@@ -91,7 +91,7 @@ class Stack(RowSums):
             return False
 
     def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """As said there."""
+        """See the base class."""
         parts = []
         for layer, (inputs, returns) in zip(self._linear(), self.integers(batch, keys), strict=True):
             # Sums of integers far below 2⁵³: exact in float64, in any order.

@@ -39,7 +39,7 @@ class Parameters:
 
     @property
     def device(self) -> Any:
-        """Where they are."""
+        """Device of the parameters."""
         return next(iter(self._trained().values())).device
 
     def give(self, gradient: NDArray[np.float64]) -> None:

@@ -190,7 +190,7 @@ class PrivateTrainer:
         self.optimizer.zero_grad(set_to_none=True)
 
     def _sample(self, rows: int) -> NDArray[np.bool_]:
-        """Which rows a step sees: each independently with probability exactly ``rate``."""
+        """Draw the rows of a step: each independently with probability exactly ``rate``."""
         return sample_rows(rows, self.rate)
 
     @property
@@ -252,7 +252,7 @@ class PrivateTrainer:
         return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (release,), public, assumes)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
+        """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
         return {
             "format": _FORMAT,
             "runs": self._steps.to_dict(),

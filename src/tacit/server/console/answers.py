@@ -26,7 +26,7 @@ _LARGEST: Final = 1e15
 
 @dataclass(frozen=True)
 class PageCell:
-    """A value, what it may be off in a quieter tone, and both ends for those who listen."""
+    """Value, its error in a quieter tone, and both ends for screen readers."""
 
     text: str
     spread: str = ""
@@ -88,7 +88,7 @@ def drawing_of(answer: Answer) -> Drawing | None:
 
 
 def level_of(answer: Answer) -> str:
-    """Such as ``95%``."""
+    """Confidence as text, such as ``95%``."""
     return answer.confidence_text().split(" ")[0]
 
 

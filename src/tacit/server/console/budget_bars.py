@@ -16,7 +16,7 @@ __all__ = ["Gauge", "gauges", "left_words", "tightest"]
 
 @dataclass(frozen=True)
 class Gauge:
-    """One currency of one purse.
+    """Bar of one currency of one share.
 
     Args:
         population: whose budget.
@@ -48,7 +48,7 @@ class Gauge:
 
     @property
     def words(self) -> str:
-        """The same for those who cannot see it."""
+        """Text of the bar for screen readers."""
         whose = f"{self.share} of {self.population}" if self.share else self.population
         return f"{whose}: {self.letter} {self.spent} of {self.cap} spent, {self.left} left"
 

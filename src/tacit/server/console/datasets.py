@@ -51,7 +51,7 @@ def view_table(info: TableInfo) -> TableView:
 
 
 async def show_datasets(visit: PageRequest) -> Response:
-    """All tables that the person sees, by whose they are, each with its budget."""
+    """Show all tables that the person may see, by population, each with its budget."""
     tables = await visit.run(visit.office.tables, visit.whoever)
     budgets = await visit.budgets()
     groups = [_group(visit, budget, tables) for budget in budgets]

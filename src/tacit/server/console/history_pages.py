@@ -121,7 +121,7 @@ def _entry(record: Record, name: str) -> dict[str, Any]:
 
 
 def _when(time: str) -> str:
-    """Such as ``2026-11-16 08:15 UTC``."""
+    """Time as text, such as ``2026-11-16 08:15 UTC``."""
     return f"{time[:16].replace('T', ' ')} UTC" if len(time) >= 16 else time
 
 
@@ -141,7 +141,7 @@ def _account(visit: PageRequest, budget: Budget, *, everyone: bool) -> dict[str,
 
 
 def _burn_down(visit: PageRequest, budget: Budget, look: str) -> str:
-    """For a thread: reads the ledger, newest first, and adds up backwards from what is spent now."""
+    """Read the ledger, newest first, and add up backwards from the present amount; for a thread."""
     main = budget.lines[0]
     everyone = _sees_all(visit.whoever)
     charges = [

@@ -40,7 +40,7 @@ def charge_of(guarantee: Guarantee) -> dict[str, Fraction]:
 
 
 def amounts_text(amounts: dict[str, Fraction]) -> str:
-    """Such as ``ε 0.5, δ 1e-08``, without what is nothing."""
+    """Amounts as text, such as ``ε 0.5, δ 1e-08``, without zeros."""
     return ", ".join(f"{symbol(currency)} {up(amount)}" for currency, amount in amounts.items() if amount)
 
 

@@ -193,7 +193,7 @@ def _invitation(visit: PageRequest, person: Person, secret: str) -> dict[str, st
 
 
 def _address(visit: PageRequest) -> str:
-    """Where people reach the server: as its operator said, or this machine; empty where only the request says so.
+    """Address of the server: as its operator stated, or this machine; empty where only the request says so.
 
     An attacker who controls a request's Host header would otherwise receive the secret of the link.
     """
@@ -315,7 +315,7 @@ def _about(visit: PageRequest, name: str) -> tuple[Person, list[dict[str, Any]],
 
 
 def _only(budget: Budget, balance: Balance) -> Budget:
-    """The same budget as if one purse were all of it."""
+    """Budget reduced to one share."""
     return replace(budget, balances=(replace(balance, owner="population"),))
 
 

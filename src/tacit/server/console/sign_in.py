@@ -134,7 +134,7 @@ def _check_twice(visit: PageRequest) -> None:
 
 
 def _next(where: str) -> str:
-    """Where to go on, if that is a page of this console and nothing else."""
+    """Address to go on to, if that is a page of this console and nothing else."""
     plain = where.startswith("/console/") and "//" not in where and "\\" not in where and where.isprintable()
     return where if plain and not where.startswith("/console/sign-") else ""
 
