@@ -12,7 +12,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, SortKey, WindowCall, WindowFrame
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions.signatures import constant_int
-from tacit.query.resolve.aggregates import read_aggregate, unit_call
+from tacit.query.resolve.aggregates import read_aggregate, rows_inside, unit_call
 from tacit.query.resolve.scalars import Scalars, function_name, is_aggregate
 from tacit.query.types import INTEGER
 
@@ -81,8 +81,8 @@ def _ranking(
     if name in _NUMBERED:
         if args:
             raise Refusal("arguments", f"{name.upper()} takes no arguments.")
-        most = None if source.is_public else Fraction(source.max_rows)
-        domain = Domain(Range(Fraction(1), most), False, None, Fraction(1))
+        most = rows_inside(source)
+        domain = Domain(Range(Fraction(1), None if most is None else Fraction(most)), False, None, Fraction(1))
         return WindowCall(name, None, None, partition, order, WindowFrame.PARTITION, INTEGER), domain
     if not order:
         raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")
