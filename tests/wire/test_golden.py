@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support.wire_records import EVERY_CELL, GOLDEN, Recorder, as_text, clinic, golden, masked, recorded
 from tacit.client.client_errors import error_of
 from tacit.client.read_responses import read_budget, read_entry, read_quote, read_table
 from tacit.client.remote_answer import read_rows
@@ -21,8 +22,6 @@ from tacit.core.errors import InputError
 from tacit.server.api.openapi import description
 from tacit.server.api.routes import ROUTES
 from tacit.wire.responses import answer_json, answer_wire, budget_json, quote_json, table_json
-
-from support.wire_records import EVERY_CELL, GOLDEN, Recorder, as_text, clinic, golden, masked, recorded
 
 RECORD = bool(os.environ.get("TACIT_RECORD"))
 BUDGETS: dict[str, dict[str, Any]] = {

@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tacit.query.planning.work import Sizes
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression, Literal
@@ -17,7 +18,10 @@ from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is
 from tacit.query.resolve.sql_functions import AGGREGATES
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, UNKNOWN, Domain, Kind, Range, SqlType, truth
 
-__all__ = ["AggregateCall", "read_aggregate", "unit_call"]
+__all__ = ["AggregateCall", "read_aggregate", "rows_inside", "unit_call"]
+
+#: Where more rows of one unit than this are possible, no range of their number helps; CLAMP or AUTO gives one.
+LARGEST_PRESUMED: Final = 10**6
 
 Bounds = tuple[Fraction, Fraction]
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
@@ -217,8 +221,7 @@ def unit_call(asked: AggregateCall, source: RelationNode) -> tuple[UnitCall, Dom
         raise Refusal("raw_aggregate", "MODE inside one person's rows is not supported; ties have no one answer.")
     if asked.function == "quantile" and asked.argument is not None and not asked.argument.type.is_numeric:
         raise Refusal("type", "A quantile inside one person's rows needs a number.")
-    # How many rows a public table has is nobody's declaration.
-    kind, span = _unit_result(asked, None if source.is_public else source.max_rows)
+    kind, span = _unit_result(asked, rows_inside(source))
     counts = asked.function in ("count_rows", "count", "count_distinct")
     # The smallest and largest of long texts are long texts.
     growth = 1 if asked.argument is None or kind != asked.argument.type else asked.argument.domain.growth
@@ -226,9 +229,22 @@ def unit_call(asked: AggregateCall, source: RelationNode) -> tuple[UnitCall, Dom
     return UnitCall(asked.function, asked.argument, asked.where, asked.parameter, kind), domain
 
 
+def rows_inside(source: RelationNode) -> int | None:
+    """The most rows of one unit that an aggregate or window inside the unit is presumed to see; None if unknown.
+
+    ``max_rows`` bounds what is released and says nothing about rows that are only counted inside a unit.
+    """
+    if source.is_public:
+        return None
+    most = max(Sizes().rows(source), source.max_rows)
+    return most if most <= LARGEST_PRESUMED else None
+
+
 def _unit_result(asked: AggregateCall, rows: int | None) -> tuple[SqlType, Range]:
     if asked.argument is None or asked.function in ("count", "count_distinct"):
-        return INTEGER, Range(Fraction(0), None if rows is None else Fraction(rows))
+        known = asked.argument.values if asked.argument is not None and asked.function == "count_distinct" else None
+        most = [number for number in (rows, None if known is None else len(known)) if number is not None]
+        return INTEGER, Range(Fraction(0), Fraction(min(most)) if most else None)
     span, kind = asked.argument.range, asked.argument.type
     match asked.function:
         case "sum":

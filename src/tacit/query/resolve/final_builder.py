@@ -18,11 +18,13 @@ from tacit.query.planning.measures import (
     leaves_measure,
     sum_measure,
 )
+from tacit.query.planning.work import Sizes
 from tacit.query.public_keys import EnumerationBudget, check_key, public_count, public_values
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, Reference, references
+from tacit.query.relational.narrowing import narrowed_keys, true_of_all
 from tacit.query.resolve.aggregates import AggregateCall, Bounds
 from tacit.query.types import DOUBLE, INTEGER, Kind, SqlType
 
@@ -53,9 +55,19 @@ class FinalBuilder:
     def __init__(self, source: RelationNode, keys: Sequence[tuple[str, Expression]], options: Options) -> None:
         for name, expression in keys:
             check_key(name, expression)
-        self.rows = source.max_rows if options.max_rows is None else min(options.max_rows, source.max_rows)
+        # Limits follow declarations where those say that a unit is in one group, or has one row in each; bounding
+        # makes them true of any data.
+        read = [part for _, expression in keys for part in references(expression)]
+        plain = frozenset(expression.slot for _, expression in keys if isinstance(expression, Reference))
+        self.groups = 1 if all(source.fields[part.slot].per_unit for part in read) else source.max_groups
+        most = 1 if Sizes().repeats(source, plain) == 1 else source.max_rows
+        self.rows = most if options.max_rows is None else min(options.max_rows, most)
         self.work = EnumerationBudget()
-        self.keys = tuple(GroupKey(name, e, public_values(e, self.work)) for name, e in keys)
+        conditions = true_of_all(source)
+        self.keys = tuple(
+            GroupKey(name, e, narrowed_keys(e, public_values(e, self.work), conditions, self.work.allows))
+            for name, e in keys
+        )
         self.options = options
         self.measures: list[Measure] = []
         self.aggregates: list[Aggregate] = []
@@ -73,7 +85,7 @@ class FinalBuilder:
         count = public_count(key.values for key in self.keys)
         if count is None and self.options.group_selection == "PUBLIC_GROUPS":
             self._refuse_private()
-        declared = source.max_groups if self.keys else 1
+        declared = self.groups
         asked = declared if self.options.max_groups is None else self.options.max_groups
         if asked > declared and self.keys:
             raise Refusal(

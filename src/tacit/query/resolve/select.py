@@ -56,7 +56,7 @@ from tacit.query.relational.algebra import (
 )
 from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
 from tacit.query.relational.functions.signatures import constant_int
-from tacit.query.resolve.aggregates import AggregateCall, read_aggregate, unit_call
+from tacit.query.resolve.aggregates import AggregateCall, read_aggregate, rows_inside, unit_call
 from tacit.query.resolve.final_builder import NEVER_NULL, FinalBuilder
 from tacit.query.resolve.scalars import (
     Remembering,
@@ -320,8 +320,8 @@ def _ranking(
     if name in _NUMBERED:
         if args:
             raise Refusal("arguments", f"{name.upper()} takes no arguments.")
-        most = None if source.is_public else Fraction(source.max_rows)
-        domain = Domain(Range(Fraction(1), most), False, None, Fraction(1))
+        most = rows_inside(source)
+        domain = Domain(Range(Fraction(1), None if most is None else Fraction(most)), False, None, Fraction(1))
         return WindowCall(name, None, None, partition, order, WindowFrame.PARTITION, INTEGER), domain
     if not order:
         raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")
