@@ -18,6 +18,7 @@ from support.toy_engine import Killed, ToyEngine
 from tacit.core.errors import BudgetError, EngineError, FailedRunError, InputError, QueryError
 from tacit.curator.curator import Curator
 from tacit.ledger import FAILED_DIGEST, MOST_RUNS, Outcome
+from tacit.query.planning.pricing import largest_rho_of
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
 
@@ -244,10 +245,14 @@ def test_different_questions_at_once_never_exceed_the_cap() -> None:
     assert (spent(curator), engine.measured, len(curator.history())) == ([1], 10, 10)
 
 
+#: What (0.1, 1e-6)-DP by itself costs in a zCDP account.
+RHO = largest_rho_of(Fraction(1, 10), Fraction(1, 10**6))
+
+
 @pytest.mark.parametrize(
     ("budget", "asked", "charged"),
     [
-        ({"accounting": "zcdp", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "0.1"}, {"rho": Fraction(1, 200)}),
+        ({"accounting": "zcdp", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "0.1"}, {"rho": RHO}),
         ({"accounting": "zcdp", "rho": "0.1"}, {"rho": "0.01"}, {"rho": Fraction(1, 100)}),
         ({"accounting": "approx", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "0.1"}, {"epsilon": Fraction(1, 10)}),
         ({"accounting": "gdp", "mu": "1"}, {"mu": "0.1"}, {"mu squared": Fraction(1, 100)}),
@@ -263,7 +268,8 @@ def test_private_groups_are_paid_from_the_budgets_own_delta() -> None:
     curator, _ = make(accounting="zcdp", epsilon="4", delta="1e-6")
     answer = curator.sql("SELECT street, COUNT(*) AS n FROM visits GROUP BY street", epsilon="0.5")
     amounts = {amount.currency: amount.amount for amount in answer.charge.amounts}
-    assert amounts == {"rho": Fraction(1, 8), "delta": Fraction("1e-6") / 2 / 100}
+    for_keys = Fraction("1e-6") / 2 / 100
+    assert amounts == {"rho": largest_rho_of(Fraction(1, 2), Fraction("1e-6") - for_keys), "delta": for_keys}
     assert {row[0] for row in answer.finished.values} <= {"street 0", "street 1"}
 
 

@@ -139,7 +139,7 @@ def _spent_of(balance: Balance) -> str:
 
 def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
     """What planning needs to know about an account: its currency, and the delta that a question may use."""
-    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit))
+    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta)
 
 
 def filter_of(name: str, model: PopulationModel) -> Filter:

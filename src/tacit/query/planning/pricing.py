@@ -366,6 +366,14 @@ def largest_rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     return rho
 
 
+@lru_cache(maxsize=1024)
+def largest_mu_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest μ, rounded down, whose GDP guarantee implies (ε, δ)."""
+    from tacit.accounting.filters import GDPFilter
+
+    return GDPFilter.for_target(epsilon=epsilon, delta=delta).mu
+
+
 def mu_of_epsilon(epsilon: Fraction) -> GDP:
     """What an ε-DP release costs in a GDP account."""
     if epsilon > LARGEST_EPSILON_FOR_MU:
@@ -451,14 +459,32 @@ def _bought(
     match terms.account:
         case "pure":
             return bought(PlanBudget("epsilon", amount)), PureDP(amount, relation=relation)
+        case "zcdp" if currency == "epsilon" and terms.alone is None:
+            return bought(PlanBudget("epsilon", amount, delta)), ZCDP(amount**2 / 2, delta=delta, relation=relation)
         case "zcdp":
-            rho = amount if currency == "rho" else amount**2 / 2
+            rho, delta = (amount, delta) if currency == "rho" else _rho_alone(amount, delta, terms)
             return bought(PlanBudget("rho", rho, delta)), ZCDP(rho, delta=delta, relation=relation)
         case "gdp":
-            mu = amount if currency == "mu" else mu_of_epsilon(amount).mu
+            mu = amount if currency == "mu" else _mu_alone(amount, terms.alone)
             return bought(PlanBudget("mu2", mu**2)), GDP(mu, relation=relation)
         case _:
             return _buy_approx(final, relation, terms, amount, bought)
+
+
+def _rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fraction, Fraction]:
+    """The largest ρ, and the δ of private keys, that together are (ε, δ)-DP at the δ of ``terms.alone``."""
+    alone = terms.alone or Fraction(0)
+    # A δ that was typed pays for both; the account's share for keys is small beside its whole δ.
+    for_keys = min(for_keys, alone / 2)
+    rho = largest_rho_of(epsilon, alone - for_keys)
+    if rho <= 0:
+        raise InputError("epsilon", "is too small to buy anything at this delta")
+    return rho, for_keys
+
+
+def _mu_alone(epsilon: Fraction, delta: Fraction | None) -> Fraction:
+    """The largest μ that is (ε, δ)-DP; without a δ the one that ε-DP implies."""
+    return mu_of_epsilon(epsilon).mu if delta is None else largest_mu_of(epsilon, delta)
 
 
 def _buy_approx(
