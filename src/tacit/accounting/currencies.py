@@ -138,12 +138,9 @@ class Currency(ABC, Generic[Stated]):
         return empty
 
     def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:  # noqa: ARG002
-        """The caps whose charges together are (ε, δ)-DP; ``own_delta`` is what the account keeps for charges.
-
-        Raises:
-            InputError: the account counts epsilon itself.
-        """
-        raise InputError("epsilon", f"is not what this account counts: {', '.join(self.amounts)}")
+        """The caps whose charges together are (ε, δ)-DP; ``own_delta`` is what the account keeps for charges."""
+        stated = {"epsilon": epsilon, "delta": delta}
+        return {name: stated[name] for name in self.amounts}
 
     def as_pair(self, guarantee: Stated) -> ApproxDP:
         """(ε, δ) for people: at the δ it has, or at one in a million where it needs one."""
