@@ -21,14 +21,14 @@ from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.mechanism_release import event_for, value_to_text
-from tacit.curator.payment import ReceiptStatement, pay
+from tacit.curator.payment import pay
 from tacit.ledger import Order, Reservation
 from tacit.project.source_binding import scanned
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, relation_text
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
-from tacit.receipts.receipt import Receipt, about_mechanism, quoted
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
 __all__ = ["Fitted", "fit_privately"]

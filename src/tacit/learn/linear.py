@@ -24,11 +24,12 @@ from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
 from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.training import (
     Data,
-    GradientPlan,
-    ObjectivePlan,
-    OutputPlan,
-    PureOutputPlan,
+    Privacy,
     TrainingPlan,
+    plan_gradient,
+    plan_objective,
+    plan_output,
+    plan_pure_output,
     steps_for,
 )
 
@@ -130,38 +131,29 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         epsilon, delta = privacy
         relation = as_relation(self.relation)
         survey = Survey(bool(self.center), None if self.n is None else check_count(self.n, "n"))
-        if method == "output":
-            loss, given = self._smooth_loss(classes), self._regularization()
-            if delta is None:
-                return PureOutputPlan.of(columns, loss, regularization=given, epsilon=epsilon, relation=relation)
-            return OutputPlan.of(
-                columns, loss, regularization=given, survey=survey, epsilon=epsilon, delta=delta, relation=relation
-            )
         if delta is None:
-            raise InputError("delta", f"must be given for method={method!r}; write for example delta='1e-6'")
-        if method == "objective":
-            return ObjectivePlan.of(
+            if method != "output":
+                raise InputError("delta", f"must be given for method={method!r}; write for example delta='1e-6'")
+            loss, given = self._smooth_loss(classes), self._regularization()
+            return plan_pure_output(columns, loss, regularization=given, epsilon=epsilon, relation=relation)
+        whole = Privacy(epsilon, delta, relation)
+        if method == "gradient":
+            rate = self._rate()
+            return plan_gradient(
                 columns,
-                self._smooth_loss(classes),
-                regularization=self._regularization(),
-                epsilon=epsilon,
-                delta=delta,
-                relation=relation,
+                self._loss(classes),
+                _outputs(classes),
+                clip=_clip_steps(self.clip),
+                steps=check_count(steps_for(self.steps, STEPS, rate), "steps", maximum=10**6),
+                rate=rate,
+                survey=survey,
+                privacy=whole,
+                title=type(self).__name__,
             )
-        rate = self._rate()
-        return GradientPlan.of(
-            columns,
-            self._loss(classes),
-            _outputs(classes),
-            clip=_clip_steps(self.clip),
-            steps=check_count(steps_for(self.steps, STEPS, rate), "steps", maximum=10**6),
-            rate=rate,
-            survey=survey,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            title=type(self).__name__,
-        )
+        loss, given = self._smooth_loss(classes), self._regularization()
+        if method == "output":
+            return plan_output(columns, loss, regularization=given, survey=survey, privacy=whole)
+        return plan_objective(columns, loss, regularization=given, privacy=whole)
 
     def _regularization(self) -> Fraction | None:
         return None if self.regularization is None else exact_positive(self.regularization, "regularization")

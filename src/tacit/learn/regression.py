@@ -22,7 +22,7 @@ from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, scale_rows
 from tacit.learn.losses import GRID, WHOLE, Squared
 from tacit.learn.moments import SecondMoments
 from tacit.learn.sklearn_compat import RegressorMixin, check_is_fitted
-from tacit.learn.training import Surveying, steps_for
+from tacit.learn.training import Privacy, Surveying, steps_for
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
 
 __all__ = ["LinearRegression", "Ridge"]
@@ -128,7 +128,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         clip = _clip_steps(self.clip)
         survey = Survey(False, None if self.n is None else check_count(self.n, "n"))
         phase = Phase("gradient", (clip * UNIT) ** 2, columns + 1, Fraction(1), steps, rate)
-        return _Descending(Surveying.plan(survey, columns, phase, epsilon, delta, relation), clip, steps, rate)
+        return _Descending(Surveying.plan(survey, columns, phase, Privacy(epsilon, delta, relation)), clip, steps, rate)
 
     def _by_statistics(
         self, values: NDArray[np.float64], targets: Integers, box: Box, spent: Spent

@@ -8,9 +8,10 @@ differ in where the noise enters: into every gradient, onto the minimiser, or in
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +33,13 @@ from tacit.learn.solver import Problem
 
 __all__ = [
     "Data",
-    "GradientPlan",
-    "ObjectivePlan",
-    "OutputPlan",
-    "PureOutputPlan",
+    "Privacy",
     "Surveying",
     "TrainingPlan",
+    "plan_gradient",
+    "plan_objective",
+    "plan_output",
+    "plan_pure_output",
     "steps_for",
 ]
 
@@ -64,22 +66,31 @@ class Data:
         return GradientTable(row_map(self.values), self.targets, self.counts)
 
 
-Weights = NDArray[np.float64]
+Trained = tuple[NDArray[np.float64], RowMap]
 
 
-class TrainingPlan(Protocol):
-    """How a model will be trained: everything public is decided, and no row was read."""
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How a model will be trained: everything public is decided, and no row was read.
 
-    @property
-    def price(self) -> FitPrice:
-        """What training promises and releases."""
+    Attributes:
+        price: what training promises and releases.
+        train: from rows to the weights and the map of features they belong to.
+        steps: how many times the rows are gone through.
+    """
 
-    @property
-    def steps(self) -> int:
-        """How many times the rows are gone through."""
+    price: FitPrice
+    train: Callable[[Data], Trained]
+    steps: int = 1
 
-    def train(self, data: Data) -> tuple[Weights, RowMap]:
-        """The weights, and the map of features they belong to."""
+
+@dataclass(frozen=True)
+class Privacy:
+    """(ε, δ) of a fit, and which tables are neighbours."""
+
+    epsilon: Fraction
+    delta: Fraction
+    relation: Relation
 
 
 @dataclass(frozen=True)
@@ -90,13 +101,11 @@ class Surveying:
     spent: Spent
 
     @classmethod
-    def plan(
-        cls, survey: Survey, columns: int, last: Phase, epsilon: Fraction, delta: Fraction, relation: Relation
-    ) -> Surveying:
+    def plan(cls, survey: Survey, columns: int, last: Phase, privacy: Privacy) -> Surveying:
         """For rows of ``columns`` features."""
         first = survey.phase(columns)
         phases = [last] if first is None else [first, replace(last, share=1 - first.share)]
-        return cls(survey, spend(phases, epsilon=epsilon, delta=delta, relation=relation))
+        return cls(survey, spend(phases, epsilon=privacy.epsilon, delta=privacy.delta, relation=privacy.relation))
 
     def run(self, row_map: RowMap, values: NDArray[np.float64]) -> tuple[RowMap, float]:
         """The map of features, centred if that was asked for, and about how many rows there are."""
@@ -105,169 +114,92 @@ class Surveying:
         return replace(row_map, center=found.center), found.rows_estimate
 
 
-@dataclass(frozen=True)
-class GradientPlan:
-    """Noisy gradient descent, with a survey of the rows before it; made by :meth:`of`."""
+def plan_gradient(
+    columns: int,
+    loss: Loss,
+    outputs: int,
+    *,
+    clip: int,
+    steps: int,
+    rate: Fraction,
+    survey: Survey,
+    privacy: Privacy,
+    title: str,
+) -> TrainingPlan:
+    """Noisy gradient descent, with a survey of the rows before it."""
+    descending = Phase("gradient", (clip * UNIT) ** 2, (columns + 1) * outputs, Fraction(1), steps, rate)
+    surveying = Surveying.plan(survey, columns, descending, privacy)
 
-    loss: Loss
-    outputs: int
-    clip: int
-    steps: int
-    rate: Fraction
-    surveying: Surveying
-    title: str
+    def train(data: Data) -> Trained:
+        row_map, rows_estimate = surveying.run(data.row_map, data.values)
+        descent = Descent(loss, outputs, clip, steps, rate, surveying.spent.of("gradient"), rows_estimate)
+        return descent.run(data.table(row_map), title=title), row_map
 
-    @classmethod
-    def of(
-        cls,
-        columns: int,
-        loss: Loss,
-        outputs: int,
-        *,
-        clip: int,
-        steps: int,
-        rate: Fraction,
-        survey: Survey,
-        epsilon: Fraction,
-        delta: Fraction,
-        relation: Relation,
-        title: str,
-    ) -> GradientPlan:
-        """The plan for rows of ``columns`` features."""
-        descending = Phase("gradient", (clip * UNIT) ** 2, (columns + 1) * outputs, Fraction(1), steps, rate)
-        surveying = Surveying.plan(survey, columns, descending, epsilon, delta, relation)
-        return cls(loss, outputs, clip, steps, rate, surveying, title)
-
-    @property
-    def price(self) -> FitPrice:
-        """What training promises and releases."""
-        return self.surveying.spent.price
-
-    def train(self, data: Data) -> tuple[Weights, RowMap]:
-        """The weights, and the map of features they belong to."""
-        row_map, rows_estimate = self.surveying.run(data.row_map, data.values)
-        sigma2 = self.surveying.spent.of("gradient")
-        descent = Descent(self.loss, self.outputs, self.clip, self.steps, self.rate, sigma2, rows_estimate)
-        return descent.run(data.table(row_map), title=self.title), row_map
+    return TrainingPlan(surveying.spent.price, train, steps)
 
 
-@dataclass(frozen=True)
-class OutputPlan:
-    """The minimiser with Gaussian noise, with a survey of the rows before it; made by :meth:`of`."""
+def plan_output(
+    columns: int, loss: SmoothLoss, *, regularization: Fraction | None, survey: Survey, privacy: Privacy
+) -> TrainingPlan:
+    """The minimiser with Gaussian noise, with a survey of the rows before it."""
+    dimension = (columns + 1) * loss.outputs
+    # With the rows declared there is nothing that the number of rows would be needed for.
+    looking = replace(survey, rows=survey.rows if survey.centers else 1)
+    phase = Phase("minimiser", moved_steps(dimension) ** 2, dimension, Fraction(1))
+    surveying = Surveying.plan(looking, columns, phase, privacy)
+    sigma2 = surveying.spent.of("minimiser")
+    release = _output_release(loss, regularization, sqrt_bounds(sigma2)[1] / moved_steps(dimension))
 
-    release: OutputRelease
-    surveying: Surveying
-    steps: int = 1
+    def train(data: Data) -> Trained:
+        row_map, _ = surveying.run(data.row_map, data.values)
+        return release.release_gaussian(_problem(data.table(row_map), release), sigma2), row_map
 
-    @classmethod
-    def of(
-        cls,
-        columns: int,
-        loss: SmoothLoss,
-        *,
-        regularization: Fraction | None,
-        survey: Survey,
-        epsilon: Fraction,
-        delta: Fraction,
-        relation: Relation,
-    ) -> OutputPlan:
-        """The plan for rows of ``columns`` features."""
-        dimension = (columns + 1) * loss.outputs
-        # With the rows declared there is nothing that the number of rows would be needed for.
-        looking = replace(survey, rows=survey.rows if survey.centers else 1)
-        phase = Phase("minimiser", moved_steps(dimension) ** 2, dimension, Fraction(1))
-        surveying = Surveying.plan(looking, columns, phase, epsilon, delta, relation)
-        noise = sqrt_bounds(surveying.spent.of("minimiser"))[1] / moved_steps(dimension)
-        return cls(_output_release(loss, regularization, noise), surveying)
-
-    @property
-    def price(self) -> FitPrice:
-        """What training promises and releases."""
-        price = self.surveying.spent.price
-        return replace(price, releases=(*price.releases, _regularized(self.release.regularization)))
-
-    def train(self, data: Data) -> tuple[Weights, RowMap]:
-        """The weights, and the map of features they belong to."""
-        row_map, _ = self.surveying.run(data.row_map, data.values)
-        problem = _problem(data.table(row_map), self.release)
-        return self.release.release_gaussian(problem, self.surveying.spent.of("minimiser")), row_map
+    price = surveying.spent.price
+    return TrainingPlan(replace(price, releases=(*price.releases, _regularized(release.regularization))), train)
 
 
-@dataclass(frozen=True)
-class PureOutputPlan:
-    """The minimiser with Laplace noise, for ε alone; made by :meth:`of`."""
+def plan_pure_output(
+    columns: int, loss: SmoothLoss, *, regularization: Fraction | None, epsilon: Fraction, relation: Relation
+) -> TrainingPlan:
+    """The minimiser with Laplace noise, for ε alone."""
+    dimension = (columns + 1) * loss.outputs
+    l1 = laplace_sensitivity(dimension, relation)
+    scale = l1 / epsilon
+    release = _output_release(loss, regularization, sqrt_bounds(Fraction(2))[1] * scale / moved_steps(dimension))
 
-    release: OutputRelease
-    scale: Fraction
-    price: FitPrice
-    steps: int = 1
+    def train(data: Data) -> Trained:
+        return release.release_laplace(_problem(data.table(data.row_map), release), scale), data.row_map
 
-    @classmethod
-    def of(
-        cls, columns: int, loss: SmoothLoss, *, regularization: Fraction | None, epsilon: Fraction, relation: Relation
-    ) -> PureOutputPlan:
-        """The plan for rows of ``columns`` features."""
-        dimension = (columns + 1) * loss.outputs
-        l1 = laplace_sensitivity(dimension, relation)
-        scale = l1 / epsilon
-        release = _output_release(loss, regularization, sqrt_bounds(Fraction(2))[1] * scale / moved_steps(dimension))
-        line = f"minimiser: {dimension} numbers, Laplace noise {float(scale / l1):.4g} × what one row moves"
-        price = FitPrice(
-            PureDP(epsilon, relation=relation),
-            DiscreteLaplaceEvent(scale, Fraction(l1), dimension=dimension, relation=relation),
-            (line, _regularized(release.regularization)),
-        )
-        return cls(release, scale, price)
-
-    def train(self, data: Data) -> tuple[Weights, RowMap]:
-        """The weights, and the map of features they belong to."""
-        problem = _problem(data.table(data.row_map), self.release)
-        return self.release.release_laplace(problem, self.scale), data.row_map
+    event = DiscreteLaplaceEvent(scale, Fraction(l1), dimension=dimension, relation=relation)
+    line = f"minimiser: {dimension} numbers, Laplace noise {float(scale / l1):.4g} × what one row moves"
+    lines = (line, _regularized(release.regularization))
+    return TrainingPlan(FitPrice(PureDP(epsilon, relation=relation), event, lines), train)
 
 
-@dataclass(frozen=True)
-class ObjectivePlan:
-    """The minimiser of a loss with a random linear term; made by :meth:`of`.
+def plan_objective(
+    columns: int, loss: SmoothLoss, *, regularization: Fraction | None, privacy: Privacy
+) -> TrainingPlan:
+    """The minimiser of a loss with a random linear term.
 
     A row that is replaced is one that goes and one that comes: what is (ε/2, δ/(1 + e^(ε/2)))-DP for the two of them is
     (ε, δ)-DP for both in a row.
     """
-
-    release: ObjectiveRelease
-    price: FitPrice
-    steps: int = 1
-
-    @classmethod
-    def of(
-        cls,
-        columns: int,
-        loss: SmoothLoss,
-        *,
-        regularization: Fraction | None,
-        epsilon: Fraction,
-        delta: Fraction,
-        relation: Relation,
-    ) -> ObjectivePlan:
-        """The plan for rows of ``columns`` features."""
-        once = (epsilon, delta)
-        if relation is not ADD_REMOVE:
-            once = (epsilon / 2, round_down(delta / (1 + exp_bounds(epsilon / 2)[1])))
-        default = loss.curvature / (exp_bounds(once[0] * _VOLUME)[0] - 1)
-        width = columns + 1
-        release = ObjectiveRelease(loss, _regularization(regularization, default), *once, width)
-        event: Event = release.event
-        if relation is not ADD_REMOVE:
-            event = ApproxEvent(epsilon, delta, "objective_perturbation", relation=relation)
-        lines = (
-            f"minimiser of an objective tilted by {width} numbers: noise {float(release.sigma):.4g} × a row's slope",
-            f"what hides the solver: noise {release.last_noise.sigma:.4g} on every weight",
-            _regularized(release.regularization),
-        )
-        return cls(release, FitPrice(ApproxDP(epsilon, delta, relation=relation), event, lines))
-
-    def train(self, data: Data) -> tuple[Weights, RowMap]:
-        """The weights, and the map of features they belong to."""
-        return self.release.release(data.table(data.row_map)), data.row_map
+    epsilon, delta, relation, width = privacy.epsilon, privacy.delta, privacy.relation, columns + 1
+    once = (epsilon, delta)
+    if relation is not ADD_REMOVE:
+        once = (epsilon / 2, round_down(delta / (1 + exp_bounds(epsilon / 2)[1])))
+    default = loss.curvature / (exp_bounds(once[0] * _VOLUME)[0] - 1)
+    release = ObjectiveRelease(loss, _regularization(regularization, default), *once, width)
+    event: Event = release.event
+    if relation is not ADD_REMOVE:
+        event = ApproxEvent(epsilon, delta, "objective_perturbation", relation=relation)
+    lines = (
+        f"minimiser of an objective tilted by {width} numbers: noise {float(release.sigma):.4g} × a row's slope",
+        f"what hides the solver: noise {release.last_noise.sigma:.4g} on every weight",
+        _regularized(release.regularization),
+    )
+    price = FitPrice(ApproxDP(epsilon, delta, relation=relation), event, lines)
+    return TrainingPlan(price, lambda data: (release.release(data.table(data.row_map)), data.row_map))
 
 
 def _output_release(loss: SmoothLoss, regularization: Fraction | None, noise: Fraction) -> OutputRelease:
