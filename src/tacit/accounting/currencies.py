@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Set
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal
 
 from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, PureFilter, ZCDPFilter
 from tacit.accounting.prices import Charge, Spend, approx_price, gdp_price, pure_price, zcdp_price
@@ -52,10 +52,8 @@ SYMBOLS: Final = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "mu s
 #: δ at which a guarantee without one is shown as (ε, δ).
 _SHOWN_DELTA: Final = Fraction(1, 10**6)
 
-Stated = TypeVar("Stated", PureDP, ApproxDP, ZCDP, GDP)
 
-
-class Currency(ABC, Generic[Stated]):
+class Currency(ABC):
     """One currency of accounts.
 
     Attributes:
@@ -78,8 +76,8 @@ class Currency(ABC, Generic[Stated]):
     budgets: ClassVar[tuple[Set[str], ...]]
     relaxed: ClassVar[bool] = False
 
-    guarantee_type: ClassVar[type[Guarantee]]
-    filter_type: ClassVar[type[Filter]]
+    guarantee_type: ClassVar[Any]
+    filter_type: ClassVar[Any]
     _price: ClassVar[Callable[[Charge, Relation], Spend]]
 
     @property
@@ -87,25 +85,24 @@ class Currency(ABC, Generic[Stated]):
         """Whether charges may spend a δ."""
         return "delta" in self.amounts
 
-    def guarantee(self, numbers: Mapping[str, Any], relation: Relation = ADD_REMOVE) -> Stated:
+    def guarantee(self, numbers: Mapping[str, Any], relation: Relation = ADD_REMOVE) -> AccountGuarantee:
         """The guarantee that numbers state."""
-        make: Any = self.guarantee_type
-        stated: Stated = make(**numbers, relation=relation)
+        stated: AccountGuarantee = self.guarantee_type(**numbers, relation=relation)
         return stated
 
-    def numbers_of(self, guarantee: Stated) -> dict[str, Fraction]:
+    def numbers_of(self, guarantee: Any) -> dict[str, Fraction]:
         """The numbers that state a guarantee."""
         return {name: getattr(guarantee, name) for name in self.numbers}
 
-    def amounts_of(self, guarantee: Stated) -> dict[str, Fraction]:
+    def amounts_of(self, guarantee: Any) -> dict[str, Fraction]:
         """The charge to an account for a guarantee."""
         return self.numbers_of(guarantee)
 
-    def from_amounts(self, amounts: Mapping[str, Fraction], relation: Relation = ADD_REMOVE) -> Stated:
+    def from_amounts(self, amounts: Mapping[str, Fraction], relation: Relation = ADD_REMOVE) -> AccountGuarantee:
         """The guarantee of charges that add up to ``amounts``."""
         return self.guarantee(amounts, relation)
 
-    def nothing(self, relation: Relation = ADD_REMOVE) -> Stated:
+    def nothing(self, relation: Relation = ADD_REMOVE) -> AccountGuarantee:
         """The guarantee that costs nothing."""
         return self.guarantee(dict.fromkeys(self.numbers, 0), relation)
 
@@ -117,39 +114,36 @@ class Currency(ABC, Generic[Stated]):
         """
         return dict(zip(self.amounts, type(self)._price(charge, relation), strict=False))
 
-    def price(self, charge: Charge, relation: Relation) -> Stated:
+    def price(self, charge: Charge, relation: Relation) -> AccountGuarantee:
         """The guarantee that costs exactly as much as a charge."""
         return self.from_amounts(self.cost(charge, relation), relation)
 
-    def covers(self, guarantee: Stated, cost: Mapping[str, Fraction]) -> bool:
+    def covers(self, guarantee: Any, cost: Mapping[str, Fraction]) -> bool:
         """Whether amounts are within those of a guarantee."""
         return all(
             amount <= cap for amount, cap in zip(cost.values(), self.amounts_of(guarantee).values(), strict=True)
         )
 
     @abstractmethod
-    def event(self, guarantee: Stated, mechanism: str = "") -> Event:
+    def event(self, guarantee: Any, mechanism: str = "") -> Event:
         """The event of a release of which the guarantee is all that is known."""
 
     def filter(self, numbers: Mapping[str, Any], relation: Relation | str = ADD_REMOVE) -> Filter:
         """The empty filter of an account that its budget states; one of :attr:`budgets`."""
-        make: Any = self.filter_type
-        empty: Filter = make(**numbers, relation=relation)
+        empty: Filter = self.filter_type(**numbers, relation=relation)
         return empty
 
     def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:  # noqa: ARG002
-        """The caps whose charges together are (ε, δ)-DP; ``own_delta`` is what the account keeps for charges.
+        """The caps whose charges together are (ε, δ)-DP; ``own_delta`` is what the account keeps for charges."""
+        stated = {"epsilon": epsilon, "delta": delta}
+        return {name: stated[name] for name in self.amounts}
 
-        Raises:
-            InputError: the account counts epsilon itself.
-        """
-        raise InputError("epsilon", f"is not what this account counts: {', '.join(self.amounts)}")
-
-    def as_pair(self, guarantee: Stated) -> ApproxDP:
+    def as_pair(self, guarantee: Any) -> ApproxDP:
         """(ε, δ) for people: at the δ it has, or at one in a million where it needs one."""
-        return guarantee.to_approx(_SHOWN_DELTA)
+        pair: ApproxDP = guarantee.to_approx(_SHOWN_DELTA)
+        return pair
 
-    def shown(self, guarantee: Stated) -> dict[str, Fraction]:
+    def shown(self, guarantee: Any) -> dict[str, Fraction]:
         """The numbers to show of a guarantee."""
         found = self.numbers_of(guarantee)
         return {name: value for name, value in found.items() if value or name not in self.optional}
@@ -164,7 +158,7 @@ class Currency(ABC, Generic[Stated]):
         return f"<Currency {self.kind}>"
 
 
-class _Pure(Currency[PureDP]):
+class _Pure(Currency):
     kind = "pure"
     numbers = amounts = ("epsilon",)
     budgets = ({"epsilon"},)
@@ -177,7 +171,7 @@ class _Pure(Currency[PureDP]):
         return guarantee.to_approx(0)
 
 
-class _Approx(Currency[ApproxDP]):
+class _Approx(Currency):
     kind = "approx"
     numbers = amounts = ("epsilon", "delta")
     budgets = ({"epsilon", "delta"},)
@@ -190,7 +184,7 @@ class _Approx(Currency[ApproxDP]):
         return guarantee
 
 
-class _ZCDP(Currency[ZCDP]):
+class _ZCDP(Currency):
     kind = "zcdp"
     concept = "concentrated differential privacy"
     numbers = amounts = ("rho", "delta")
@@ -218,7 +212,7 @@ class _ZCDP(Currency[ZCDP]):
         return guarantee.to_approx(min(max(_SHOWN_DELTA, 2 * guarantee.delta), Fraction(1, 2)))
 
 
-class _GDP(Currency[GDP]):
+class _GDP(Currency):
     kind = "gdp"
     concept = "Gaussian differential privacy"
     numbers = ("mu",)
@@ -252,13 +246,13 @@ APPROX: Final = _Approx()
 ZERO_CONCENTRATED: Final = _ZCDP()
 GAUSSIAN: Final = _GDP()
 #: By kind, as project files, receipts and ledgers write it.
-CURRENCIES: Final[dict[str, Currency[Any]]] = {each.kind: each for each in (PURE, APPROX, ZERO_CONCENTRATED, GAUSSIAN)}
-_BY_TYPE: Final[dict[type, Currency[Any]]] = {
+CURRENCIES: Final[dict[str, Currency]] = {each.kind: each for each in (PURE, APPROX, ZERO_CONCENTRATED, GAUSSIAN)}
+_BY_TYPE: Final[dict[type, Currency]] = {
     kind: each for each in CURRENCIES.values() for kind in (each.guarantee_type, each.filter_type)
 }
 
 
-def currency_named(kind: str) -> Currency[Any]:
+def currency_named(kind: str) -> Currency:
     """The currency of a kind of account.
 
     Raises:
@@ -269,7 +263,7 @@ def currency_named(kind: str) -> Currency[Any]:
     return CURRENCIES[kind]
 
 
-def currency_of(stated: Guarantee | Filter) -> Currency[Any]:
+def currency_of(stated: Guarantee | Filter) -> Currency:
     """The currency of a guarantee or of a filter.
 
     Raises:
@@ -281,7 +275,7 @@ def currency_of(stated: Guarantee | Filter) -> Currency[Any]:
     raise InputError("guarantee", f"{type(stated).__name__} is not what an account is charged in")
 
 
-def implied_currency(stated: Set[str]) -> Currency[Any]:
+def implied_currency(stated: Set[str]) -> Currency:
     """The currency that numbers of a budget imply, where none is named."""
     if "mu" in stated:
         return GAUSSIAN

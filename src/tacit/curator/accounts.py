@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tacit.accounting.currencies import currency_named, currency_of
+from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
 from tacit.accounting.filters import Filter, Line
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
@@ -184,6 +184,8 @@ def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | N
             "epsilon", f"the account counts {', '.join(currencies)}; state delta as well, or {currencies[0]} instead"
         )
     whole = exact_probability(target, "delta")
+    if not isinstance(limit.guarantee, AccountGuarantee):
+        raise InputError("epsilon", f"is not what this account counts: {', '.join(currencies)}")
     return {**currency_of(limit).caps(epsilon, whole, own)}
 
 

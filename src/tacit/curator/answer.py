@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.payment import Departure, ReceiptStatement, pay, sign
+from tacit.curator.payment import Departure, pay
 from tacit.curator.planner import PricedPlan, read_back
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
@@ -20,7 +20,7 @@ from tacit.query.planning.plan import Plan, with_bounds
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Request
-from tacit.receipts.receipt import Receipt, about_plan
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue
 from tacit.receipts.release_format import canonical, digest_of, released_to_text
 
 __all__ = ["answer", "answer_from_outcome", "public_rows", "quote", "release_key", "run", "to_answer"]
@@ -143,7 +143,8 @@ def _own_receipt(context: CuratorContext, planned: PricedPlan, ran: Plan, sql: s
     if (first["query"], first["plan"]) == (sql, ran.digest):
         return kept
     says = _statement(planned, ran, sql, found.digest)
-    return sign(context, context.keys.current(context.ledger), found.reservation, says)
+    keys = context.keys.current(context.ledger)
+    return issue(keys, context.ledger.id, context.project, found.reservation, says)
 
 
 def _order(context: CuratorContext, planned: PricedPlan, sql: str, caller: Caller) -> Order:

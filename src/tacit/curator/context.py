@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from tacit.curator.planner import Planner
 from tacit.engines.protocol import Engine
@@ -34,25 +35,15 @@ class KeyLocks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken: dict[str, tuple[threading.Lock, int]] = {}
+        self._held: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     @contextmanager
     def take(self, key: str) -> Iterator[None]:
         """Hold the lock for ``key``; an empty key needs none."""
-        if not key:
-            yield
-            return
         with self._lock:
-            mine, waiting = self._taken.get(key, (threading.Lock(), 0))
-            self._taken[key] = (mine, waiting + 1)
-        try:
-            with mine:
-                yield
-        finally:
-            with self._lock:
-                mine, waiting = self._taken.pop(key)
-                if waiting > 1:
-                    self._taken[key] = (mine, waiting - 1)
+            mine = self._held.setdefault(key, threading.Lock()) if key else threading.Lock()
+        with mine:
+            yield
 
 
 @dataclass(frozen=True)

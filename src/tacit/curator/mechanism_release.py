@@ -18,9 +18,9 @@ from tacit.core.guarantees import Guarantee
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.payment import ReceiptStatement, pay
+from tacit.curator.payment import pay
 from tacit.ledger import Order
-from tacit.receipts.receipt import Receipt, about_mechanism, quoted
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Models fitted to protected rows inside the curator, charged and receipted like questions.
 
-The life of a fit: resolve the rows → declare what is public about them → try on no rows, which prices it → reserve →
-read one row of each unit → fit → commit → hand out the model.
+The life of a fit: resolve the rows → declare what is public about them → price → reserve → read one row of each unit →
+fit → commit → hand out the model.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.mechanism_release import event_for, value_to_text
-from tacit.curator.payment import ReceiptStatement, pay
+from tacit.curator.payment import pay
 from tacit.ledger import Order, Reservation
 from tacit.project.source_binding import scanned
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, relation_text
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
-from tacit.receipts.receipt import Receipt, about_mechanism, quoted
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
 __all__ = ["Fitted", "fit_privately"]
@@ -59,7 +59,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class _Price:
-    """What a fit promises and what it releases; either may be cheaper in an account."""
+    """What a fit promises and what it releases; either may be cheaper in an account. Receipts keep the class name."""
 
     guarantee: Guarantee
     event: Event
@@ -67,7 +67,7 @@ class _Price:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which columns of the rows are features, and which is the class or the number to be learned."""
+    """Slots of the rows: the features, and the class or the number to be learned."""
 
     features: tuple[int, ...]
     classes: int | None = None
@@ -80,11 +80,6 @@ class _Columns:
         raw, _ = engine.examples(rows, [*self.features, self.target], None, secret)
         return raw[:, :-1], raw[:, -1]
 
-    def nothing(self) -> tuple[NDArray[np.float64], Any]:
-        """The same for no rows at all."""
-        labels: Any = None if self.classes is None else np.empty(0, dtype=object)
-        return np.empty((0, len(self.features))), labels if self.target is None else np.empty(0)
-
 
 def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
@@ -92,7 +87,7 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         rows = resolve_rows(sql, context.plans.catalog)
         columns = _columns(rows, estimator)
         declared = _declared(estimator, rows, columns)
-        price = _tried_on_nothing(declared, columns)
+        price = _price_fit(declared, columns)
         population = context.catalog.population(rows.population or "")
         if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
             raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
@@ -148,7 +143,7 @@ def _columns(rows: RelationNode, estimator: Any) -> _Columns:
         if slot == rows.unit or (rows.fields[slot].identifies or "").startswith("unit "):
             raise Refusal("unit_exposed", f"{rows.fields[slot].name} is the unit itself; leave it out of the SELECT.")
     params = estimator.get_params()
-    # Whoever has classes or bounds of a target learns from labels.
+    # An estimator with classes or bounds of a target learns from labels.
     supervised = "classes" in params or "target_bounds" in params
     features = visible[:-1] if supervised else visible
     if not features:
@@ -167,18 +162,18 @@ def _columns(rows: RelationNode, estimator: Any) -> _Columns:
 def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     """A copy of the estimator, told what the catalogue says of the columns wherever its maker left that open."""
     params = estimator.get_params()
-    told: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     if "bounds" in params and params["bounds"] is None and params.get("data_norm") is None:
-        told["bounds"] = [_ends(rows.fields[slot]) for slot in columns.features]
+        stated["bounds"] = [_ends(rows.fields[slot]) for slot in columns.features]
     if columns.classes is not None and params["classes"] is None:
-        told["classes"] = _classes(rows.fields[columns.classes])
+        stated["classes"] = _classes(rows.fields[columns.classes])
     if columns.target is not None and params["target_bounds"] is None:
-        told["target_bounds"] = _ends(rows.fields[columns.target])
+        stated["target_bounds"] = _ends(rows.fields[columns.target])
     if isinstance(params.get("classes"), str):
         raise InputError("estimator", "classes must be declared for a fit on an account; a catalogue's categories do")
     if "relation" in params and as_relation(params["relation"]) is not ADD_REMOVE:
         raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
-    return type(estimator)(**(params | told))
+    return type(estimator)(**(params | stated))
 
 
 def _ends(part: Field) -> tuple[Any, Any]:
@@ -201,13 +196,12 @@ def _classes(part: Field) -> list[Any]:
     return values
 
 
-def _tried_on_nothing(declared: Any, columns: _Columns) -> _Price:
-    """What a fit costs: that of a fit to no rows, since what an estimator releases does not depend on rows."""
-    trial = type(declared)(**declared.get_params())
-    trial.fit(*columns.nothing())
-    if not trial.guarantee_.epsilon:
+def _price_fit(declared: Any, columns: _Columns) -> _Price:
+    """The price of a fit, read off the estimator's parameters: what it releases does not depend on rows."""
+    price = declared.price(len(columns.features))
+    if not price.guarantee.epsilon:
         raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
-    return _Price(trial.guarantee_, trial.event_)
+    return _Price(price.guarantee, price.event)
 
 
 def _learned(model: Any) -> list[Any]:

@@ -15,23 +15,21 @@ Nothing is refunded once data was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from tacit.curator.context import CuratorContext
 from tacit.curator.failures import failed_run, log_failed_run
 from tacit.ledger import FAILED, Order, Outcome, Reservation, run_again
 from tacit.receipts.keyring import commit_signed
-from tacit.receipts.keys import Keys
-from tacit.receipts.receipt import Receipt, issue
+from tacit.receipts.receipt import Receipt, ReceiptStatement, issue
 from tacit.receipts.release_format import digest_of
 
 if TYPE_CHECKING:
-    from tacit.core.guarantees import Guarantee
     from tacit.query.planning.plan import Plan
 
-__all__ = ["AtOnce", "Departure", "Paid", "ReceiptStatement", "pay", "sign"]
+__all__ = ["Departure", "Paid", "pay"]
 
 Made = TypeVar("Made")
 _FAILED: Final = FAILED.decode()
@@ -49,38 +47,6 @@ class Departure(Protocol):
 
     def end(self, *, failed: bool) -> bool:
         """The run has ended. Wait until its outcome may become known; False where it has to be a failure."""
-
-
-class AtOnce:
-    """Departure for the holder of the data: an outcome is known at once."""
-
-    seconds: float | None = None
-
-    def begin(self, plan: Plan) -> None:
-        """Nothing is decided."""
-
-    def end(self, *, failed: bool) -> bool:
-        """Nothing is waited for."""
-        return not failed
-
-
-@dataclass(frozen=True)
-class ReceiptStatement:
-    """Content of a receipt, besides the place in the ledger and the charge; see :func:`tacit.receipts.receipt.issue`.
-
-    Args:
-        answers: what is said of each answer.
-        unit: whom the guarantee is about.
-        account: kind of the account.
-        guarantee: of all answers together.
-        catalog: digest of the public metadata.
-    """
-
-    answers: Sequence[Mapping[str, Any]]
-    unit: str
-    account: str
-    guarantee: Guarantee
-    catalog: str
 
 
 @dataclass(frozen=True)
@@ -125,8 +91,8 @@ def pay(
         text: the bytes to keep of what was made.
         statement: content of the receipt, given what was made (None for a failure) and the digest of the bytes; None
             for work that another charge has paid for and another receipt is about.
-        departure: decides when the outcome may become known; it is told of ``plan`` before data is read.
-        plan: what a departure is decided from.
+        departure: decides when the outcome may become known, from ``plan``; None for at once.
+        plan: of a question.
         keep_failure: whether a failed run is the outcome of its charge. Otherwise the failure is raised, and the next
             equal order runs under the same charge.
 
@@ -144,9 +110,8 @@ def pay(
         charge: Reservation = found
         if charge.resumed and keep_failure and not run_again(context.ledger, charge):
             raise failed_run(charge)
-        leaves = departure or AtOnce()
-        if plan is not None:
-            leaves.begin(plan)
+        if departure is not None and plan is not None:
+            departure.begin(plan)
         made: Made | None = None
         problem: Exception | None = None
         result = _FAILED
@@ -158,28 +123,17 @@ def pay(
                 raise
             log_failed_run(charge, failure)
             made, problem = None, failure
-        if not leaves.end(failed=problem is not None):
+        if departure is not None and not departure.end(failed=problem is not None):
             made, result = None, _FAILED
         if statement is None:
             outcome = context.ledger.commit(charge, result.encode())
         else:
             says = statement(made, digest_of(result))
             outcome = commit_signed(
-                context.keys, context.ledger, charge, result, lambda keys: sign(context, keys, charge, says)
+                context.keys,
+                context.ledger,
+                charge,
+                result,
+                lambda keys: issue(keys, context.ledger.id, context.project, charge, says),
             )
         return Paid(outcome, not charge.resumed, made, problem)
-
-
-def sign(context: CuratorContext, keys: Keys, reservation: Reservation, says: ReceiptStatement) -> Receipt:
-    """The signed receipt of a statement, at the place of its reservation in the ledger."""
-    return issue(
-        keys,
-        context.ledger.id,
-        reservation,
-        answers=says.answers,
-        unit=says.unit,
-        account=says.account,
-        guarantee=says.guarantee,
-        project=context.project,
-        catalog=says.catalog,
-    )

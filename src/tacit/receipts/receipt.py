@@ -35,6 +35,7 @@ __all__ = [
     "FORMAT",
     "VERSION",
     "Receipt",
+    "ReceiptStatement",
     "about_mechanism",
     "about_plan",
     "exact_events",
@@ -107,19 +108,27 @@ class Receipt:
         return f"<Receipt {ledger.get('position')} of ledger {str(ledger.get('id'))[:8]}>"
 
 
-def issue(
-    keys: Keys,
-    ledger: str,
-    reservation: Reservation,
-    *,
-    answers: Sequence[Mapping[str, Any]],
-    unit: str,
-    account: str,
-    guarantee: Guarantee,
-    project: str,
-    catalog: str,
-) -> Receipt:
-    """Sign what :func:`about_plan` and :func:`about_mechanism` say of some answers, and what was reserved for them.
+@dataclass(frozen=True)
+class ReceiptStatement:
+    """What a receipt says besides the charge and its place in the ledger.
+
+    Args:
+        answers: by :func:`about_plan` and :func:`about_mechanism`.
+        unit: whom the guarantee is about.
+        account: kind of the account.
+        guarantee: of all answers together.
+        catalog: digest of the public metadata.
+    """
+
+    answers: Sequence[Mapping[str, Any]]
+    unit: str
+    account: str
+    guarantee: Guarantee
+    catalog: str
+
+
+def issue(keys: Keys, ledger: str, project: str, reservation: Reservation, said: ReceiptStatement) -> Receipt:
+    """Sign a statement about some answers, and the charge that was reserved for them.
 
     It speaks of the place of the reservation, so that it can be made, and stored, before the answers are committed.
     """
@@ -133,13 +142,13 @@ def issue(
             "hash": reservation.hash,
         },
         "population": reservation.population,
-        "unit": unit,
-        "relation": guarantee.relation.value,
-        "account": account,
+        "unit": said.unit,
+        "relation": said.guarantee.relation.value,
+        "account": said.account,
         "project": project,
-        "catalog": catalog,
-        "answers": list(answers),
-        "guarantee": guarantee_to_plain(guarantee),
+        "catalog": said.catalog,
+        "answers": list(said.answers),
+        "guarantee": guarantee_to_plain(said.guarantee),
         "charge": {amount.currency: str(amount.amount) for amount in reservation.amounts if amount.amount},
         "key": key_id(keys.public_key),
     }

@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from tacit.accounting.compose import compose_plan
 from tacit.accounting.composed import Composed
@@ -192,7 +192,7 @@ def _split_approx(parts: _Parts, own: Fraction) -> Split:
 
 
 #: How a total is divided, by the currency of the account.
-_SPLITS: Final[dict[Currency[Any], Callable[[_Parts, Fraction], Split]]] = {
+_SPLITS: Final[dict[Currency, Callable[[_Parts, Fraction], Split]]] = {
     PURE: _split_pure,
     APPROX: _split_approx,
     ZERO_CONCENTRATED: _split_zcdp,

@@ -24,14 +24,14 @@ from tacit.curator.answer import answer_from_outcome, public_rows, release_key, 
 from tacit.curator.context import CuratorContext
 from tacit.curator.curator import Curator
 from tacit.curator.failures import hide_internal_errors
-from tacit.curator.payment import ReceiptStatement, pay
+from tacit.curator.payment import pay
 from tacit.curator.views.answer_object import Answer
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.explain import outline
 from tacit.query.planning.plan import Plan
 from tacit.query.release import NoisyRelease
 from tacit.query.resolve import resolve
-from tacit.receipts.receipt import Receipt, about_plan, mechanisms_of, quoted
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, mechanisms_of, quoted
 from tacit.receipts.release_format import canonical, digest_of, manifest, released_from_text, released_to_text
 from tacit.releases.budget_split import Split, split_total
 from tacit.releases.release_file import BatchPlan, Statistic, load_batch

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
+from tacit.accounting.currencies import currency_of
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.numbers import float_nearest, format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
@@ -303,24 +304,16 @@ def _cost(budget: PlanBudget, share: Fraction) -> str:
 
 
 def _charge(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str:
-    match guarantee:
-        case PureDP():
-            return f"epsilon {_shown(guarantee.epsilon)}"
-        case ApproxDP():
-            return f"epsilon {_shown(guarantee.epsilon)}, delta {_shown(guarantee.delta)}"
-        case ZCDP():
-            with_delta = f", delta {_shown(guarantee.delta)}" if guarantee.delta else ""
-            return f"rho {_shown(guarantee.rho)}{with_delta}"
-        case _:
-            return f"mu {_shown(guarantee.mu)}"
+    numbers = currency_of(guarantee).shown(guarantee)
+    return ", ".join(f"{name} {_shown(number)}" for name, number in numbers.items())
 
 
 def _alone(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str | None:
     """A concentrated guarantee as (ε, δ), at a δ of 10⁻⁶ or twice the one already spent, whichever is larger."""
-    if isinstance(guarantee, PureDP | ApproxDP):
+    currency = currency_of(guarantee)
+    if not currency.relaxed:
         return None
-    delta = max(Fraction(1, 10**6), 2 * guarantee.delta if isinstance(guarantee, ZCDP) else Fraction(0))
-    pair = guarantee.to_approx(min(delta, Fraction(1, 2)))
+    pair = currency.as_pair(guarantee)
     return f"epsilon {_shown(pair.epsilon, _DIGITS)} at delta {_shown(pair.delta, _DIGITS)}"
 
 

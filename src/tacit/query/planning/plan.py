@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
+from tacit.accounting.currencies import currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
@@ -210,7 +211,7 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
         raise Refusal(
             "option", "These groups are not public: group by declared categories, or leave PUBLIC_GROUPS out."
         )
-    if terms.account in ("pure", "gdp"):
+    if not currency_named(terms.account).has_delta:
         raise Refusal(
             "option",
             f"These groups are not public, and choosing them privately needs a delta, which a {terms.account} account "
