@@ -16,9 +16,8 @@ from tacit.curator.opened_ledger import OpenedLedger, open_ledger
 from tacit.engines.protocol import Engine
 from tacit.engines.registry import open_engine
 from tacit.ledger import Ledger
-from tacit.ledger.memory import MEMORY
-from tacit.ledger.opening import read_body
-from tacit.ledger.overlay import rehearsed_on
+from tacit.ledger.journal import read_body
+from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.protocol import Reader
 from tacit.project.fingerprints import Digests
 from tacit.project.project_file import Project, ProjectModel, build, load, validate
@@ -212,7 +211,7 @@ def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorCont
     for table in project.catalog.tables:
         if table.population is not None and not table.public:
             terms = declared_terms(project.catalog, table)
-            opened.ledger.declare(project.name, table.name, table.population, terms)
+            opened.ledger.units.declare(project.name, table.name, table.population, terms)
     return CuratorContext(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 

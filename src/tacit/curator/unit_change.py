@@ -54,8 +54,8 @@ def fix_units(
                 if table.population == population:
                     _check_owner(ledger, table, [*map(veil, fingerprint.marks)])
             known = [binding for owner, binding in bound.bindings(found) if owner == population]
-            before = ledger.unit_of(population)
-            ledger.change_unit(population, units[population], known, reason=reason, operator=operator)
+            before = ledger.units.unit_of(population)
+            ledger.units.change_unit(population, units[population], known, reason=reason, operator=operator)
     return before, units[population]
 
 

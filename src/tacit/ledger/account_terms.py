@@ -15,7 +15,7 @@ from tacit.accounting.prices import Charge, HasEvent, HasGuarantee
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import ApproxEvent, Event, GaussianEvent, PureEvent, ZCDPEvent, event_to_json
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from tacit.ledger.fixed_point import grains_down, grains_up
+from tacit.ledger.protocol import grains_down, grains_up
 
 __all__ = ["PricedCharge", "caps_of", "filter_from_terms", "price", "terms_of"]
 
