@@ -142,14 +142,14 @@ def test_budgets_by_analyst_and_project() -> None:
 def test_a_failing_ledger_stops_the_curator(caplog: pytest.LogCaptureFixture) -> None:
     curator, engine = open_clinic()
     ledger = curator.ledger
-    append, broken = ledger._store.append, [False]
+    append, broken = ledger.journal.store.append, [False]
 
     def failing(step: Any) -> Any:
         if broken[0]:
             raise StorageError("the disk /secret/place is full")
         return append(step)
 
-    ledger._store.append = failing  # type: ignore[method-assign]
+    ledger.journal.store.append = failing  # type: ignore[method-assign]
     curator.sql(COUNT, epsilon="0.5")
     broken[0] = True
     with caplog.at_level(logging.ERROR, "tacit.operator"), pytest.raises(LedgerError) as caught:

@@ -170,8 +170,8 @@ def test_equal_charges_over_the_cap_are_found() -> None:
     entry = store.entry(4)
     assert entry is not None
     step = step_of(json.loads(entry.body))
-    for pocket, level in store._levels.items():
-        store._levels[pocket] = level._replace(cap=None)
+    for pocket, level in store._balances.items():
+        store._balances[pocket] = level._replace(cap=None)
     store.append(step)
     assert "entry 13 exceeds the cap of epsilon of patients" in verify(store).problems
 

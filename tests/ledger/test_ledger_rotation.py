@@ -23,7 +23,7 @@ from tacit.core.errors import InputError, InternalError
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_ledger
 from tacit.ledger import ConflictError, Ledger, Outcome, Succession, VerificationReport
-from tacit.ledger.signatures import key_id, succession_text
+from tacit.ledger.signing_keys import SigningKeys, key_id, succession_text
 from tacit.receipts.key_rotation import rotate_key
 from tacit.receipts.keyring import keys_in_force
 from tacit.receipts.keys import Keys, make_keys, open_keys, waiting_place
@@ -181,7 +181,7 @@ def dying(place: Path, last: int, **options: Any) -> Callable[[int], None]:
         with Ledger.open(place, create=False) as ledger:
             for name in ("open", "fsync", "fdatasync", "link", "unlink", "replace"):
                 setattr(os, name, mortal(getattr(os, name)))
-            store: Any = ledger._store
+            store: Any = ledger.journal.store
             store.append = mortal(store.append)
             rotate_key(ledger, key_file(place), reason="a test", operator="olga", **options)
 
@@ -318,17 +318,15 @@ def test_a_ledger_without_a_key_has_none_to_replace(place: Path) -> None:
 
 def test_who_comes_second_leaves_nothing_behind(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_clinic(place)[0].close()
-    from tacit.receipts import key_rotation as rotation
-
-    real = rotation.replace_key
+    real = SigningKeys.replace
 
     def late(*arguments: Any, **words: Any) -> Succession:
-        monkeypatch.setattr(rotation, "replace_key", real)
+        monkeypatch.setattr(SigningKeys, "replace", real)
         rotated(place)
         return real(*arguments, **words)
 
-    monkeypatch.setattr(rotation, "replace_key", late)
-    with pytest.raises(ConflictError, match="somebody else"):
+    monkeypatch.setattr(SigningKeys, "replace", late)
+    with pytest.raises(ConflictError, match="another process"):
         rotated(place)
     assert len(list(place.parent.glob("a.ledger.key*"))) == 1
     open_clinic(place)[0].close()

@@ -156,7 +156,7 @@ def test_a_console_that_fails(served: Served, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_ledger_that_stopped(served: Served) -> None:
     served.ask(epsilon=0.5)
-    served.curator.ledger._stopped = "the disk is full at /srv/ledger"
+    served.curator.ledger.journal.stopped = "the disk is full at /srv/ledger"
     for response in (
         served.ask(epsilon=0.5),
         served.ask(epsilon=0.25),

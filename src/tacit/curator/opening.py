@@ -18,9 +18,8 @@ from tacit.engines.protocol import Engine
 from tacit.engines.registry import open_engine
 from tacit.ledger import Ledger
 from tacit.ledger.entries import plain_name
-from tacit.ledger.memory import MEMORY
-from tacit.ledger.opening import read_body
-from tacit.ledger.overlay import rehearsed_on
+from tacit.ledger.journal import read_body
+from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.protocol import Reader
 from tacit.project.fingerprints import Digests
 from tacit.project.project_file import Project, ProjectModel, build, load, validate
@@ -224,7 +223,7 @@ def _context(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorC
     for table in project.catalog.tables:
         if table.population is not None and not table.public:
             terms = declared_terms(project.catalog, table)
-            opened.ledger.declare(project.name, table.name, table.population, terms)
+            opened.ledger.units.declare(project.name, table.name, table.population, terms)
     return CuratorContext(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 
@@ -362,8 +361,8 @@ def fix_units(
                 if table.population == population:
                     _check_owner(ledger, table, [*map(veil, fingerprint.marks)])
             known = [binding for owner, binding in bound.bindings(found) if owner == population]
-            before = ledger.unit_of(population)
-            ledger.change_unit(population, units[population], known, reason=reason, operator=operator)
+            before = ledger.units.unit_of(population)
+            ledger.units.change_unit(population, units[population], known, reason=reason, operator=operator)
     return before, units[population]
 
 

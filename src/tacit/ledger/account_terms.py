@@ -16,7 +16,7 @@ from tacit.accounting.prices import Charge, HasEvent, HasGuarantee
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import Event, event_to_json
 from tacit.core.guarantees import ApproxDP, Guarantee, PureDP
-from tacit.ledger.fixed_point import grains_down, grains_up
+from tacit.ledger.protocol import grains_down, grains_up
 
 __all__ = ["PricedCharge", "caps_of", "filter_from_terms", "price", "terms_of"]
 

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Final
 
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
 from tacit.ledger.account_terms import filter_from_terms, price
-from tacit.ledger.entries import amounts_text, event_text, parse
-from tacit.ledger.fixed_point import from_grains
-from tacit.ledger.hash_chain import digest, link
+from tacit.ledger.entries import amounts_of, amounts_text, event_text, parse
 from tacit.ledger.messages import owner_words
 from tacit.ledger.operator_entries import Override, override_of
-from tacit.ledger.protection_entries import ProtectionAudit
+from tacit.ledger.protection import ProtectionAudit
 from tacit.ledger.protocol import (
     GENESIS,
     BalanceChange,
@@ -33,12 +29,15 @@ from tacit.ledger.protocol import (
     Reader,
     StorageError,
     Stored,
+    digest,
+    from_grains,
+    link,
 )
-from tacit.ledger.records import FAILED_DIGEST, Amount, Outcome, Reservation, VerificationReport
-from tacit.ledger.signatures import is_signed, succession_text
+from tacit.ledger.records import FAILED_DIGEST, Outcome, Reservation, VerificationReport
+from tacit.ledger.signing_keys import is_signed, succession_text
 from tacit.noise import entropy
 
-__all__ = ["Progress", "amounts_of", "quick_check", "verify"]
+__all__ = ["Progress", "quick_check", "verify"]
 
 Progress = Callable[[int, int], None]
 
@@ -77,7 +76,7 @@ def verify(
 
 
 def quick_check(reader: Reader, what: str = "the ledger") -> None:
-    """What can be checked at every opening: the newest entries, every pocket's row, and the one against the other.
+    """A check for every opening: the newest entries, every balance, and the one against the other.
 
     Raises:
         StorageError: something is wrong, in words.
@@ -89,7 +88,7 @@ def quick_check(reader: Reader, what: str = "the ledger") -> None:
 
 
 def _check_newest(reader: Reader) -> None:
-    levels = {level.pocket: level for level in reader.levels()}
+    states = {state.key: state for state in reader.balances()}
     recent: dict[BalanceKey, int] = {}
     expected = reader.head()
     for entry, _ in zip(reader.entries_down(), range(_RECENT), strict=False):
@@ -97,21 +96,10 @@ def _check_newest(reader: Reader) -> None:
             raise ValueError(f"entry {entry.seq} does not fit the chain")
         expected = Head(entry.seq - 1, entry.previous)
         for move in parse(entry.body)[1].get("moves", ()):
-            recent[move.pocket] = recent.get(move.pocket, 0) + move.amount
-    for pocket, amount in recent.items():
-        if pocket not in levels or levels[pocket].spent < amount:
-            raise ValueError(f"{_whose(pocket)} holds less than the newest entries charged to it")
-
-
-def amounts_of(body: Mapping[str, Any]) -> tuple[Amount, ...]:
-    """What an entry charged, without the currencies it left alone."""
-    return _amounts(tuple(body["amounts"].items()))
-
-
-@lru_cache(maxsize=1024)
-def _amounts(stated: tuple[tuple[str, str], ...]) -> tuple[Amount, ...]:
-    exact = ((currency, Fraction(text)) for currency, text in stated)
-    return tuple(Amount(currency, amount) for currency, amount in exact if amount)
+            recent[move.key] = recent.get(move.key, 0) + move.amount
+    for key, amount in recent.items():
+        if key not in states or states[key].spent < amount:
+            raise ValueError(f"{_whose(key)} holds less than the newest entries charged to it")
 
 
 class _Audit:
@@ -152,11 +140,11 @@ class _Audit:
 
     def finish(self) -> None:
         """Compare the sums and the names with what is kept."""
-        kept = {level.pocket: level for level in self._reader.levels()}
-        for pocket in sorted(kept.keys() | self._spent.keys()):
-            owed = BalanceState(pocket, self._spent.get(pocket, 0), self._caps.get(pocket))
-            if kept.get(pocket) != owed:
-                self.problem(f"{_whose(pocket)}: {_holds(kept.get(pocket))}, and the entries say {_holds(owed)}")
+        kept = {state.key: state for state in self._reader.balances()}
+        for key in sorted(kept.keys() | self._spent.keys()):
+            owed = BalanceState(key, self._spent.get(key, 0), self._caps.get(key))
+            if kept.get(key) != owed:
+                self.problem(f"{_whose(key)}: {_holds(kept.get(key))}, and the entries say {_holds(owed)}")
         weight = self._weight
         due = self._taken + sum(weight(space, key, seq) for (space, key), seq in self._moving.items())
         if due != sum(weight(space, key, seq) for (space, key), seq in self._reader.names()):
@@ -212,8 +200,8 @@ class _Audit:
         for name in effects.get("drops", ()):
             self._moving.pop(name, None)
         for cap in effects.get("caps", ()):
-            self._caps[cap.pocket] = cap.cap
-            self._spent.setdefault(cap.pocket, 0)
+            self._caps[cap.key] = cap.cap
+            self._spent.setdefault(cap.key, 0)
         self._move(seq, effects.get("moves", ()))
 
     def _decide(self, seq: int, kind: str, body: Mapping[str, Any]) -> None:
@@ -236,18 +224,18 @@ class _Audit:
             case "key":
                 self._succeed(seq, body)
             case "unit" | "column" | "declared":
-                charged = any(self._spent[pocket] for pocket in self._spent if pocket.account == body["population"])
+                charged = any(spent for key, spent in self._spent.items() if key.account == body["population"])
                 wrong = self._protection.read(seq, body, self._limits, charged=charged)
                 if wrong:
                     self.problem(f"entry {seq} {wrong}")
 
     def _move(self, seq: int, moves: Sequence[BalanceChange]) -> None:
-        for pocket, amount, opens in moves:
-            spent = self._spent.get(pocket, 0) + amount
-            limit = self._caps.get(pocket)
+        for key, amount, opens in moves:
+            spent = self._spent.get(key, 0) + amount
+            limit = self._caps.get(key)
             if (limit is not None and spent > limit) or (limit is None and not opens):
-                self.problem(f"entry {seq} exceeds the cap of {_whose(pocket)}")
-            self._spent[pocket] = spent
+                self.problem(f"entry {seq} exceeds the cap of {_whose(key)}")
+            self._spent[key] = spent
 
     def _terms(self, seq: int, body: Mapping[str, Any]) -> None:
         limit, known = filter_from_terms(body["terms"]), self._limits.get(body["population"])
@@ -300,21 +288,23 @@ class _Audit:
             self.problem(f"entry {entry.seq} commits entry {of}, which is not a charge that waits for an outcome")
             return
         self._states[of] = _COMMITTED
-        papers = {name: self._reader.paper(entry.seq, name) for name in digests}
-        wrong = [name for name, paper in papers.items() if paper is None or digest(paper) != digests[name]]
+        contents = {name: self._reader.attachment(entry.seq, name) for name in digests}
+        wrong = [name for name, kept in contents.items() if kept is None or digest(kept) != digests[name]]
         if wrong:
             self.problem(f"the {' and '.join(wrong)} kept with entry {entry.seq} does not fit its digest")
         elif self._check_outcome is not None:
             # Before keys were named there was one.
-            self._ask(of, entry.seq, digests, papers, key or self._keys[0])
+            self._ask(of, entry.seq, digests, contents, key or self._keys[0])
 
-    def _ask(self, of: int, seq: int, digests: Mapping[str, str], papers: Mapping[str, bytes | None], key: str) -> None:
+    def _ask(
+        self, of: int, seq: int, digests: Mapping[str, str], contents: Mapping[str, bytes | None], key: str
+    ) -> None:
         charge = self._reader.entry(of)
         if charge is None or self._check_outcome is None:
             return
         told = json.loads(charge.body)
         reservation = Reservation(of, charge.hash, charge.previous, told["population"], amounts_of(told))
-        result, receipt = papers["result"] or b"", papers["receipt"] or b""
+        result, receipt = contents["result"] or b"", contents["receipt"] or b""
         words = self._check_outcome(Outcome(reservation, seq, digests["result"], result, receipt, key=key))
         if words is not None:
             self.problem(f"the receipt kept with entry {seq}: {words}")
@@ -331,18 +321,18 @@ class _Audit:
         return self._states[seq] if 0 < seq < len(self._states) else 0
 
 
-def _whose(pocket: BalanceKey) -> str:
+def _whose(key: BalanceKey) -> str:
     """Such as ``epsilon of patients`` or ``epsilon of patients for analyst alice``."""
-    whose = f" for {owner_words(pocket.owner)}" if pocket.owner else ""
-    return f"{pocket.currency} of {pocket.account}{whose}"
+    whose = f" for {owner_words(key.owner)}" if key.owner else ""
+    return f"{key.currency} of {key.account}{whose}"
 
 
-def _holds(level: BalanceState | None) -> str:
-    if level is None:
+def _holds(state: BalanceState | None) -> str:
+    if state is None:
         return "nothing is kept"
-    # Exactly: what differs in the last digit must not look the same.
-    cap = "no cap" if level.cap is None else f"a cap of {from_grains(level.cap)}"
-    return f"{from_grains(level.spent)} is spent, with {cap}"
+    # Exactly: numbers that differ in the last digit must not look the same.
+    cap = "no cap" if state.cap is None else f"a cap of {from_grains(state.cap)}"
+    return f"{from_grains(state.spent)} is spent, with {cap}"
 
 
 def _rule(limit: Filter) -> tuple[object, ...]:

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from tacit.core.errors import InputError
 from tacit.ledger import ConflictError, Ledger, Succession
-from tacit.ledger.key_succession import replace_key
-from tacit.ledger.signatures import succession_text
+from tacit.ledger.signing_keys import succession_text
 from tacit.receipts.keyring import keys_in_force
 from tacit.receipts.keys import Keys, make_keys, open_keys, put_in_place, write_waiting
 
@@ -50,8 +49,7 @@ def rotate_key(ledger: Ledger, place: str | Path, *, reason: str, operator: str,
     text = succession_text(ledger.id, previous, new.public_key)
     waiting = write_waiting(path, new)
     try:
-        done = replace_key(
-            ledger,
+        done = ledger.keys.replace(
             new.public_key,
             previous=previous,
             signature="" if old is None else old.sign(text),

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.core.errors import InputError
 from tacit.ledger.entries import plain_name
-from tacit.ledger.signatures import PREFIX, is_signed, key_id
+from tacit.ledger.signing_keys import PREFIX, is_signed, key_id
 from tacit.noise import entropy
 
 __all__ = [

@@ -29,7 +29,7 @@ from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exact, format_up
 from tacit.core.relations import Relation, as_relation
 from tacit.ledger import FAILED_DIGEST, Amount, Outcome
-from tacit.ledger.fixed_point import to_grain
+from tacit.ledger.protocol import to_grain
 from tacit.receipts.keys import is_signed, key_id
 from tacit.receipts.receipt import FORMAT, VERSION, Receipt, guarantee_to_plain, signed_text
 from tacit.receipts.release_format import digest_of, manifest

@@ -34,12 +34,14 @@ from typing import Any, Final, Protocol
 from tacit.core.errors import InputError
 from tacit.ledger import Analyst, Ledger, LedgerError
 from tacit.ledger.entries import plain_name
-from tacit.ledger.journal import translated
+from tacit.ledger.errors import storage_errors
+from tacit.ledger.journal import entries_of, read_body
 from tacit.ledger.memory import MEMORY
-from tacit.ledger.opening import open_reader, read_body, read_entry
+from tacit.ledger.opening import open_reader
 from tacit.ledger.protocol import Name, Reader
+from tacit.ledger.storage.database import Run
 from tacit.server.identity.models import Person, Role
-from tacit.server.identity.storage import PeopleTables, Run
+from tacit.server.identity.tables import PeopleTables
 
 __all__ = [
     "INVITED",
@@ -64,7 +66,8 @@ INVITED: Final = "invited"
 SET_UP: Final = "set-up offered"
 PASSWORD: Final = "password set"  # noqa: S105  (a heading)
 
-_MARKS: Final = ('"kind":"analyst"', '"kind":"note"', '"kind":"adopted"')
+#: Kinds of entries that the tables follow.
+_KINDS: Final = frozenset({"analyst", "note", "adopted"})
 _AT_ONCE: Final = 1000
 _MOST_KNOWN: Final = 10_000
 
@@ -89,7 +92,7 @@ class StoredChain:
 
     def analyst(self, name: str) -> Analyst | None:
         """One look-up, and another one with a comparison with the chain when it is a new entry."""
-        with translated():
+        with storage_errors():
             seq = self._reader.find(Name("analyst", name))
             if seq is None:
                 return None
@@ -127,7 +130,7 @@ def open_chain(ledger: Ledger, place: str | os.PathLike[str], tables: PeopleTabl
     """What a ledger says; the tables are brought up to what it says first."""
     if place == MEMORY:
         return OwnChain(ledger)
-    with ExitStack() as stack, translated():
+    with ExitStack() as stack, storage_errors():
         reader, _ = stack.enter_context(open_reader(place, still=False))
         if read_body(reader, 1)["ledger"] != ledger.id:
             raise InputError("place", "is not where the ledger is kept")
@@ -143,13 +146,12 @@ def catch_up(reader: Reader, tables: PeopleTables) -> None:
         seq = 0
     news: list[tuple[int, dict[str, Any]]] = []
     head = None
-    for entry in reader.entries(after=seq):
+    for entry, body in entries_of(reader, _KINDS, after=seq):
         head = entry.head
-        # Nearly all entries are charges; only what may matter is read closely. Quotes within texts are escaped.
-        if any(mark in entry.body for mark in _MARKS):
-            news.append((entry.seq, read_entry(reader, entry.seq)[1]))
+        if body is not None:
+            news.append((entry.seq, body))
         if len(news) >= _AT_ONCE:
-            _carry_out(tables, news, entry.seq, entry.hash)
+            _carry_out(tables, news, *head)
             news = []
     if head is not None:
         _carry_out(tables, news, *head)
