@@ -15,6 +15,9 @@ from support.bits import SeededBits
 from support.schedule import SlowestFirst, order
 from tacit.noise import entropy
 
+# Assertions of these helpers say what they compared.
+pytest.register_assert_rewrite("engines.nasty", "support.engine_comparison")
+
 
 class Part(NamedTuple):
     """Tests under one marker, and what they need that a plain installation may lack."""

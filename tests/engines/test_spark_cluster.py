@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.test_every_engine import shown
+from support.engine_comparison import shown
 from support.spark import QUICK
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits

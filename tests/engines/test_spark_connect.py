@@ -25,10 +25,10 @@ import pytest
 import tacit
 from engines import clinic
 from engines.stopping import once_running
-from engines.test_every_engine import refusal, shown
-from engines.test_spark_project import project as spark_project
 from support.bits import SeededBits
+from support.engine_comparison import refusal, shown
 from support.spark import QUICK
+from support.spark_projects import project as spark_project
 from tacit.cli.doctor import examine
 from tacit.core.errors import EngineError, InputError
 from tacit.engines import MeasurementTask

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
 from engines.edges import EDGES, ref, storage_table, stored
-from engines.test_every_function import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
 from support.spark import held
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.sql.scalars import scalar_sql
