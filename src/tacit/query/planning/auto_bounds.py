@@ -138,10 +138,8 @@ def _is_negative(span: Range) -> bool:
 
 def power(final: FinalAggregation, measures: Iterable[int]) -> int:
     """With which power of bounds that are yet to be found some measurements grow."""
-    kinds = [final.measures[index].kind for index in measures if final.measures[index].auto]
-    if MeasureKind.CENTRED_SQUARES in kinds:
-        return 2
-    return 1 if set(kinds) & {MeasureKind.SUM, MeasureKind.CENTRED_SUM} else 0
+    sought = [final.measures[index] for index in measures if final.measures[index].auto]
+    return max((measure.kind.traits.power for measure in sought), default=0)
 
 
 def search_share(weight: Fraction, *, squared: bool) -> Fraction:

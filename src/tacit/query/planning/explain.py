@@ -18,8 +18,8 @@ from tacit.core.numbers import float_nearest, format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
 from tacit.mechanisms.laplace import Laplace
+from tacit.query.aggregates import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, power, sought
-from tacit.query.planning.expected_error import ExpectedError
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import PlanBudget, Release
 from tacit.query.planning.work import cuts
@@ -328,14 +328,7 @@ def _error(error: ExpectedError) -> ExplainedError:
     if error.bound is None:
         return ExplainedError(error.label, None, "depends on how many values a group has; state suppose to see it")
     bound = _shown(error.bound, _DIGITS) + ("", " times the larger bound", " times its square")[error.power]
-    words = {
-        "value": f"within {bound}",
-        "rank": f"within {bound} values in rank",
-        "count": f"at most {bound} values fewer than the true one has",
-    }[error.kind]
-    if error.supposing is not None:
-        words += f", supposing {error.supposing:,} values in a group"
-    return ExplainedError(error.label, bound, words)
+    return ExplainedError(error.label, bound, error.meaning(bound))
 
 
 # The same prices, sensitivities and scales are shown again and again.

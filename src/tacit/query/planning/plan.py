@@ -20,13 +20,13 @@ from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import log_bounds
 from tacit.core.relations import Relation
 from tacit.mechanisms.base import smallest_that
+from tacit.query.aggregates import ExpectedError, entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, power, search_of, sought
-from tacit.query.planning.expected_error import ExpectedError, error_kind, expected_error
 from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
 from tacit.query.planning.work import unit_work
-from tacit.query.question import Aggregate, AggregateKind, Derive, FinalAggregation, Question, Regroup
+from tacit.query.question import Aggregate, Derive, FinalAggregation, Question, Regroup
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Reference
 from tacit.query.request import BOUNDS, EVERY, KEYS, Request, Terms, settle
@@ -114,9 +114,7 @@ class Plan:
 
     def _error(self, aggregate: Aggregate) -> ExpectedError:
         error = expected_error(self.final, aggregate, self.priced, 1 - self.terms.confidence, self.terms.suppose)
-        growth = 0 if self.found else power(self.final, aggregate.measures)
-        if aggregate.kind in (AggregateKind.STDDEV_SAMP, AggregateKind.STDDEV_POP):
-            growth = min(growth, 1)
+        growth = 0 if self.found else min(power(self.final, aggregate.measures), entry_of(aggregate.kind).power)
         if not growth or error.bound is None:
             return error
         return replace(error, bound=error.bound / MOST_STEPS**growth, power=growth)
@@ -268,7 +266,7 @@ def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dic
                 f"the error of {aggregate.label} depends on how many values a group has; state suppose=…, or name the "
                 "counts and sums that matter",
             )
-        kind = error_kind(aggregate.kind)
+        kind = entry_of(aggregate.kind).released.error_kind
         if kind != "value" and terms.within[0][0] == EVERY:
             raise InputError(
                 "within",

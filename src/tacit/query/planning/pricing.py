@@ -39,8 +39,8 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
+from tacit.query.aggregates import expected_error
 from tacit.query.planning.auto_bounds import search_of, search_share, sought
-from tacit.query.planning.expected_error import expected_error
 from tacit.query.planning.measures import Block, blocks_of
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.question import FinalAggregation

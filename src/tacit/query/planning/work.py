@@ -43,7 +43,7 @@ from typing import Final
 
 from tacit.core.errors import InternalError
 from tacit.query import limits
-from tacit.query.planning.measures import MeasureKind
+from tacit.query.aggregates import AGGREGATES
 from tacit.query.question import FinalAggregation, Question
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
@@ -382,10 +382,6 @@ _HASH: Final = 8
 _OF_A_PERSON: Final = "One person's rows"
 _OF_NOBODY: Final = "The public rows beside the released ones"
 _COUNTED: Final = 10**12
-#: Aggregates that collect a group's values and sort them.
-_SORTED: Final = ("count_distinct", "quantile", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
-#: Measures for which an engine runs a statement of its own.
-_SPREAD: Final = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
 
 
 def bound_question(question: Question) -> Question:
@@ -487,7 +483,7 @@ class _Work:
 
     def final(self, final: FinalAggregation) -> int:
         """Of a final aggregation, all statements together."""
-        spread = sum(measure.kind in _SPREAD for measure in final.measures)
+        spread = sum(measure.kind.traits.own_statement for measure in final.measures)
         rows = self._sizes.rows(final.source)
         keys = cost(key.expression for key in final.keys)
         per_row = sum(1 + cost((measure.argument, measure.where)) for measure in final.measures)
@@ -551,7 +547,7 @@ def _sort(rows: int) -> int:
 
 
 def _call(call: UnitCall, rows: int) -> int:
-    return 1 + cost((call.argument, call.where)) + (_sort(rows) if call.function in _SORTED else 0)
+    return 1 + cost((call.argument, call.where)) + (_sort(rows) if AGGREGATES[call.function].sorts else 0)
 
 
 def _check(counted: _Work, work: int, whose: str, most: int) -> None:

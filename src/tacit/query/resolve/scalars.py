@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, reference
 from tacit.query.relational.expressions import (
@@ -29,7 +30,6 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.resolve.sql_functions import (
-    AGGREGATES,
     RAW_AGGREGATES,
     WINDOW_ONLY,
     part_of,
@@ -380,7 +380,7 @@ class Scalars:
 
     def _function(self, node: exp.Anonymous) -> Expression:
         name = function_name(node)
-        if name in AGGREGATES or name in RAW_AGGREGATES:
+        if name in SQL_NAMES or name in RAW_AGGREGATES:
             self._misplaced(name)
         if name in WINDOW_ONLY:
             raise Refusal("window", f"{name.upper()} needs OVER (PARTITION BY the unit …).")
@@ -513,7 +513,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of an aggregate (without OVER)."""
     if isinstance(node, (exp.Filter, exp.WithinGroup)):
         return True
-    return isinstance(node, exp.Anonymous) and function_name(node) in AGGREGATES
+    return isinstance(node, exp.Anonymous) and function_name(node) in SQL_NAMES
 
 
 def has_aggregate(node: exp.Expr) -> bool:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from tacit.query import limits
+from tacit.query.aggregates import NEVER_NULL, SQL_NAMES, AggregateCall, unit_call
 from tacit.query.parsing.query_options import Options
 from tacit.query.question import (
     Derive,
@@ -56,8 +57,7 @@ from tacit.query.relational.algebra import (
 )
 from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
 from tacit.query.relational.functions.signatures import constant_int
-from tacit.query.resolve.aggregates import AggregateCall, read_aggregate, unit_call
-from tacit.query.resolve.final_builder import NEVER_NULL, FinalBuilder
+from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
 from tacit.query.resolve.scalars import (
     Remembering,
     Scalars,
@@ -68,7 +68,6 @@ from tacit.query.resolve.scalars import (
     is_aggregate,
     renamed,
 )
-from tacit.query.resolve.sql_functions import AGGREGATES
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType
 
 if TYPE_CHECKING:
@@ -219,12 +218,12 @@ def _spread(node: exp.Expr) -> list[exp.Expr] | None:
     called = node.this if isinstance(node, exp.Filter) else node
     if not isinstance(called, exp.Anonymous):
         return None
-    kind = AGGREGATES.get(function_name(called))
+    how = SQL_NAMES.get(function_name(called))
     plain = [arg for arg in called.expressions if not isinstance(arg, exp.Kwarg)]
     rest = [arg for arg in called.expressions if isinstance(arg, exp.Kwarg)]
-    if kind == "top_k":
+    if how is not None and how.parameter == "ranks":
         return [_again(node, "nth_most_common", [plain[0], rank, *rest]) for rank in _ranks(plain)]
-    if kind == "quantile" and len(plain) == 2 and isinstance(plain[1], exp.Array):
+    if how is not None and how.parameter == "fraction" and len(plain) == 2 and isinstance(plain[1], exp.Array):
         if not plain[1].expressions:
             raise Refusal("quantile", "A list of quantiles needs at least one fraction.")
         return [_again(node, function_name(called), [plain[0], p, *rest]) for p in plain[1].expressions]

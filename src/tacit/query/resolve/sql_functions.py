@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import NULL_LITERAL, Expression, Literal, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.types import TEXT
 
 __all__ = [
-    "AGGREGATES",
     "PARTS",
     "RAW_AGGREGATES",
     "VOLATILE",
@@ -20,24 +20,6 @@ __all__ = [
     "refuse_aggregate",
     "scalar_call",
 ]
-
-#: Aggregates by SQL name; MOST_COMMON ranks and lists of quantiles are handled where SELECT lists are expanded.
-AGGREGATES: Final[dict[str, str]] = {
-    "count": "count",
-    "sum": "sum",
-    "avg": "avg", "mean": "avg",
-    "min": "min",
-    "max": "max",
-    "median": "median",
-    "quantile": "quantile", "quantile_cont": "quantile", "percentile_cont": "quantile", "percentile": "quantile",
-    "variance": "var_samp", "var_samp": "var_samp", "var_pop": "var_pop",
-    "stddev": "stddev_samp", "stddev_samp": "stddev_samp", "stddev_pop": "stddev_pop",
-    "mode": "mode",
-    "nth_most_common": "mode",
-    "top_k": "top_k", "most_common": "top_k",
-    "bool_and": "bool_and", "bool_or": "bool_or", "every": "bool_and",
-    "count_if": "count_if", "countif": "count_if",
-}  # fmt: skip
 
 #: Statistics of many rows that are not released: none of them is a person's own value.
 _STATISTICS: Final = frozenset(
@@ -311,7 +293,7 @@ def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
         return call(_BY_NAME[word], *args)
     if word in VOLATILE:
         raise Refusal("volatile", f"{name.upper()} does not depend on the data alone; write the value as a constant.")
-    if word in RAW_AGGREGATES or word in AGGREGATES or word in WINDOW_ONLY:
+    if word in RAW_AGGREGATES or word in SQL_NAMES or word in WINDOW_ONLY:
         raise refuse_aggregate(name)
     raise Refusal("function", f"The function {name.upper()[:40]} is not on the list of supported functions.")
 

@@ -51,7 +51,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import coerce_all
-from tacit.query.resolve.final_builder import FinalBuilder
+from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, conjuncts_of, from_relation, has_aggregate
 from tacit.query.resolve.select import (
     FinalGroups,
