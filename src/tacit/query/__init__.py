@@ -14,7 +14,7 @@ Modules:
 * :mod:`.release` — Release: exact integers become noisy ones
 * :mod:`.request` — Request: price or accuracy, account and options of a question
 * :mod:`.resolve` — From SQL text and a catalog to a resolved question
-* :mod:`.rules` — Rewrite rules: one per file, in this order, each from a question to a question that asks the same
+* :mod:`.rules` — Rewrite rules, each from a question to a question that asks the same
 * :mod:`.types` — Types of the query language, their Python values, and domains: public knowledge about values
 """
 

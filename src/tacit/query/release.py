@@ -39,7 +39,7 @@ KeyTuple = tuple[Value | None, ...]
 
 
 class Measured(Protocol):
-    """What an engine returns: exact integers that never leave the curator."""
+    """Exact integers from an engine, which never leave the curator."""
 
     @property
     def keys(self) -> Sequence[KeyTuple]:
@@ -56,7 +56,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class NoisyRelease:
-    """What has paid: keys and noisy numbers. Everything after this is post-processing.
+    """Keys and noisy numbers that are charged for. Everything after this is post-processing.
 
     Args:
         keys: one per group, in public order.
@@ -94,7 +94,7 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
 
 
 def inputs(block: Block, raw: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """What the mechanism of a block is given: one row of integers per group.
+    """Input of the mechanism of a block: one row of integers per group.
 
     This is the vector whose movement between neighbours the block's sensitivity bounds; tests replay it.
     """

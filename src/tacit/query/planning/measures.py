@@ -104,7 +104,7 @@ class _Traits(NamedTuple):
 
 
 class MeasureKind(Enum):
-    """What is counted or added up; the table above."""
+    """Kinds of measurements; the table above."""
 
     UNITS = "units"
     ROWS = "rows"
@@ -181,7 +181,7 @@ class Measure:
 
     @property
     def unit_of_value(self) -> Fraction:
-        """What one step of the released integer is worth: ``step``, or its square for squares."""
+        """Value of one step of the released integer: ``step``, or its square for squares."""
         return self.step**2 if self.kind is MeasureKind.CENTRED_SQUARES else self.step
 
     def sensitivity(

@@ -141,7 +141,7 @@ Slots = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What a condition over two sides asks.
+    """Parts of a condition over two sides.
 
     Args:
         left: the left sides of equalities of which each side reads one relation, which engines look up.
@@ -561,7 +561,7 @@ def _check(counted: _Work, work: int, whose: str, most: int) -> None:
 
 
 def _advice(node: RelationNode) -> str:
-    """What a node does, and what to write or to declare instead."""
+    """Effect of a node, with advice on how to write the query or which limit to declare."""
     owner = next(iter(_tables(node, public=False)), None)
     fewer = "" if owner is None else ", or let fewer rows of a person enter (OPTIONS(max_rows_joined = …))"
     if isinstance(node, Scan) and node.is_public:
@@ -582,7 +582,7 @@ def _about(number: int) -> str:
 
 
 def _named(node: RelationNode) -> str:
-    """What a relation reads, for people."""
+    """Tables of a relation, for people."""
     names = list(dict.fromkeys(_tables(node, public=True)))
     return " and ".join(names if len(names) < 3 else [names[0], "others"]) if names else "constants"
 

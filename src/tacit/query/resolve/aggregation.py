@@ -141,6 +141,8 @@ def _by_columns(expression: Expression, work: EnumerationBudget) -> Values | Non
     slots = max((column.slot for column in columns), default=-1) + 1
 
     def compute(row: tuple[Value | None, ...]) -> Value | None:
+        if isinstance(expression, Reference):
+            return row[0]
         cells: list[Value | None] = [None] * slots
         for column, value in zip(columns, row, strict=True):
             cells[column.slot] = value

@@ -111,7 +111,7 @@ class Scope:
         return [e for source in sources for column, e in source.columns if column.lower() == wanted]
 
     def star(self, table: str | None) -> list[tuple[str, Expression]]:
-        """What ``*`` or ``table.*`` lists; a column merged by USING once."""
+        """Columns of ``*`` or ``table.*``; a column merged by USING once."""
         sources = [s for s in self.sources if table is None or s.alias.lower() == table.lower()]
         if not sources:
             raise Refusal(
@@ -594,6 +594,6 @@ def _decimal_type(parameters: list[str]) -> SqlType:
 
 
 def _shown(node: exp.Expr) -> str:
-    """What was written, shortened: the analyst's own words, not those of the parser."""
+    """The analyst's own words, shortened; not those of the parser."""
     text = " ".join(node.sql().split())
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
