@@ -1,8 +1,8 @@
 """Walks through the code: how many functions, files and rooms one operation passes.
 
-Run ``python benchmarks/walks.py``; ``--files`` lists the files of each walk. Every call of a function of Tacit is counted while one operation runs, with caches
-as a first caller finds them and imports done beforehand. A change of file is counted between consecutive calls, and so
-is a change of top-level package ("room").
+Run ``python benchmarks/walks.py``; ``--files`` lists the files of each walk. Every call of a function of Tacit is
+counted while one operation runs, with caches as a first caller finds them and imports done beforehand. A change of file
+is counted between consecutive calls, and so is a change of top-level package ("room").
 """
 
 from __future__ import annotations

@@ -277,6 +277,15 @@ class ExpectedError:
         return words if self.supposing is None else f"{words}, supposing {self.supposing:,} values in a group"
 
 
+class ErrorTerms(NamedTuple):
+    """The public parameters on which an error depends; ``suppose`` is a number of values in a group."""
+
+    final: FinalAggregation
+    priced: Priced
+    beta: Fraction
+    suppose: int | None
+
+
 #: The cell of each group, for one aggregate.
 Column = Callable[[int], Cell]
 
@@ -295,9 +304,7 @@ class Family(ABC):
         """The released column for an aggregate: its measurements, entered into the final aggregation."""
 
     @abstractmethod
-    def error(
-        self, final: FinalAggregation, aggregate: Aggregate, priced: Priced, beta: Fraction, suppose: int | None
-    ) -> Fraction | None:
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """The error of one cell that is exceeded with probability at most ``beta``; None where it is not known."""
 
     @abstractmethod
@@ -310,7 +317,7 @@ def expected_error(
 ) -> ExpectedError:
     """The error of one cell of ``aggregate`` that is exceeded with probability at most ``beta``."""
     family = entry_of(aggregate.kind).released
-    bound = family.error(final, aggregate, priced, beta, suppose)
+    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose))
     supposing = suppose if len(aggregate.measures) > 1 else None
     return ExpectedError(aggregate.label, bound, family.error_kind, supposing)
 
@@ -318,13 +325,10 @@ def expected_error(
 class _OneNumber(Family):
     """Aggregates that are one released integer times a step."""
 
-    def error(
-        self, final: FinalAggregation, aggregate: Aggregate, priced: Priced, beta: Fraction, suppose: int | None
-    ) -> Fraction | None:
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """That of the one noise."""
-        del suppose
         index = aggregate.measures[0]
-        return priced.release_of(index).law(index).error(beta) * final.measures[index].unit_of_value
+        return at.priced.release_of(index).law(index).error(at.beta) * at.final.measures[index].unit_of_value
 
     def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
         """The released numbers themselves."""
@@ -422,13 +426,12 @@ class Moments(Family):
         (released,) = AGGREGATES[asked.function].kinds
         return Aggregate(released, tuple(indices), None, DOUBLE, None if asked.auto else known, asked.label)
 
-    def error(
-        self, final: FinalAggregation, aggregate: Aggregate, priced: Priced, beta: Fraction, suppose: int | None
-    ) -> Fraction | None:
-        """By the table above, for a supposed number of values."""
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """By the formulas above, for a supposed number of values."""
+        _, priced, beta, suppose = at
         if suppose is None:
             return None
-        total = final.measures[aggregate.measures[1]]
+        total = at.final.measures[aggregate.measures[1]]
         half = max(total.high - total.centre, total.centre - total.low)
         each = beta / len(aggregate.measures)
         noises = [priced.release_of(index).law(index).error(each) for index in aggregate.measures]
@@ -514,18 +517,15 @@ class Quantiles(Family):
         (released,) = AGGREGATES[asked.function].kinds
         return Aggregate(released, (index,), asked.parameter, kind, None if asked.auto else bounds, asked.label)
 
-    def error(
-        self, final: FinalAggregation, aggregate: Aggregate, priced: Priced, beta: Fraction, suppose: int | None
-    ) -> Fraction | None:
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """In values of rank."""
-        del final, suppose
         index = aggregate.measures[0]
-        release = priced.release_of(index)
+        release = at.priced.release_of(index)
         ends = {AggregateKind.MIN: _ZERO, AggregateKind.MAX: Fraction(1)}
         fraction = ends.get(aggregate.kind, aggregate.parameter)
         if release.block.tree is None or fraction is None or release.mechanism == "constant":
             return _ZERO
-        return rank_error(release.block.tree, release.law(index), fraction, beta / 2)
+        return rank_error(release.block.tree, release.law(index), fraction, at.beta / 2)
 
     def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
         """Places in the tree."""
@@ -557,16 +557,13 @@ class MostCommon(Family):
         index = final.measure(categories_measure(argument, asked.where, values=values, rows=final.rows))
         return Aggregate(AggregateKind.MOST_COMMON, (index,), asked.parameter, argument.type, None, asked.label)
 
-    def error(
-        self, final: FinalAggregation, aggregate: Aggregate, priced: Priced, beta: Fraction, suppose: int | None
-    ) -> Fraction | None:
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """Two noisy counts change places only if their noises together bridge the gap."""
-        del suppose
         index = aggregate.measures[0]
-        release, width = priced.release_of(index), final.measures[index].width
+        release, width = at.priced.release_of(index), at.final.measures[index].width
         if release.mechanism == "constant":
             return _ZERO
-        return 2 * release.law(index).error(per_output_beta(beta, width))
+        return 2 * release.law(index).error(per_output_beta(at.beta, width))
 
     def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
         """Categories by their noisy counts."""

@@ -32,7 +32,7 @@ from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 
-__all__ = ["KeyTuple", "Measured", "NoisyRelease", "draw", "inputs", "release"]
+__all__ = ["KeyTuple", "NoisyRelease", "draw", "inputs", "release"]
 
 #: One group's key; empty for the one group of a query without GROUP BY.
 KeyTuple = tuple[Value | None, ...]

@@ -46,7 +46,6 @@ __all__ = [
     "MOST_STEPS",
     "Bounds",
     "Found",
-    "Sought",
     "bounded",
     "choose",
     "edges_of",

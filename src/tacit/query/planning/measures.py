@@ -62,12 +62,9 @@ if TYPE_CHECKING:
     from tacit.query.question import FinalAggregation
 
 __all__ = [
-    "MAX_LEAVES",
-    "UNBOUNDED",
     "Block",
     "Measure",
     "MeasureKind",
-    "Readout",
     "blocks_of",
     "categories_measure",
     "count_measure",

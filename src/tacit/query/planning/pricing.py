@@ -47,7 +47,6 @@ from tacit.query.question import FinalAggregation
 from tacit.query.request import Terms
 
 __all__ = [
-    "Charge",
     "KeySelection",
     "PlanBudget",
     "Priced",

@@ -79,19 +79,7 @@ from tacit.query.relational.functions import call
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import INTEGER, TEXT, Kind
 
-__all__ = [
-    "Fan",
-    "Matching",
-    "Sizes",
-    "bound_question",
-    "bound_rows",
-    "cost",
-    "cuts",
-    "equated",
-    "log2",
-    "matching",
-    "unit_work",
-]
+__all__ = ["Matching", "bound_question", "bound_rows", "cuts", "equated", "matching", "unit_work"]
 
 # -- cost of expressions
 

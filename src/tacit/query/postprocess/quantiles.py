@@ -23,7 +23,7 @@ from tacit.query.postprocess.cells import Cell, CellConfidence, Event
 from tacit.query.postprocess.rounding import value_at
 from tacit.query.types import Domain, Range, SqlType, Value
 
-__all__ = ["LeafGrid", "Rank", "RankEvent", "Ranks"]
+__all__ = ["LeafGrid", "Rank", "Ranks"]
 
 #: The chance with which the place of MIN or MAX may be empty.
 _UNSEEN = Fraction(1, 20)

@@ -40,14 +40,7 @@ from tacit.query.relational.functions import case
 from tacit.query.release import NoisyRelease
 from tacit.query.types import Value, sort_key
 
-__all__ = [
-    "MOST_CONFIDENT",
-    "Finished",
-    "Intervals",
-    "apply_step",
-    "finish",
-    "released_rows",
-]
+__all__ = ["Finished", "Intervals", "finish"]
 
 
 def released_rows(final: FinalAggregation, released: NoisyRelease) -> list[tuple[Cell, ...]]:

@@ -54,14 +54,7 @@ from tacit.query.types import (
     sort_key,
 )
 
-__all__ = [
-    "EnumerationBudget",
-    "FinalBuilder",
-    "check_key",
-    "public_count",
-    "public_values",
-    "read_aggregate",
-]
+__all__ = ["FinalBuilder", "public_values", "read_aggregate"]
 
 # -- public keys
 

@@ -53,7 +53,6 @@ from tacit.query.types import (
 
 __all__ = [
     "Correlated",
-    "Hook",
     "Remembering",
     "Scalars",
     "Scope",
@@ -65,7 +64,6 @@ __all__ = [
     "has_aggregate",
     "is_aggregate",
     "is_auto",
-    "number",
     "renamed",
 ]
 

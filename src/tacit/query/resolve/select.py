@@ -83,9 +83,6 @@ __all__ = [
     "UnitRows",
     "distinct_rows",
     "expand",
-    "named_windows",
-    "read_window",
-    "sort_key_of",
     "unique_names",
 ]
 

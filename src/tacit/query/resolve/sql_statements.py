@@ -68,15 +68,7 @@ from tacit.query.resolve.select import (
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN, INTEGER, NULL, union
 
-__all__ = [
-    "Body",
-    "Names",
-    "PublicValues",
-    "Queries",
-    "from_clause",
-    "resolve",
-    "resolve_rows",
-]
+__all__ = ["Body", "PublicValues", "Queries", "resolve", "resolve_rows"]
 
 # -- FROM
 

@@ -43,13 +43,7 @@ from tacit.query.relational.algebra import (
 )
 from tacit.query.relational.expressions import TRUE, Expression, Reference, references
 
-__all__ = [
-    "Pruned",
-    "prune_columns",
-    "prune_matches",
-    "pruned",
-    "slots_read",
-]
+__all__ = ["prune_columns", "prune_matches"]
 
 # -- below the final aggregation
 
