@@ -6,8 +6,9 @@ import math
 import random
 from fractions import Fraction
 
-from engines.edges import EDGES
 from tacit.query.domains import Domain, Range
+
+from engines.edges import EDGES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions import REGISTRY, call

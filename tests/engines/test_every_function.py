@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import pytest
+from tacit.query.domains import Domain
 
 from engines.benches import BENCHES, Bench, Rows, open_bench
 from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
 from engines.edges import EDGES, ref, stored
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.query.domains import Domain
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Case, Cast, Expression, InList, literal
 from tacit.query.relational.functions import REGISTRY, call, evaluate
@@ -31,7 +31,6 @@ from tacit.query.types import (
     TIMESTAMP,
     Domain,
     Kind,
-    Range,
     SqlType,
     Value,
     decimal,

@@ -12,7 +12,6 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from sql.interpreter import rows_of
 from tacit.query import resolve
-from tacit.query.public_keys import public_values
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
@@ -26,6 +25,7 @@ from tacit.query.relational.algebra import (
 )
 from tacit.query.relational.expressions import TRUE, shift
 from tacit.query.relational.functions import call
+from tacit.query.resolve.aggregation import public_values
 from tacit.query.types import INTEGER
 
 _UNITS = {"patients": (1, 2, 4, 6, 7, 99), "staff": (1, 5), "events": (0, 6)}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tacit.ledger.fixed_point import to_grain
 
 import tacit
 from support.clinic import COUNT, open_clinic
@@ -18,7 +19,6 @@ from tacit.core.guarantees import RDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.curator.accounts import filter_of, share_caps
 from tacit.ledger.account_terms import filter_from_terms, price, terms_of
-from tacit.ledger.fixed_point import to_grain
 from tacit.project.project_file import PopulationModel
 from tacit.query.planning.explain import explain
 from tacit.query.request import ACCOUNTS

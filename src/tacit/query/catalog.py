@@ -110,7 +110,7 @@ class Column:
 
     @cached_property
     def domain(self) -> Domain:
-        """What expressions over this column may presume."""
+        """Presumptions for expressions over this column."""
         if self.categories is not None:
             nullable = self.nullable or None in self.categories
             return finite(self.categories, self.type, nullable=nullable)

@@ -25,6 +25,7 @@ Match        a join with a public relation: the columns there were, then those o
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -77,7 +78,7 @@ class GroupKey:
 
 
 class AggregateKind(Enum):
-    """What an aggregate estimates, and from which measurements (in this order)."""
+    """Estimated quantities, each with its measurements in order; the table is :mod:`tacit.query.aggregates`."""
 
     COUNT_ROWS = "count_rows"  # ROWS
     COUNT_VALUES = "count_values"  # VALUES
@@ -144,6 +145,16 @@ class FinalAggregation:
         if self.source.population is None:
             raise ValueError("a final aggregation needs an owned source")
         return self.source.population
+
+    @property
+    def seeks_bounds(self) -> bool:
+        """Whether AUTO bounds are to be found, or were; see :mod:`tacit.query.planning.auto_bounds`."""
+        return any(measure.auto for measure in self.measures)
+
+    def growth(self, measures: Iterable[int]) -> int:
+        """With which power of bounds that are yet to be found some measurements grow."""
+        sought = [self.measures[index] for index in measures if self.measures[index].auto]
+        return max((measure.kind.traits.power for measure in sought), default=0)
 
     @property
     def types(self) -> tuple[SqlType, ...]:

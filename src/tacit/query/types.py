@@ -67,7 +67,7 @@ __all__ = [
     "union",
 ]
 
-#: What a non-NULL value is in Python.
+#: Non-NULL values in Python.
 Value = bool | int | Fraction | float | str | dt.date | dt.datetime
 
 #: Digits of a DECIMAL, before and after the point together: it fits a signed 64-bit integer on every engine.
@@ -82,7 +82,7 @@ _ZERO = Fraction(0)
 
 
 class Kind(Enum):
-    """What a value is, apart from the scale of a decimal."""
+    """Kinds of values, apart from the scale of a decimal."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
@@ -389,7 +389,7 @@ UNKNOWN = Range(None, None)
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What is known about an expression's values without looking at data.
+    """Knowledge about an expression's values without looking at data.
 
     Args:
         range: presumed ends.
@@ -433,7 +433,7 @@ def hull(ranges: Iterable[Range]) -> Range:
 
 
 def union(domains: Iterable[Domain], kind: SqlType, *, nullable: bool | None = None) -> Domain:
-    """What is known of a value that comes from any of several places."""
+    """Domain of a value that comes from any of several places."""
     parts = list(domains)
     may_be_null = any(part.nullable for part in parts) if nullable is None else nullable
     growth = max((part.growth for part in parts), default=1)

@@ -32,7 +32,7 @@ from tacit.query.types import INTEGER, SqlType
 __all__ = ["SPREAD", "Named", "Statement", "Writer", "statements", "writer"]
 
 #: Measures with a statement of their own.
-SPREAD = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
+SPREAD = tuple(kind for kind in MeasureKind if kind.traits.own_statement)
 
 
 @dataclass(frozen=True)

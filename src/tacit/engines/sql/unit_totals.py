@@ -156,9 +156,8 @@ MOST_ROWS = 2**40
 _WIDEST = 2**86
 _BIGINT = 2**63
 _NARROW = 2**31
-_CENTRED = (MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES)
 #: Measures that add values up.
-TOTALS = (MeasureKind.SUM, *_CENTRED)
+TOTALS = tuple(kind for kind in MeasureKind if kind.traits.adds_values)
 
 
 def check_width(measure: Measure) -> None:

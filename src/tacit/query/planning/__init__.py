@@ -2,7 +2,6 @@
 
 Modules:
 * :mod:`.auto_bounds` — ``CLAMP(x, AUTO)``: bounds found privately within the stated price
-* :mod:`.expected_error` — Expected error of each aggregate, from public parameters
 * :mod:`.explain` — Explanation of a plan in text
 * :mod:`.measures` — Integer measurements behind aggregates, and the blocks in which they are released, with their
   sensitivities

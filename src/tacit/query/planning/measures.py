@@ -48,7 +48,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tacit.core.errors import InternalError
 from tacit.core.relations import ADD_REMOVE, Relation
@@ -62,12 +62,9 @@ if TYPE_CHECKING:
     from tacit.query.question import FinalAggregation
 
 __all__ = [
-    "MAX_LEAVES",
-    "UNBOUNDED",
     "Block",
     "Measure",
     "MeasureKind",
-    "Readout",
     "blocks_of",
     "categories_measure",
     "count_measure",
@@ -85,8 +82,26 @@ _RELATIVE_GRID = 2**20
 UNBOUNDED = 2**52
 
 
+class _Traits(NamedTuple):
+    """How a kind of measurement is taken and told.
+
+    Args:
+        sentence: how much of it one unit adds, after "one unit", with {low} and {high} for the clamp.
+        adds_values: whether values are added up, so that 62 bits may be too few; else rows or values are counted.
+        spread: whether a group has several integers: one per leaf or category.
+        own_statement: whether an engine runs a statement of its own for it.
+        power: with which power of the bounds of a value it grows.
+    """
+
+    sentence: str
+    adds_values: bool = False
+    spread: bool = False
+    own_statement: bool = False
+    power: int = 0
+
+
 class MeasureKind(Enum):
-    """What is counted or added up; the table above."""
+    """Kinds of measurements; the table above."""
 
     UNITS = "units"
     ROWS = "rows"
@@ -97,6 +112,28 @@ class MeasureKind(Enum):
     CENTRED_SQUARES = "centred_squares"
     LEAVES = "leaves"
     CATEGORIES = "categories"
+
+    @property
+    def traits(self) -> _Traits:
+        """How it is taken and told."""
+        return _TRAITS[self]
+
+
+_TRAITS: Final = {
+    MeasureKind.UNITS: _Traits("counts once per group"),
+    MeasureKind.ROWS: _Traits("counts in a group with at most {high} rows"),
+    MeasureKind.VALUES: _Traits("counts in a group with at most {high} values"),
+    MeasureKind.DISTINCT: _Traits("adds at most {high} distinct values to a group", own_statement=True),
+    MeasureKind.SUM: _Traits("adds between {low} and {high} steps to a group", adds_values=True, power=1),
+    MeasureKind.CENTRED_SUM: _Traits(
+        "adds between {low} and {high} steps, counted from the centre, to a group", adds_values=True, power=1
+    ),
+    MeasureKind.CENTRED_SQUARES: _Traits("adds at most {high} squared steps to a group", adds_values=True, power=2),
+    MeasureKind.LEAVES: _Traits("adds at most {high} values to the leaves of a group", spread=True, own_statement=True),
+    MeasureKind.CATEGORIES: _Traits(
+        "adds at most {high} values to the categories of a group", spread=True, own_statement=True
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +178,7 @@ class Measure:
 
     @property
     def unit_of_value(self) -> Fraction:
-        """What one step of the released integer is worth: ``step``, or its square for squares."""
+        """Value of one step of the released integer: ``step``, or its square for squares."""
         return self.step**2 if self.kind is MeasureKind.CENTRED_SQUARES else self.step
 
     def sensitivity(
@@ -153,9 +190,8 @@ class Measure:
         the worst case under add/remove; two units that replace one another may sit in different leaves of one group, so
         leaves count as groups of their own and their number gives no relief.
         """
-        spread = self.kind in (MeasureKind.LEAVES, MeasureKind.CATEGORIES)
         # A public number of groups helps only where a unit cannot spread inside one.
-        known = None if spread else groups
+        known = None if self.kind.traits.spread else groups
         return contributions(bounds=self.clamp, max_groups=max_groups, groups=known, relation=relation)
 
     @property
@@ -259,18 +295,6 @@ def _power_of_two_below(value: Fraction) -> Fraction:
 MOST_FOR_A_TREE: Final = Fraction(4)
 #: A joint variance block is worth its rounding slack up to this factor: three separate releases cost √3 more.
 _WORTH_SQUARED: Final = 3
-
-_CLAMP_WORD = {
-    MeasureKind.UNITS: "counts once per group",
-    MeasureKind.ROWS: "counts in a group with at most {high} rows",
-    MeasureKind.VALUES: "counts in a group with at most {high} values",
-    MeasureKind.DISTINCT: "adds at most {high} distinct values to a group",
-    MeasureKind.SUM: "adds between {low} and {high} steps to a group",
-    MeasureKind.CENTRED_SUM: "adds between {low} and {high} steps, counted from the centre, to a group",
-    MeasureKind.CENTRED_SQUARES: "adds at most {high} squared steps to a group",
-    MeasureKind.LEAVES: "adds at most {high} values to the leaves of a group",
-    MeasureKind.CATEGORIES: "adds at most {high} values to the categories of a group",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +470,7 @@ def _spread(moved: int, groups: int) -> Sensitivity:
 def _single(final: FinalAggregation, index: int, measure: Measure, relation: Relation, *, concentrated: bool) -> Block:
     groups = _groups(final)
     moves = measure.sensitivity(max_groups=groups, relation=relation, groups=final.group_count)
-    does = _CLAMP_WORD[measure.kind].format(low=measure.clamp[0], high=measure.clamp[1])
+    does = measure.kind.traits.sentence.format(low=measure.clamp[0], high=measure.clamp[1])
     why = f"one unit {does} and is in at most {_many(groups, 'group')}"
     if relation is not ADD_REMOVE:
         why += "; replacing it takes all of that away and adds as much elsewhere"
@@ -468,7 +492,7 @@ def _single(final: FinalAggregation, index: int, measure: Measure, relation: Rel
         reason=why,
         coefficient=coefficient if moves.l1 else Fraction(0),
         tree=tree,
-        spread=measure.kind in (MeasureKind.LEAVES, MeasureKind.CATEGORIES),
+        spread=measure.kind.traits.spread,
     )
 
 

@@ -39,15 +39,14 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
-from tacit.query.planning.auto_bounds import search_of, search_share, sought
-from tacit.query.planning.expected_error import expected_error
+from tacit.query.aggregates import expected_error
+from tacit.query.planning.auto_bounds import search_of, search_share
 from tacit.query.planning.measures import Block, blocks_of
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.question import FinalAggregation
 from tacit.query.request import Terms
 
 __all__ = [
-    "Charge",
     "KeySelection",
     "PlanBudget",
     "Priced",
@@ -375,7 +374,7 @@ def largest_mu_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def mu_of_epsilon(epsilon: Fraction) -> GDP:
-    """What an ε-DP release costs in a GDP account."""
+    """Price of an ε-DP release in a GDP account."""
     if epsilon > LARGEST_EPSILON_FOR_MU:
         raise InputError("epsilon", f"must be at most {LARGEST_EPSILON_FOR_MU} in a GDP account")
     return PureDP(epsilon).to_gdp()
@@ -407,7 +406,7 @@ _RULES: Final = {
 def buy(
     final: FinalAggregation, relation: Relation, terms: Terms, currency: str, amount: Fraction, weights: Weights
 ) -> tuple[Priced, Charge]:
-    """What an amount of ``currency`` buys in the account of ``terms``, and the charge for it."""
+    """Releases that an amount of ``currency`` buys in the account of ``terms``, and the charge for them."""
     priced, guarantee = _bought(final, relation, terms, currency, amount, weights)
     if priced.keys is None and all(release.mechanism == "constant" for release in priced.releases):
         return priced, _nothing(guarantee)
@@ -417,7 +416,7 @@ def buy(
 def buy_rest(
     final: FinalAggregation, relation: Relation, budget: PlanBudget, asked: Asked, first: Priced | None
 ) -> Priced:
-    """What a budget buys besides a search for AUTO bounds, before or after it.
+    """Releases that a budget buys besides a search for AUTO bounds, before or after it.
 
     The kind of noise is decided without the confidence of intervals, which may differ when an answer is looked at
     again.
@@ -428,7 +427,7 @@ def buy_rest(
 
 
 def _nothing(guarantee: Charge) -> Charge:
-    """A question that releases nothing of anybody, such as the list of public keys, costs nothing."""
+    """A question that releases nothing about any unit, such as the list of public keys, costs nothing."""
     match guarantee:
         case PureDP():
             return PureDP(0, relation=guarantee.relation)
@@ -449,7 +448,7 @@ def _bought(
     asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
 
     def bought(budget: PlanBudget) -> Priced:
-        if not sought(final):
+        if not final.seeks_bounds:
             return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
         share = search_share(weights.bounds, squared=budget.currency != "epsilon")
         search = price(search_of(final), PlanBudget(budget.currency, budget.amount * share), relation)

@@ -43,7 +43,7 @@ from typing import Final
 
 from tacit.core.errors import InternalError
 from tacit.query import limits
-from tacit.query.planning.measures import MeasureKind
+from tacit.query.aggregates import AGGREGATES
 from tacit.query.question import FinalAggregation, Question
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
@@ -79,19 +79,7 @@ from tacit.query.relational.functions import call
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import INTEGER, TEXT, Kind
 
-__all__ = [
-    "Fan",
-    "Matching",
-    "Sizes",
-    "bound_question",
-    "bound_rows",
-    "cost",
-    "cuts",
-    "equated",
-    "log2",
-    "matching",
-    "unit_work",
-]
+__all__ = ["Matching", "bound_question", "bound_rows", "cuts", "equated", "matching", "unit_work"]
 
 # -- cost of expressions
 
@@ -136,12 +124,14 @@ def _own(node: Expression) -> int:
 
 # -- fan-out
 
+#: Where more rows of one unit than this are possible, no range of their number helps; CLAMP or AUTO gives one.
+LARGEST_PRESUMED: Final = 10**6
 Slots = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What a condition over two sides asks.
+    """Parts of a condition over two sides.
 
     Args:
         left: the left sides of equalities of which each side reads one relation, which engines look up.
@@ -354,6 +344,17 @@ class Sizes:
         return min(found, default=self.rows(node))
 
 
+def rows_inside(source: RelationNode) -> int | None:
+    """The most rows of one unit that an aggregate or window inside the unit is presumed to see; None if unknown.
+
+    ``max_rows`` bounds what is released and says nothing about rows that are only counted inside a unit.
+    """
+    if source.is_public:
+        return None
+    most = max(Sizes().rows(source), source.max_rows)
+    return most if most <= LARGEST_PRESUMED else None
+
+
 def _slots(expressions: Iterable[Expression]) -> Slots:
     """The columns among some expressions."""
     return frozenset(part.slot for part in expressions if isinstance(part, Reference))
@@ -382,10 +383,6 @@ _HASH: Final = 8
 _OF_A_PERSON: Final = "One person's rows"
 _OF_NOBODY: Final = "The public rows beside the released ones"
 _COUNTED: Final = 10**12
-#: Aggregates that collect a group's values and sort them.
-_SORTED: Final = ("count_distinct", "quantile", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
-#: Measures for which an engine runs a statement of its own.
-_SPREAD: Final = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
 
 
 def bound_question(question: Question) -> Question:
@@ -487,7 +484,7 @@ class _Work:
 
     def final(self, final: FinalAggregation) -> int:
         """Of a final aggregation, all statements together."""
-        spread = sum(measure.kind in _SPREAD for measure in final.measures)
+        spread = sum(measure.kind.traits.own_statement for measure in final.measures)
         rows = self._sizes.rows(final.source)
         keys = cost(key.expression for key in final.keys)
         per_row = sum(1 + cost((measure.argument, measure.where)) for measure in final.measures)
@@ -551,7 +548,7 @@ def _sort(rows: int) -> int:
 
 
 def _call(call: UnitCall, rows: int) -> int:
-    return 1 + cost((call.argument, call.where)) + (_sort(rows) if call.function in _SORTED else 0)
+    return 1 + cost((call.argument, call.where)) + (_sort(rows) if AGGREGATES[call.function].sorts else 0)
 
 
 def _check(counted: _Work, work: int, whose: str, most: int) -> None:
@@ -565,7 +562,7 @@ def _check(counted: _Work, work: int, whose: str, most: int) -> None:
 
 
 def _advice(node: RelationNode) -> str:
-    """What a node does, and what to write or to declare instead."""
+    """Effect of a node, with advice on how to write the query or which limit to declare."""
     owner = next(iter(_tables(node, public=False)), None)
     fewer = "" if owner is None else ", or let fewer rows of a person enter (OPTIONS(max_rows_joined = …))"
     if isinstance(node, Scan) and node.is_public:
@@ -586,7 +583,7 @@ def _about(number: int) -> str:
 
 
 def _named(node: RelationNode) -> str:
-    """What a relation reads, for people."""
+    """Tables of a relation, for people."""
     names = list(dict.fromkeys(_tables(node, public=True)))
     return " and ".join(names if len(names) < 3 else [names[0], "others"]) if names else "constants"
 

@@ -136,7 +136,7 @@ class Cell(ABC):
 
     @abstractmethod
     def _enclose(self, level: CellConfidence) -> Domain:
-        """What contains the truth when all events of the cell hold at this level."""
+        """Enclosure of the truth when all events of the cell hold at this level."""
 
     def enclose(self, level: CellConfidence) -> Domain:
         """As :meth:`_enclose`, remembered."""

@@ -28,7 +28,7 @@ from tacit.query.postprocess.mean_variance import MeanEstimate
 from tacit.query.postprocess.rounding import Direction
 from tacit.query.types import Domain, Range, Value
 
-__all__ = ["JointMean", "PlaceEvent"]
+__all__ = ["JointMean"]
 
 #: Cells of equal width into which [0, 1] is cut; each enlarges the interval by at most its width, relatively.
 _CELLS = 32

@@ -33,7 +33,7 @@ _Span = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, eq=False)
 class _Moments(Cell):
-    """What means and spreads share: a noisy count, a noisy centred sum, and the step they are counted in."""
+    """Common parts of means and spreads: a noisy count, a noisy centred sum, and the step they are counted in."""
 
     noisy_count: Fraction
     noisy_sum: Fraction

@@ -6,6 +6,6 @@ Modules:
 * :mod:`.expressions` — Typed scalar expressions: frozen, comparable, hashable, and free of sqlglot
 * :mod:`.functions` — Every function a query may use below or above the aggregation; all of them are **total**
 * :mod:`.narrowing` — Narrowing: knowledge about columns and keys that follows from conditions in the text
-* :mod:`.ownership` — Who owns the rows: the only constructors of relations, each of which keeps ownership true or
+* :mod:`.ownership` — Ownership of rows: the only constructors of relations, each of which keeps ownership true or
   refuses
 """

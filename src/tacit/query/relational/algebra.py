@@ -124,7 +124,7 @@ class RelationNode:
 
     @property
     def is_public(self) -> bool:
-        """Whether no row belongs to anybody."""
+        """Whether no row belongs to a unit."""
         return self.unit is None
 
     @property
@@ -295,7 +295,7 @@ class UnitAggregate(RelationNode):
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One term of a window's ORDER BY; NULLs last either way unless said otherwise."""
+    """One term of a window's ORDER BY; NULLs last in either order, if not stated otherwise."""
 
     expression: Expression
     descending: bool
@@ -449,7 +449,7 @@ def _maybe(expression: Expression | None) -> str:
 
 
 def is_public_throughout(node: RelationNode) -> bool:
-    """Whether neither the relation nor anything below it belongs to anybody."""
+    """Whether neither the relation nor any relation below it belongs to a unit."""
     stack = [node]
     while stack:
         here = stack.pop()

@@ -1,4 +1,4 @@
-"""Who owns the rows: the only constructors of relations, each of which keeps ownership true or refuses.
+"""Ownership of rows: the only constructors of relations, each of which keeps ownership true or refuses.
 
 An owned relation has a unit column without NULLs, and the rows of a unit are a function of that unit's rows in the
 protected tables and of public data. By induction over the constructors:

@@ -1,8 +1,8 @@
 """From SQL text and a catalog to a resolved question.
 
 Modules:
-* :mod:`.aggregates` — Reading aggregate calls: what is asked, of which rows, with which stated bounds
-* :mod:`.final_builder` — Building the final aggregation: bounds found, measurements shared, keys public or private
+* :mod:`.aggregation` — Aggregation: aggregate calls read, group keys public or private, and the final aggregation
+  built from both
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and
   LIMIT

@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, reference
 from tacit.query.relational.expressions import (
@@ -29,7 +30,6 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.resolve.sql_functions import (
-    AGGREGATES,
     RAW_AGGREGATES,
     WINDOW_ONLY,
     part_of,
@@ -53,7 +53,6 @@ from tacit.query.types import (
 
 __all__ = [
     "Correlated",
-    "Hook",
     "Remembering",
     "Scalars",
     "Scope",
@@ -65,7 +64,6 @@ __all__ = [
     "has_aggregate",
     "is_aggregate",
     "is_auto",
-    "number",
     "renamed",
 ]
 
@@ -111,7 +109,7 @@ class Scope:
         return [e for source in sources for column, e in source.columns if column.lower() == wanted]
 
     def star(self, table: str | None) -> list[tuple[str, Expression]]:
-        """What ``*`` or ``table.*`` lists; a column merged by USING once."""
+        """Columns of ``*`` or ``table.*``; a column merged by USING once."""
         sources = [s for s in self.sources if table is None or s.alias.lower() == table.lower()]
         if not sources:
             raise Refusal(
@@ -380,7 +378,7 @@ class Scalars:
 
     def _function(self, node: exp.Anonymous) -> Expression:
         name = function_name(node)
-        if name in AGGREGATES or name in RAW_AGGREGATES:
+        if name in SQL_NAMES or name in RAW_AGGREGATES:
             self._misplaced(name)
         if name in WINDOW_ONLY:
             raise Refusal("window", f"{name.upper()} needs OVER (PARTITION BY the unit …).")
@@ -513,7 +511,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of an aggregate (without OVER)."""
     if isinstance(node, (exp.Filter, exp.WithinGroup)):
         return True
-    return isinstance(node, exp.Anonymous) and function_name(node) in AGGREGATES
+    return isinstance(node, exp.Anonymous) and function_name(node) in SQL_NAMES
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -594,6 +592,6 @@ def _decimal_type(parameters: list[str]) -> SqlType:
 
 
 def _shown(node: exp.Expr) -> str:
-    """What was written, shortened: the analyst's own words, not those of the parser."""
+    """The analyst's own words, shortened; not those of the parser."""
     text = " ".join(node.sql().split())
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

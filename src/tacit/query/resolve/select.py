@@ -26,7 +26,9 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from tacit.query import limits
+from tacit.query.aggregates import NEVER_NULL, SQL_NAMES, AggregateCall, unit_call
 from tacit.query.parsing.query_options import Options
+from tacit.query.planning.work import rows_inside
 from tacit.query.question import (
     Derive,
     Extend,
@@ -56,8 +58,7 @@ from tacit.query.relational.algebra import (
 )
 from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
 from tacit.query.relational.functions.signatures import constant_int
-from tacit.query.resolve.aggregates import AggregateCall, read_aggregate, rows_inside, unit_call
-from tacit.query.resolve.final_builder import NEVER_NULL, FinalBuilder
+from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
 from tacit.query.resolve.scalars import (
     Remembering,
     Scalars,
@@ -68,7 +69,6 @@ from tacit.query.resolve.scalars import (
     is_aggregate,
     renamed,
 )
-from tacit.query.resolve.sql_functions import AGGREGATES
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType
 
 if TYPE_CHECKING:
@@ -84,9 +84,6 @@ __all__ = [
     "UnitRows",
     "distinct_rows",
     "expand",
-    "named_windows",
-    "read_window",
-    "sort_key_of",
     "unique_names",
 ]
 
@@ -219,12 +216,12 @@ def _spread(node: exp.Expr) -> list[exp.Expr] | None:
     called = node.this if isinstance(node, exp.Filter) else node
     if not isinstance(called, exp.Anonymous):
         return None
-    kind = AGGREGATES.get(function_name(called))
+    how = SQL_NAMES.get(function_name(called))
     plain = [arg for arg in called.expressions if not isinstance(arg, exp.Kwarg)]
     rest = [arg for arg in called.expressions if isinstance(arg, exp.Kwarg)]
-    if kind == "top_k":
+    if how is not None and how.parameter == "ranks":
         return [_again(node, "nth_most_common", [plain[0], rank, *rest]) for rank in _ranks(plain)]
-    if kind == "quantile" and len(plain) == 2 and isinstance(plain[1], exp.Array):
+    if how is not None and how.parameter == "fraction" and len(plain) == 2 and isinstance(plain[1], exp.Array):
         if not plain[1].expressions:
             raise Refusal("quantile", "A list of quantiles needs at least one fraction.")
         return [_again(node, function_name(called), [plain[0], p, *rest]) for p in plain[1].expressions]
@@ -290,7 +287,7 @@ def read_window(
         return _ranking(name, called, scalars, partition, terms, source)
     if not is_aggregate(called):
         raise Refusal("window", f"{name.upper() or 'This function'} is not supported as a window.")
-    call, domain = unit_call(read_aggregate(called, scalars), source)
+    call, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
     if call.where is not None or call.parameter is not None or call.function == "count_distinct":
         raise Refusal("window", "Windows take plain aggregates without FILTER, DISTINCT and quantiles.")
     return WindowCall(call.function, call.argument, None, partition, terms, frame, call.type), domain
@@ -656,7 +653,7 @@ class UnitRows(ResultBuilder):
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
         """An exact aggregate."""
-        made = unit_call(asked, self.body.relation)
+        made = unit_call(asked, rows_inside(self.body.relation))
         if made not in self.calls:
             limits.check_size(len(self.calls) + 1, limits.MAX_COLUMNS, "aggregates")
             self.calls.append(made)
@@ -804,7 +801,7 @@ class ReleasedCells(ReleasedBuilder):
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
         """An exact aggregate of noisy cells."""
-        made, domain = unit_call(asked, self.shape())
+        made, domain = unit_call(asked, rows_inside(self.shape()))
         if made not in self.calls:
             self.calls.append(made)
         return self.calls.index(made), made.type, replace(domain, range=UNKNOWN)

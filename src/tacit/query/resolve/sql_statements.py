@@ -51,7 +51,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import coerce_all
-from tacit.query.resolve.final_builder import FinalBuilder
+from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, conjuncts_of, from_relation, has_aggregate
 from tacit.query.resolve.select import (
     FinalGroups,
@@ -68,15 +68,7 @@ from tacit.query.resolve.select import (
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN, INTEGER, NULL, union
 
-__all__ = [
-    "Body",
-    "Names",
-    "PublicValues",
-    "Queries",
-    "from_clause",
-    "resolve",
-    "resolve_rows",
-]
+__all__ = ["Body", "PublicValues", "Queries", "resolve", "resolve_rows"]
 
 # -- FROM
 
@@ -85,7 +77,7 @@ _KINDS = {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL,
 
 
 def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
-    """What FROM stands for: a relation, or one released result, alone or beside public tables."""
+    """Resolve FROM: a relation, or one released result, alone or beside public tables."""
     start = select.args.get("from_")
     if start is None:
         if select.args.get("joins"):
@@ -482,7 +474,7 @@ def _is_simple(query: exp.Query) -> bool:
 
 # -- queries
 
-#: What WITH has named so far, by lower-case name.
+#: Results that WITH has named so far, by lower-case name.
 Names = dict[str, "RelationNode | ReleasedRelation"]
 
 
@@ -646,7 +638,7 @@ _SHALLOW: Final = 200
 
 
 def resolve(sql: str, catalog: Catalog) -> Question:
-    """What a query asks, in the planner's own terms; a pure function of the text and the catalog.
+    """Resolve a query to the planner's own terms; a pure function of the text and the catalog.
 
     Raises:
         Refusal: (a :class:`~tacit.core.errors.QueryError`) when the query cannot be answered privately as written.
@@ -689,10 +681,10 @@ def _resolve(sql: str, catalog: Catalog) -> Question:
 
 
 def _as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
-    """What ``work`` gives on a stack of its own, so that how deep a query may nest does not depend on the caller.
+    """Result of ``work`` on a stack of its own, so that every caller may nest queries equally deep.
 
-    What succeeds here succeeds there. A thread is started only where a caller is deep already, or a query is: then it
-    is the thread that says whether it is too deep.
+    A query that is resolved on the caller's stack is resolved there too. A thread is started only where a caller is
+    deep already, or a query is: then it is the thread that says whether it is too deep.
     """
     if _is_shallow():
         try:

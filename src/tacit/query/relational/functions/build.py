@@ -37,7 +37,7 @@ from tacit.query.types import (
     union,
 )
 
-__all__ = ["IMAGE_LIMIT", "MAX_GROWTH", "call", "case", "cast", "in_list"]
+__all__ = ["call", "case", "cast", "in_list"]
 
 #: Finite images are computed while building up to this many combinations; keys.py enumerates further where it matters.
 IMAGE_LIMIT = 32

@@ -25,7 +25,7 @@ from tacit.query.types import (
     ordinal,
 )
 
-__all__ = ["DIFF_UNITS", "TRUNC_UNITS", "next_truncated", "register_all", "truncate"]
+__all__ = ["DIFF_UNITS", "TRUNC_UNITS", "next_truncated"]
 
 Time = dt.date | dt.datetime
 

@@ -26,7 +26,6 @@ from tacit.query.types import (
 )
 
 __all__ = [
-    "DAY",
     "a_text",
     "a_time",
     "arity",
