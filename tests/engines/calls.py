@@ -6,13 +6,11 @@ import math
 import random
 from fractions import Fraction
 
-from tacit.query.domains import Domain, Range
-
 from engines.edges import EDGES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions import REGISTRY, call
-from tacit.query.types import SqlType, Value
+from tacit.query.types import Domain, Range, SqlType, Value
 
 TYPES = list(EDGES)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import pytest
-from tacit.query.domains import Domain
 
 from engines.benches import BENCHES, Bench, Rows, open_bench
 from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same

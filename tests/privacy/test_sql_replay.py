@@ -41,7 +41,7 @@ def bits() -> Iterator[None]:
         yield
 
 
-EVERYBODY = hostile.joined(hostile.ordinary(), hostile.heavy())
+ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
 
 
 # Found when the first test asks: every process collects all tests.
@@ -63,7 +63,7 @@ def test_there_are_enough_questions() -> None:
 
 
 def test_removing_a_person_with_more_rows_than_count() -> None:
-    made = reports(EVERYBODY, hostile.ordinary(), patients())
+    made = reports(ALL_PEOPLE, hostile.ordinary(), patients())
     assert findings(made) == {}
     assert sum(each.moved for each in made.values()) > len(patients()) * 3 // 4
 

@@ -29,7 +29,7 @@ from tacit.query.resolve import resolve
 
 FEW = Catalog(tuple(t if t.public else replace(t, unit_rows=4) for t in CATALOG.tables), CATALOG.populations)
 REPLACING = Catalog(FEW.tables, tuple(Population(p.name, REPLACE_ONE) for p in FEW.populations))
-EVERYBODY = hostile.joined(hostile.ordinary(), hostile.heavy())
+ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
 
 
 @cache
@@ -61,7 +61,7 @@ def test_there_are_questions_that_are_cut() -> None:
     ids=["heavy goes", "ordinary goes", "one for another"],
 )
 def test_neighbours(other: hostile.Rows, catalog: Catalog) -> None:
-    made = reports(EVERYBODY, other, questions(), catalog)
+    made = reports(ALL_PEOPLE, other, questions(), catalog)
     assert findings(made) == {}
     assert any(each.moved for each in made.values())
 

@@ -410,7 +410,7 @@ def test_a_lane_goes_on_with_the_next_loop() -> None:
     gate = threading.Event()
 
     async def left() -> None:
-        asyncio.ensure_future(lane.run(gate.wait, 30))
+        waiting.append(asyncio.ensure_future(lane.run(gate.wait, 30)))
         await asyncio.sleep(0)
 
     # Its thread hands back what it found when the loop has ended.

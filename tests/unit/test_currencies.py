@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tacit.ledger.fixed_point import to_grain
+from tacit.ledger.protocol import to_grain
 
 import tacit
 from support.clinic import COUNT, open_clinic

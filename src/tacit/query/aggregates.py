@@ -142,7 +142,7 @@ class AggregateCall:
 
 
 def unit_call(asked: AggregateCall, rows: int | None) -> tuple[UnitCall, Domain]:
-    """The aggregate as an exact one inside a unit's group of at most ``rows`` rows, with the presumed domain of its value."""
+    """The exact aggregate inside a unit's group of at most ``rows`` rows, with the presumed domain of its value."""
     if asked.auto:
         raise Refusal("bounds", "AUTO bounds are found for the aggregate that gets noise; here nothing needs bounds.")
     if asked.per_group is not None or asked.per_row is not None:
