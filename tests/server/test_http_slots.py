@@ -410,8 +410,9 @@ def test_a_lane_goes_on_with_the_next_loop() -> None:
     gate = threading.Event()
 
     async def left() -> None:
-        waiting.append(asyncio.ensure_future(lane.run(gate.wait, 30)))
+        running = asyncio.ensure_future(lane.run(gate.wait, 30))
         await asyncio.sleep(0)
+        assert not running.done()
 
     # Its thread hands back what it found when the loop has ended.
     asyncio.run(left())
