@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tacit.ledger.protocol import to_grain
 
 import tacit
 from support.clinic import COUNT, open_clinic
@@ -19,6 +18,7 @@ from tacit.core.guarantees import RDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.curator.accounts import filter_of, share_caps
 from tacit.ledger.account_terms import filter_from_terms, price, terms_of
+from tacit.ledger.protocol import to_grain
 from tacit.project.project_file import PopulationModel
 from tacit.query.planning.explain import explain
 from tacit.query.request import ACCOUNTS

@@ -195,7 +195,8 @@ def narrowed_keys(
         known = [listed for listed in lists if listed is not None]
         if not known:
             return None
-        values = tuple(dict.fromkeys(min(known, key=len)))
+        # The other conditions are tried on each value of the first list.
+        values = tuple(dict.fromkeys(known[0]))
     if not allows(len(values) * sum(map(size, about))):
         return values
     left = tuple(value for value in values if all(evaluate(part, [value]) is True for part in about))
