@@ -7,9 +7,9 @@
 A process that dies between 1 and 2 leaves an unused file; between 2 and 3, a key that the next opening of the
 ledger finds by its name and puts in place. At every moment the key in force is in a file that an opening finds.
 
-A key that was lost cannot sign. Then an operator names the next one alone, and that stays to be seen: a client
-that trusted the old key does not follow by itself. If the group secret was lost with it, a fresh one is made. The
-promise to every person holds with any; but a unit may count in other groups than before, and files that the ledger knew by
+A key that was lost cannot sign. Then an operator names the next one alone, and that stays to be seen: a client that
+trusted the old key does not follow by itself. If the group secret was lost with it, a fresh one is made. The promise
+to every person holds with any; but a unit may count in other groups than before, and files that the ledger knew by
 their content are new to it, so that only their owner's word says whose they are.
 """
 
