@@ -261,7 +261,7 @@ def test_guarantees_in_words() -> None:
     assert "one of them is in the data or not" in words
     words = guarantee_in_words(ApproxDP("0.5", "1e-6", relation="replace_one"), "patients")
     assert "apart from a chance of 1e-06" in words
-    assert "somebody else's" in words
+    assert "another person's" in words
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def _leaves(item: Leaf, count: int) -> Iterable[tuple[Leaf, int]]:
 
 
 def _is_free(item: Leaf) -> bool:
-    """Whether a release says nothing about anybody."""
+    """Whether a release says nothing about any unit."""
     match item:
         case LaplaceEvent() | DiscreteLaplaceEvent():
             return item.l1_sensitivity == 0

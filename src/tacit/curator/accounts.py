@@ -80,13 +80,13 @@ def entry_of(
 
 
 def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:
-    """What was charged at all, delta last."""
+    """Amounts other than zero, delta last."""
     return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a population's account holds: for each currency its cap, what was spent and what is left.
+    """State of a population's account: for each currency its cap, the amount spent and the amount left.
 
     Args:
         population: whose.
@@ -109,17 +109,17 @@ class Budget:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Of the population as a whole."""
+        """Lines of the population as a whole."""
         return self.balances[0].lines
 
     @property
     def spent(self) -> tuple[Amount, ...]:
-        """What was charged so far."""
+        """Amounts charged so far."""
         return tuple(Amount(line.currency, Fraction(line.spent)) for line in self.lines)
 
     @property
     def left(self) -> tuple[Amount, ...]:
-        """What still fits."""
+        """Amounts that still fit."""
         return tuple(Amount(line.currency, line.left) for line in self.lines)
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ def _spent_of(balance: Balance) -> str:
 
 
 def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
-    """What planning needs to know about an account: its currency, and the delta that a question may use."""
+    """Kind of an account for planning: its currency, the delta that a question may use, and that of the account."""
     return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta)
 
 

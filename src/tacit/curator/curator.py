@@ -76,7 +76,7 @@ class Curator(Closing):
 
     @property
     def name(self) -> str:
-        """Of the project."""
+        """Name of the project."""
         return self._context.project
 
     @property
@@ -91,7 +91,7 @@ class Curator(Closing):
 
     @property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt that this curator signs now."""
+        """Public key that checks receipts signed by this curator now."""
         return self._context.keys.public_key
 
     def sql(
@@ -126,7 +126,7 @@ class Curator(Closing):
             max_groups: the most groups that one unit counts in, if fewer than declared.
             weights: which aggregates matter more.
             suppose: how many values a group is supposed to have, for the errors of averages.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
             idempotency_key: a name for this request, so that it may be sent again: the same request under the same
                 key gets the same answer and is charged once; another request under it is refused.
         """
@@ -168,12 +168,12 @@ class Curator(Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """What is spent and what is left; with a quote or an answer, also how many more such questions fit.
+        """State of an account; with a quote or an answer, also how many more such questions fit.
 
         Args:
             quote: a question that was quoted or answered.
             population: whose budget; may be left out where there is one, or with a quote.
-            analyst: whose share is shown beside it; the curator's own analyst unless said.
+            analyst: whose share is shown beside it; by default the curator's own analyst.
         """
         name = self._population(population if quote is None else quote.plan.final.population)
         with hide_internal_errors():
@@ -190,7 +190,7 @@ class Curator(Closing):
         return tuple(TableInfo(table) for table in self._context.catalog.tables)
 
     def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """What was asked of a population (by one analyst, if said) and what it cost, in order."""
+        """Charges to a population (by one analyst, if named), in order."""
         name = self._population(population)
         with hide_internal_errors():
             return tuple(entry_of(record) for record in self.ledger.history(population=name, analyst=analyst or ""))
@@ -214,7 +214,7 @@ class Curator(Closing):
             value: what to release.
             label: what it is, for the history and the receipt; not the value.
             population: whose budget; may be left out where there is one.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
@@ -235,7 +235,7 @@ class Curator(Closing):
             charge: a mechanism, an event or a guarantee.
             label: what it is for.
             population: whose budget; may be left out where there is one.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
@@ -252,7 +252,7 @@ class Curator(Closing):
             estimator: of :mod:`tacit.learn`, not fitted; bounds and classes that it leaves open come from the
                 catalogue.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
 
         Raises:
             Refusal, InputError: the rows or the estimator cannot be used; nothing is charged.

@@ -42,7 +42,7 @@ class ReleasingMechanism(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What one release promises."""
+        """Guarantee of one release."""
 
     def release(self, value: Any, /) -> Any:
         """Release a value."""
@@ -50,7 +50,7 @@ class ReleasingMechanism(Protocol):
 
 @dataclass(frozen=True)
 class DirectRelease:
-    """What a mechanism released, or what was charged for: the value (None for a mere charge), its cost, its receipt."""
+    """Result of a release or of a mere charge: the value (None for a charge), its cost, its receipt."""
 
     value: Any
     charge: Entry

@@ -59,7 +59,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class _Price:
-    """What a fit promises and what it releases; either may be cheaper in an account. Receipts keep the class name."""
+    """Guarantee and event of a fit; either may be cheaper in an account. Receipts keep the class name."""
 
     guarantee: Guarantee
     event: Event
@@ -205,6 +205,6 @@ def _price_fit(declared: Any, columns: _Columns) -> _Price:
 
 
 def _learned(model: Any) -> list[Any]:
-    """What a model shows of the fit, for the digest in the receipt."""
+    """Learned attributes of a model, for the digest in the receipt."""
     shown = sorted(name for name in vars(model) if name.endswith("_") and not name.startswith("_"))
     return [[name, vars(model)[name]] for name in shown if name not in ("guarantee_", "event_")]

@@ -71,7 +71,7 @@ def open_curator(
     Of a file or frame only the names and types of columns are read. Bounds and categories are never taken from data:
     state them.
 
-    A project file names a ledger (``tacit.ledger`` beside it unless said), where every charge is durable before data
+    A project file names a ledger (by default ``tacit.ledger`` beside it), where every charge is durable before data
     is read. Without a project file the account is kept in memory and **forgotten when the process ends**, unless
     ``ledger`` names a file for it.
 
@@ -86,17 +86,17 @@ def open_curator(
         mu: see ``epsilon``.
         accounting: ``"pure"``, ``"approx"``, ``"zcdp"`` or ``"gdp"``; ``"zcdp"`` where a delta is stated, else
             ``"pure"``.
-        relation: which databases are neighbours, ``"add_remove"`` unless said.
+        relation: which databases are neighbours; by default ``"add_remove"``.
         columns: for each column what is publicly known: a pair ``(lowest, highest)``, a list of all its values, the
             name of its type, or a mapping with the words of the project file.
-        table: how queries call it; the name of the file unless said, ``data`` for frames.
-        population: what to call the persons; ``people`` unless said.
-        max_groups: the most groups one person counts in, 1 unless said.
-        max_rows: the most rows of one person that count per group, 1 unless said.
+        table: its name in queries; by default the name of the file, or ``data`` for frames.
+        population: name of the population; by default ``people``.
+        max_groups: the most groups one person counts in; by default 1.
+        max_rows: the most rows of one person that count per group; by default 1.
         unit_rows: the most rows that one person has, for the bound on the work of a question; as many enter a join
             that multiplies rows. Default 256.
-        ledger: a file in which the account outlasts the process; in memory unless said.
-        analyst: who asks, unless a question says otherwise; the owner of the data unless said.
+        ledger: a file in which the account outlasts the process; by default in memory.
+        analyst: who asks, where a question names no analyst; by default the owner of the data.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
     """
     stated = {

@@ -58,7 +58,7 @@ def caps_of(limit: Filter) -> dict[str, int]:
 
 
 def price(limit: Filter, charge: Charge) -> PricedCharge:
-    """What a charge costs under a filter, and the event that says why.
+    """Price of a charge under a filter, and the event that says why.
 
     A mechanism states an event and a guarantee; the cheaper one is written down, as :meth:`Filter.price` prefers it.
     """

@@ -94,7 +94,7 @@ class Receipt:
 
     @property
     def position(self) -> int:
-        """Of its entry in the ledger."""
+        """Position of its entry in the ledger."""
         return int(self.statement["ledger"]["position"])
 
     def __getitem__(self, name: str) -> Any:
@@ -110,7 +110,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class ReceiptStatement:
-    """What a receipt says besides the charge and its place in the ledger.
+    """Content of a receipt besides the charge and its place in the ledger.
 
     Args:
         answers: by :func:`about_plan` and :func:`about_mechanism`.
@@ -159,7 +159,7 @@ def issue(keys: Keys, ledger: str, project: str, reservation: Reservation, said:
 
 
 def signed_text(statement: Mapping[str, Any]) -> bytes:
-    """What the signature is of."""
+    """Bytes that the signature is of."""
     return _PURPOSE + canonical(statement).encode()
 
 
@@ -172,7 +172,7 @@ def about_plan(
     name: str = "",
     mechanisms: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """What a receipt says of the answer to a question: ``words`` explain its plan, ``released`` digests its numbers.
+    """Lines of a receipt about the answer to a question: ``words`` explain its plan, ``released`` digests its numbers.
 
     ``mechanisms`` is what :func:`mechanisms_of` says of the plan, where that is known already.
     """
@@ -188,7 +188,7 @@ def about_plan(
 
 
 def about_mechanism(mechanism: object, event: Event, label: str, *, released: str) -> dict[str, Any]:
-    """What a receipt says of a mechanism that was used from Python; ``event`` is the one that was paid for."""
+    """Lines of a receipt about a mechanism used from Python; ``event`` is the one that was paid for."""
     line: dict[str, Any] = {"name": label, "mechanism": type(mechanism).__name__, "event": _plain(event)}
     if isinstance(mechanism, Laplace) and isinstance(event, DiscreteLaplaceEvent):
         line |= {"l1_sensitivity": str(mechanism.l1_sensitivity), "scale": str(mechanism.scale)}
@@ -230,16 +230,16 @@ def exact_event(release: Release) -> Event:
 
 
 def mechanisms_of(priced: Priced) -> list[dict[str, Any]]:
-    """What a receipt says of each mechanism, in order: the search for AUTO bounds, the keys, the numbers."""
+    """Lines of a receipt about each mechanism, in order: the search for AUTO bounds, the keys, the numbers."""
     search = [] if priced.first is None else mechanisms_of(priced.first)
     selection = [] if priced.keys is None else [_about_selection(priced.keys)]
     return [*search, *selection, *(_about_release(release) for release in priced.releases)]
 
 
 def quoted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is said of mechanisms, for an order; refused where numbers are so long that a receipt could not be read.
+    """Lines about mechanisms, for an order; refused where numbers are so long that a receipt could not be read.
 
-    Whoever types hundreds of digits would otherwise leave a receipt, and so a ledger, that nobody can verify.
+    A price of hundreds of digits would otherwise leave a receipt, and so a ledger, that cannot be verified.
 
     Raises:
         InputError: as said; nothing has been charged yet.

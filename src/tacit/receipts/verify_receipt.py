@@ -59,7 +59,7 @@ class ReceiptCheck:
 
 @dataclass(frozen=True)
 class ReceiptReport:
-    """What checking a receipt found; ``str`` says it in lines for people."""
+    """Findings about a receipt; ``str`` gives lines for people."""
 
     checks: tuple[ReceiptCheck, ...]
 
@@ -72,7 +72,7 @@ class ReceiptReport:
         return self.ok
 
     def to_json(self) -> str:
-        """The same for programs."""
+        """JSON for programs."""
         checks = [{"name": c.name, "passed": c.passed, "words": c.words} for c in self.checks]
         return json.dumps({"ok": self.ok, "checks": checks}, ensure_ascii=False)
 
@@ -86,8 +86,8 @@ def verify_receipt(receipt: Receipt | str | bytes, public_key: str) -> ReceiptRe
 
     Args:
         receipt: the receipt or its text.
-        public_key: of the curator that issued it, such as ``ed25519:5f…``; get it from the data owner, not from
-            whoever hands you the receipt.
+        public_key: of the curator that issued it, such as ``ed25519:5f…``; get it from the data owner, not
+            together with the receipt.
 
     Raises:
         InputError: the public key is not one.
@@ -120,7 +120,7 @@ def verify_receipt(receipt: Receipt | str | bytes, public_key: str) -> ReceiptRe
 
 
 def outcome_problem(outcome: Outcome, *, ledger: str, public_key: str) -> str | None:
-    """What is wrong with the receipt that a ledger holds of an outcome; None if nothing is.
+    """First problem of the receipt that a ledger holds of an outcome; None if there is none.
 
     For :meth:`tacit.ledger.Ledger.verify`. Parts of a batch are paid by the batch and have no receipt of their own.
     """
@@ -182,7 +182,7 @@ def _about_failure(said: Mapping[str, Any]) -> list[ReceiptCheck]:
 
 
 def charge_of(account: str, guarantee: Guarantee) -> tuple[Amount, ...]:
-    """What a guarantee costs in an account of a kind, rounded up to what the ledger counts in; without zeros."""
+    """Charge for a guarantee in an account of a kind, rounded up to the unit of the ledger; without zeros."""
     currency = CURRENCIES.get(account)
     if currency is None or not isinstance(guarantee, currency.guarantee_type):
         raise InputError("account", f"a {account} account is not charged in {type(guarantee).__name__}")

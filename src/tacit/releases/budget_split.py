@@ -58,7 +58,7 @@ _FEW_DIGITS: Final = 4
 #: The search stops when the factor is known to within this part of itself, or after so many tries.
 _CLOSE: Final = Fraction(1, 100)
 _TRIES: Final = 8
-#: Left unused, so that whoever composes the events again, on another machine, stays within the total.
+#: Left unused, so that composing the events again, on another machine, stays within the total.
 _SPARE: Final = 1 - Fraction(1, 10**6)
 
 
@@ -79,7 +79,7 @@ class Split:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What is to be planned: the questions, their weights, and the delta that each may use to choose groups."""
+    """Questions to plan, their weights, and the delta that each may use to choose groups."""
 
     batch: BatchPlan
     questions: Sequence[Question]

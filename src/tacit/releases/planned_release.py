@@ -45,7 +45,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class BatchRelease:
-    """What a planned release made.
+    """Result of a planned release.
 
     Args:
         batch: the plan.
@@ -261,7 +261,7 @@ def _table(answer: Answer, ending: str) -> bytes:
 
 
 def _replace(path: Path, content: bytes) -> Path:
-    """Whole or not at all."""
+    """Write a file whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(content)
     return draft.replace(path)

@@ -45,7 +45,7 @@ class PublishedTable:
 
 
 def guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
-    """What may have been typed beside a question, by the guarantee that was paid for."""
+    """Prices that may have been stated beside a question, by the guarantee that was paid for."""
     stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
     delta = stated.pop("delta", Fraction(0))
     if delta:
@@ -197,7 +197,7 @@ def _json(content: Any) -> PublishedTable:
 
 
 def difference(answer: Answer, table: PublishedTable, confidence: Number | None = None) -> str | None:
-    """What a table says otherwise than an answer, in words; None if nothing."""
+    """First difference of a table from an answer, in words; None if there is none."""
     expected = answer.intervals(confidence)
     own, known = [column.name for column in answer.columns], expected.column_names
     twice = [name for name, count in Counter(table.names).items() if count > 1]

@@ -50,10 +50,10 @@ def report_page(
 
 
 def guarantee_in_words(guarantee: Guarantee, population: str) -> str:
-    """What a guarantee means for one person, in a sentence or two."""
+    """Meaning of a guarantee for one person, in a sentence or two."""
     who = "one of them is in the data or not"
     if guarantee.relation is not ADD_REMOVE:
-        who = "the data of one of them is theirs or somebody else's"
+        who = "the data of one of them is theirs or another person's"
     pair, given = _as_pair(guarantee)
     times = format_up(Fraction(exp_bounds(pair.epsilon)[1]), 3)
     but = f", apart from a chance of {format_up(pair.delta, 3)}" if pair.delta else ""
