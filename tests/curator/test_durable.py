@@ -27,9 +27,10 @@ TESTS = Path(__file__).parents[1]
 
 def ask(ledger: Path, killed_at: str = "", sql: str = COUNT) -> subprocess.CompletedProcess[str]:
     """The clinic's program, in a process of its own."""
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
         [sys.executable, "-m", "support.clinic", str(ledger), killed_at, sql],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def test_a_key_is_used_once_and_replaced_once(place: Place) -> None:
     with signed_clinic(place) as ledger:
         handed_over(ledger, OLD, NEW)
         for old, new in ((OLD, THIRD), (THIRD, make_keys())):
-            with pytest.raises(ConflictError, match="replaced by somebody else"):
+            with pytest.raises(ConflictError, match="replaced by another process"):
                 handed_over(ledger, old, new)
         with pytest.raises(InputError, match="used in this ledger before"):
             handed_over(ledger, NEW, OLD)

@@ -73,7 +73,8 @@ def test_an_old_copy_is_always_found_out() -> None:
         def append(step: Step, original: Any = original, kept: Any = kept, world: Any = world) -> Any:
             copied = MemoryStore()
             copied._entries, copied._names = list(world.store._entries), dict(world.store._names)
-            copied._balances, copied._papers = dict(world.store._balances), dict(world.store._papers)
+            copied._balances = dict(world.store._balances)
+            copied._attachments = dict(world.store._attachments)
             kept.append(copied)
             return original(step)
 

@@ -48,7 +48,7 @@ class MemoryStore:
     def __init__(self, below: Reader | None = None) -> None:
         self._below = below
         self._base = GENESIS if below is None else below.head()
-        self._added: list[Stored] = []
+        self._entries: list[Stored] = []
         #: Names that were dropped stand for None.
         self._names: dict[Name, int | None] = {}
         self._balances: dict[BalanceKey, BalanceState] = {}
@@ -85,8 +85,8 @@ class MemoryStore:
             self._names.update(dict.fromkeys((*step.claims, *step.puts), seq))
             self._names.update(dict.fromkeys(step.drops))
             self._attachments.update({(seq, title): content for title, content in step.attachments.items()})
-            self._added.append(Stored(seq, step.body, head.hash, link(head.hash, step.body)))
-            last = self._added[: -HEADS_BEFORE - 2 : -1]
+            self._entries.append(Stored(seq, step.body, head.hash, link(head.hash, step.body)))
+            last = self._entries[: -HEADS_BEFORE - 2 : -1]
             newest = RecentHeads.of(last[0].head, [entry.hash for entry in last[1:]])
             return Appended(newest.head, head.hash, newest)
 
@@ -112,7 +112,7 @@ class MemoryStore:
 
     def head(self) -> Head:
         """The last entry's place and hash."""
-        return self._added[-1].head if self._added else self._base
+        return self._entries[-1].head if self._entries else self._base
 
     def find(self, name: Name) -> int | None:
         """The entry that a name stands for."""
@@ -123,7 +123,7 @@ class MemoryStore:
         if self._below is not None and seq <= self._base.seq:
             return self._below.entry(seq)
         at = seq - self._base.seq
-        return self._added[at - 1] if 0 < at <= len(self._added) else None
+        return self._entries[at - 1] if 0 < at <= len(self._entries) else None
 
     def entries(self, *, after: int = 0) -> Iterator[Stored]:
         """Entries in order."""
@@ -133,15 +133,15 @@ class MemoryStore:
                     break
                 yield entry
         at = max(after - self._base.seq, 0)
-        while at < len(self._added):
-            yield self._added[at]
+        while at < len(self._entries):
+            yield self._entries[at]
             at += 1
 
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         """Entries from the newest to the oldest."""
         end = self.head().seq + 1 if before is None else min(before, self.head().seq + 1)
         for at in range(end - self._base.seq - 1, 0, -1):
-            yield self._added[at - 1]
+            yield self._entries[at - 1]
         if self._below is not None:
             yield from self._below.entries_down(before=min(end, self._base.seq + 1))
 
@@ -174,7 +174,7 @@ class MemoryStore:
         """A copy."""
         copy = MemoryStore()
         with self._lock:
-            copy._below, copy._base, copy._added = self._below, self._base, list(self._added)
+            copy._below, copy._base, copy._entries = self._below, self._base, list(self._entries)
             copy._names, copy._balances = dict(self._names), dict(self._balances)
             copy._attachments = dict(self._attachments)
         yield copy

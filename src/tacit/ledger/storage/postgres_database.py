@@ -197,6 +197,9 @@ class PostgresDatabase:
         try:
             with failures(self._at):
                 yield link
+        except (StorageError, StoreBusy):
+            self._discard(link)
+            raise
         except BaseException:
             # A block that raised on its own account leaves a connection as good as before.
             (self._release if link.usable else self._discard)(link)

@@ -74,7 +74,6 @@ class People(Closing):
 
     def close(self) -> None:
         """Give everything back but the ledger."""
-        self._context.chain.close()
         self._context.tables.close()
 
     # Who there is ------------------------------------------------------------------------------------------------
