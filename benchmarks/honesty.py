@@ -91,35 +91,35 @@ class Asked:
 
 #: Kind, number of keys, and text.
 TEXT = """
-rows                 | 0 | SELECT COUNT(*) AS n FROM events
-rows                 | 0 | SELECT COUNT(*) AS n FROM orders
-rows                 | 0 | SELECT COUNT(*) AS n FROM visits
-people               | 0 | SELECT COUNT(DISTINCT user_id) AS n FROM events
-people               | 0 | SELECT COUNT(DISTINCT customer) AS n FROM orders WHERE category = 'toys'
-people               | 0 | SELECT COUNT(*) AS n FROM customers
-people by week       | 1 | SELECT CAST(date_trunc('week', day) AS DATE), COUNT(DISTINCT user_id) AS n FROM events GROUP BY 1
-people by month      | 1 | SELECT month, COUNT(DISTINCT customer) AS n FROM orders GROUP BY 1
-heat map             | 2 | SELECT isodow(day) AS d, hour, COUNT(*) AS n FROM events GROUP BY 1, 2
-keys in WHERE        | 1 | SELECT month, COUNT(DISTINCT customer) AS n FROM orders WHERE month <= 3 GROUP BY 1
-keys in WHERE        | 1 | SELECT day, COUNT(DISTINCT user_id) FROM events WHERE day < DATE '2024-01-04' GROUP BY 1
-rows by category     | 1 | SELECT action, COUNT(*) AS n FROM events GROUP BY 1
-rows by category     | 1 | SELECT category, COUNT(*) AS n FROM orders GROUP BY 1
-rows by category     | 1 | SELECT ward, COUNT(*) AS n FROM visits WHERE ward <> 'unknown' GROUP BY 1
-sums                 | 0 | SELECT SUM(amount) AS s FROM orders
-sums                 | 1 | SELECT category, SUM(amount) AS s FROM orders GROUP BY 1
-sums                 | 0 | SELECT SUM(cost) AS s FROM visits
-averages             | 0 | SELECT AVG(amount) AS m FROM orders
-averages             | 0 | SELECT AVG(nights) AS m FROM visits
-averages             | 1 | SELECT ward, AVG(nights) AS m FROM visits WHERE ward <> 'unknown' GROUP BY 1
-averages, clipped    | 0 | SELECT AVG(seconds) AS m FROM events
-averages, clipped    | 0 | SELECT AVG(cost) AS m FROM visits
-averages of a person | 0 | SELECT AVG(n) AS m FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY 1)
-averages of a person | 0 | SELECT AVG(n) AS m FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY 1)
-averages of a person | 0 | SELECT AVG(t) AS m FROM (SELECT patient, SUM(nights) AS t FROM visits GROUP BY 1)
-shares of people     | 0 | SELECT COUNT(*) FILTER (WHERE n >= 3) FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY 1)
-people by how many   | 1 | SELECT n, COUNT(*) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY 1) WHERE n < 6 GROUP BY 1
-people by a trait    | 1 | SELECT country, COUNT(DISTINCT customer) AS n FROM orders JOIN customers USING (customer) GROUP BY 1
-rows by a trait      | 1 | SELECT country, COUNT(*) AS n FROM orders JOIN customers USING (customer) GROUP BY 1
+rows             | 0 | SELECT COUNT(*) AS n FROM events
+rows             | 0 | SELECT COUNT(*) AS n FROM orders
+rows             | 0 | SELECT COUNT(*) AS n FROM visits
+people           | 0 | SELECT COUNT(DISTINCT user_id) AS n FROM events
+people           | 0 | SELECT COUNT(DISTINCT customer) AS n FROM orders WHERE category = 'toys'
+people           | 0 | SELECT COUNT(*) AS n FROM customers
+people by week   | 1 | SELECT CAST(date_trunc('week', day) AS DATE), COUNT(DISTINCT user_id) FROM events GROUP BY 1
+people by month  | 1 | SELECT month, COUNT(DISTINCT customer) AS n FROM orders GROUP BY 1
+heat map         | 2 | SELECT isodow(day) AS d, hour, COUNT(*) AS n FROM events GROUP BY 1, 2
+keys in WHERE    | 1 | SELECT month, COUNT(DISTINCT customer) AS n FROM orders WHERE month <= 3 GROUP BY 1
+keys in WHERE    | 1 | SELECT day, COUNT(DISTINCT user_id) FROM events WHERE day < DATE '2024-01-04' GROUP BY 1
+rows by category | 1 | SELECT action, COUNT(*) AS n FROM events GROUP BY 1
+rows by category | 1 | SELECT category, COUNT(*) AS n FROM orders GROUP BY 1
+rows by category | 1 | SELECT ward, COUNT(*) AS n FROM visits WHERE ward <> 'unknown' GROUP BY 1
+sums             | 0 | SELECT SUM(amount) AS s FROM orders
+sums             | 1 | SELECT category, SUM(amount) AS s FROM orders GROUP BY 1
+sums             | 0 | SELECT SUM(cost) AS s FROM visits
+means            | 0 | SELECT AVG(amount) AS m FROM orders
+means            | 0 | SELECT AVG(nights) AS m FROM visits
+means            | 1 | SELECT ward, AVG(nights) AS m FROM visits WHERE ward <> 'unknown' GROUP BY 1
+clipped means    | 0 | SELECT AVG(seconds) AS m FROM events
+clipped means    | 0 | SELECT AVG(cost) AS m FROM visits
+means of people  | 0 | SELECT AVG(n) AS m FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY 1)
+means of people  | 0 | SELECT AVG(n) AS m FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY 1)
+means of people  | 0 | SELECT AVG(t) AS m FROM (SELECT patient, SUM(nights) AS t FROM visits GROUP BY 1)
+active people    | 0 | SELECT COUNT(*) FILTER (WHERE n > 2) FROM (SELECT user_id, COUNT(*) n FROM events GROUP BY 1)
+people by number | 1 | SELECT n, COUNT(*) FROM (SELECT patient, COUNT(*) n FROM visits GROUP BY 1) WHERE n < 6 GROUP BY 1
+people by trait  | 1 | SELECT country, COUNT(DISTINCT customer) FROM orders JOIN customers USING (customer) GROUP BY 1
+rows by trait    | 1 | SELECT country, COUNT(*) AS n FROM orders JOIN customers USING (customer) GROUP BY 1
 """
 
 
@@ -145,7 +145,8 @@ def write_tables(folder: Path, people: int) -> None:
             "customers": "SELECT id AS customer, "
             "['AT', 'CH', 'DE', 'FR', 'IT'][1 + CAST(hash(id * 7) % 5 AS BIGINT)] AS country FROM person",
             "orders": "SELECT id AS customer, "
-            "['books', 'food', 'garden', 'music', 'toys'][1 + CAST(hash(id * 3 + k) % 5 AS BIGINT)] AS category, CAST(1 + hash(id + 7 * k) % 12 AS INT) AS month, "
+            "['books', 'food', 'garden', 'music', 'toys'][1 + CAST(hash(id * 3 + k) % 5 AS BIGINT)] AS category, "
+            "CAST(1 + hash(id + 7 * k) % 12 AS INT) AS month, "
             "CAST((hash(id * 11 + k) % 19000) / 100.0 AS DECIMAL(18, 2)) AS amount FROM row",
             "visits": "SELECT id AS patient, CASE WHEN hash(id + k * 3) % 10 = 0 THEN 'unknown' ELSE "
             "['cardiology', 'oncology', 'surgery'][1 + CAST(hash(id * 13 + k) % 3 AS BIGINT)] END AS ward, "
