@@ -117,7 +117,7 @@ means of people  | 0 | SELECT AVG(n) AS m FROM (SELECT user_id, COUNT(*) AS n FR
 means of people  | 0 | SELECT AVG(n) AS m FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY 1)
 means of people  | 0 | SELECT AVG(t) AS m FROM (SELECT patient, SUM(nights) AS t FROM visits GROUP BY 1)
 active people    | 0 | SELECT COUNT(*) FILTER (WHERE n > 2) FROM (SELECT user_id, COUNT(*) n FROM events GROUP BY 1)
-people by number | 1 | SELECT n, COUNT(*) FROM (SELECT patient, COUNT(*) n FROM visits GROUP BY 1) WHERE n < 6 GROUP BY 1
+people by number | 1 | SELECT n, COUNT(*) FROM (SELECT patient, COUNT(*) n FROM visits GROUP BY 1) WHERE n<6 GROUP BY 1
 people by trait  | 1 | SELECT country, COUNT(DISTINCT customer) FROM orders JOIN customers USING (customer) GROUP BY 1
 rows by trait    | 1 | SELECT country, COUNT(*) AS n FROM orders JOIN customers USING (customer) GROUP BY 1
 """
