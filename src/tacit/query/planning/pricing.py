@@ -28,7 +28,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from tacit.accounting.prices import approx_price, gdp_price, pure_price, zcdp_price
+from tacit.accounting.currencies import AccountGuarantee, currency_of
+from tacit.accounting.prices import approx_price, zcdp_price
 from tacit.core.errors import AccountingError, InputError, InternalError
 from tacit.core.events import ComposedEvent, Event, NoEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
@@ -383,7 +384,7 @@ def mu_of_epsilon(epsilon: Fraction) -> GDP:
 # -- budget and charge in each kind of account
 
 #: A guarantee in the currency of an account.
-Charge = PureDP | ApproxDP | ZCDP | GDP
+Charge = AccountGuarantee
 
 
 class Weights(NamedTuple):
@@ -409,7 +410,8 @@ def buy(
     """Releases that an amount of ``currency`` buys in the account of ``terms``, and the charge for them."""
     priced, guarantee = _bought(final, relation, terms, currency, amount, weights)
     if priced.keys is None and all(release.mechanism == "constant" for release in priced.releases):
-        return priced, _nothing(guarantee)
+        # A question that releases nothing about any unit, such as the list of public keys, costs nothing.
+        return priced, currency_of(guarantee).nothing(relation)
     return priced, guarantee
 
 
@@ -424,19 +426,6 @@ def buy_rest(
     weights, keys, rule = asked
     priced = price(final, budget, relation, weights=weights, keys_weight=keys, rule=rule)
     return replace(priced, first=first, asked=asked)
-
-
-def _nothing(guarantee: Charge) -> Charge:
-    """A question that releases nothing about any unit, such as the list of public keys, costs nothing."""
-    match guarantee:
-        case PureDP():
-            return PureDP(0, relation=guarantee.relation)
-        case ApproxDP():
-            return ApproxDP(0, 0, relation=guarantee.relation)
-        case ZCDP():
-            return ZCDP(0, relation=guarantee.relation)
-        case _:
-            return GDP(0, relation=guarantee.relation)
 
 
 def _bought(
@@ -516,17 +505,11 @@ def _badness(final: FinalAggregation, priced: Priced, beta: Fraction) -> float:
 
 def check_charge(event: ComposedEvent, guarantee: Charge) -> None:
     """The events of a plan, composed, must be within what is charged; anything else is a defect of the planner."""
-    relation = event.relation
-    match guarantee:
-        case PureDP():
-            within = pure_price(event, relation).amount <= guarantee.epsilon
-        case GDP():
-            within = gdp_price(event, relation).amount <= guarantee.mu**2
-        case ZCDP():
-            spent = zcdp_price(event, relation)
-            within = spent.amount <= guarantee.rho and spent.delta <= guarantee.delta
-        case ApproxDP():
-            within = _is_within_pair(event, guarantee)
+    currency = currency_of(guarantee)
+    if isinstance(guarantee, ApproxDP):
+        within = _is_within_pair(event, guarantee)
+    else:
+        within = currency.covers(guarantee, currency.cost(event, event.relation))
     if not within:
         raise InternalError("a plan would release more than it charges")
 
