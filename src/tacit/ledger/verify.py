@@ -161,7 +161,7 @@ class _Audit:
         return Head(self._last.seq, self._last.hash)
 
     def report(self) -> VerificationReport:
-        """What was found."""
+        """The findings."""
         problems = self._problems
         if self._missed:
             problems = [*problems, f"and {self._missed} more"]
@@ -312,8 +312,8 @@ class _Audit:
     def _weight(self, space: str, key: str, seq: int) -> int:
         """Sums of these agree for the same names and, but for a chance of 2⁻⁶⁴, for no others.
 
-        The names are too many to keep and to sort; a hash with a key that is fresh for every verification lets nobody
-        prepare a set with the same sum.
+        The names are too many to keep and to sort; with a key that is fresh for every verification, a set with the
+        same sum cannot be prepared.
         """
         return hash(f"{self._secret}{seq} {space} {key}")
 
