@@ -29,8 +29,8 @@ class People(Closing):
     """People of a ledger: who they are, how they prove it, and what they wait for.
 
     The identity of a person stands in the ledger's chain; the proofs of it in tables of the same database, as digests
-    and hashes. Any number of threads and processes may hold one ledger's people open. What is revoked or withdrawn opens
-    nothing from the moment the call returns, in every process.
+    and hashes. Any number of threads and processes may hold one ledger's people open. A revoked person or a withdrawn
+    token is refused from the moment the call returns, in every process.
 
     Every way to be refused looks the same: unknown, wrong, expired, withdrawn and revoked are ``None``.
     """
