@@ -1,10 +1,10 @@
 """Memory settings of the C allocator for worker processes.
 
-A database that is told nothing takes most of the machine's memory for its own, and so would that of every worker. So
-where a project says nothing, workers share.
+A database without a limit takes most of the machine's memory, and so would that of every worker. So where a project
+states none, workers share.
 
-The C library gives what a thread frees back to the system at once, and the arrays of the next question have to be
-mapped and cleared again, page by page: a sixth of all that a small question cost.
+The C library returns memory that a thread frees to the system at once, and the arrays of the next question have to be
+mapped and cleared again, page by page: a fifth of the processor time of a small question (docs/design-notes.md).
 """
 
 from __future__ import annotations
