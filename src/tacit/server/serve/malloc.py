@@ -31,7 +31,7 @@ _PIECE: Final = 32 * 2**20
 #: Of ten parts of the machine's memory, those that the databases of all workers may use together.
 _SHARED: Final = 6
 _MEGABYTE: Final = 2**20
-#: What every worker's database has at least: some times what bounded work of one unit takes (docs/semantics.md, 11).
+#: The least memory of a worker's database: several times the bounded work of one unit (docs/semantics.md, 11).
 _LEAST: Final = 512
 #: Where a container says how much it may use.
 _LIMIT_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
