@@ -106,7 +106,7 @@ class Settings:
 
     @property
     def running_each(self) -> int:
-        """How many questions of one person run at once."""
+        """Number of questions of one person that run at once."""
         return min(self.threads_per_analyst or max(self.threads // 2, 1), self.threads)
 
     @property

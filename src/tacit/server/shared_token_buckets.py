@@ -75,7 +75,7 @@ class Buckets:
         return 0
 
     def counted(self, name: str) -> int:
-        """How often something was counted; that is never forgotten as long as the memory lasts."""
+        """A count, which is never forgotten as long as the memory lasts."""
         place, mark = self._counter(name)
         with self._held(_COUNTING):
             found = self._find_counter(place, mark)

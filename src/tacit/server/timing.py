@@ -185,7 +185,7 @@ class LateAnswers:
         return self._counts.counted(_of_analyst(analyst))
 
     def slow(self, analyst: str) -> int:
-        """How many of them were late."""
+        """Number of an analyst's answers that were late."""
         return self._counts.counted(_slow(analyst))
 
     def check(self, analyst: str, population: str) -> None:

@@ -143,7 +143,7 @@ class WorkerRuntime:
 
     @property
     def under_way(self) -> int:
-        """How much work is begun or waiting."""
+        """Amount of work that runs or waits."""
         return self.asking.taken + self.quick.taken + self.entering.taken
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ class Connections:
         return self._count
 
     def of(self, address: str) -> int:
-        """How many an address has."""
+        """Number of connections of an address."""
         return len(self._idle.get(address, ())) + len(self._busy.get(address, ()))
 
     def admit(self, address: str, connection: Connection) -> bool:

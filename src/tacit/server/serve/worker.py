@@ -256,7 +256,7 @@ def _stream(log: str | None) -> Any:
 
 
 def _room() -> int:
-    """How many connections the system lets this process have."""
+    """Number of connections that the system lets this process have."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
