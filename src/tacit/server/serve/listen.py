@@ -36,8 +36,8 @@ def check_place(settings: Settings) -> None:
     if not is_loopback(settings.host) and not settings.secure:
         raise InputError(
             "host",
-            f"{settings.host} can be reached from elsewhere, and without TLS any machine on the way could read tokens and "
-            "answers: state --tls-cert and --tls-key, or --behind-proxy if something in front ends TLS",
+            f"{settings.host} can be reached from elsewhere, and without TLS any machine on the way could read tokens "
+            "and answers: state --tls-cert and --tls-key, or --behind-proxy if something in front ends TLS",
         )
 
 
