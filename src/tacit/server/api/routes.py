@@ -66,7 +66,7 @@ def explain(call: ApiRequest) -> ApiResponse:
 
 
 def budget(call: ApiRequest) -> ApiResponse:
-    """What is spent and what is left."""
+    """Budgets: spent and left."""
     found = call.floor.office.budget(call.someone, call.query.get("population"))
     return json_response({"budgets": [budget_json(each) for each in found]})
 
@@ -99,12 +99,12 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 
 def key(call: ApiRequest) -> ApiResponse:
-    """What anybody needs to check receipts, to follow from a key that was known before, and to find a rollback."""
+    """The key to check receipts with, the keys before it, and the head of the ledger, which shows a rollback."""
     return json_response(key_json(call.floor.office.curator.ledger), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
-    """Who the token stands for, and what it may do."""
+    """The person behind the token, and its scopes."""
     access = call.someone
     person = access.person
     return json_response(
