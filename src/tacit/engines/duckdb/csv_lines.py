@@ -4,7 +4,7 @@ DuckDB splits a file at every ``\n`` and ``\r`` and knows of no quotes; each lin
 expression of its own. So an unclosed quote ends with its line, and a value cannot hold a new line. A field that begins
 with a quote ends with one, and a doubled quote inside it is one; any other field is taken as it is. Left out are empty
 lines, lines whose quotes do not close, that are not UTF-8, or that are longer than :data:`LONGEST`. Fields beyond the
-header are ignored, missing ones are NULL, and so are empty ones. See ``lines.proof.md``.
+header are ignored, missing ones are NULL, and so are empty ones. See ``csv_lines.proof.md``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SQL dialect: the interface that each database implements.
 
-The shared modules spell relations, aggregates, windows, casts and functions once. Whatever a database writes or
+The shared modules spell relations, aggregates, windows, casts and functions once. Everything that a database writes or
 computes in its own way is a method here. Values live in these columns: BOOLEAN, BIGINT for INTEGER, BIGINT for DECIMAL
 (the number without its point), doubles, text, DATE, TIMESTAMP. Holding decimals as integers makes their arithmetic
 ours: overflow is a comparison, not an error.

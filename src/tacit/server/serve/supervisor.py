@@ -109,9 +109,11 @@ def _warm() -> None:
         import duckdb  # noqa: F401
 
         import tacit.curator.opening
-        import tacit.engines.duckdb
+        import tacit.engines.registry
         import tacit.server.api.app
-        import tacit.server.identity  # noqa: F401
+        import tacit.server.identity
+
+        tacit.engines.registry.warm()
     finally:
         gc.enable()
         gc.freeze()
