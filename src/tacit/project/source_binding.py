@@ -95,8 +95,8 @@ class SourceBinder:
     def fingerprint(self, table: Table) -> Fingerprint:
         """Fingerprint of the source of a table now."""
         source = self._sources[table.name]
-        # A table changes all the time, and when it did must not show: its version is its owner's word, and until another
-        # is said an answer that was bought stays the answer.
+        # A table changes all the time, and when it did must not show: its version is its owner's word, and until
+        # another is said an answer that was bought stays the answer.
         known = self._engine.marks(table.name) if source.is_elsewhere and self._engine is not None else None
         if known is None:
             found = self._digests.of(source, f"tables.{table.name}.source")
