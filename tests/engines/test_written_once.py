@@ -11,6 +11,7 @@ import pytest
 from engines import clinic
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG as CORPUS
+from support.engine_comparison import final_of
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.sources import DuckDBTable
@@ -45,10 +46,10 @@ def tables(catalog: Catalog, kind: type[StoredTable] = StoredTable) -> dict[str,
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_secret_that_comes_later_gives_the_same_text(name: str) -> None:
     writer, d, kind = WRITERS[name]
-    for catalog, questions in ((CORPUS, ACCEPTED), (clinic.CATALOG, clinic.QUESTIONS)):
+    for catalog, questions in ((CORPUS, list(ACCEPTED)[::4]), (clinic.CATALOG, clinic.QUESTIONS)):
         stored = tables(catalog, kind)
         for sql in questions:
-            final = resolve(sql, catalog).final
+            final = final_of(sql, catalog)
             want = [statement.sql for statement in writer.of(d, final, stored, SECRET).statements()]
             later = [statement.keyed(SECRET) for statement in writer.of(d, final, stored, None).statements()]
             assert [statement.sql for statement in later] == want, sql
