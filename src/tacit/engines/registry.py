@@ -60,7 +60,7 @@ def is_database_address(text: str) -> bool:
 
 
 def source_kind(engine: str, text: str, *, is_file_name: bool, is_folder: bool) -> str:
-    """How an engine reads a source that a project file names: ``"file"``, ``"folder"`` (of Parquet) or ``"table"``.
+    """Kind of a source of a project file, as an engine reads it: ``"file"``, ``"folder"`` (of Parquet) or ``"table"``.
 
     Args:
         engine: as :func:`engine_kind` calls it.

@@ -79,7 +79,7 @@ def _watched(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection
 
 
 def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
-    """How many bytes the database may use."""
+    """Bytes that the database may use."""
     ((shown,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     number, unit = str(shown).split()
     return int(float(number) * 1024 ** _SIZES.index(unit))
@@ -147,7 +147,7 @@ class DuckDBSession:
             self._ended = True
 
     def percent(self) -> float:
-        """How much of the statement that runs is done."""
+        """Percentage of the running statement that is done."""
         return max(0.0, self.cursor.query_progress())
 
     def check(self) -> None:

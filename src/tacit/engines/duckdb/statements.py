@@ -130,7 +130,7 @@ class DuckDBWriter(Writer):
         return Named("WITH " + ", ".join(f"{name} ({sql})" for name, sql in parts.items()), "r")
 
     def _most_rows(self) -> int | None:
-        """How many rows the source has at most, where that is known: no more than the one table that it reads."""
+        """Largest number of rows of the source, where that is known: no more than the one table that it reads."""
         node: RelationNode = self.final.source
         while isinstance(node, FilterRows | ProjectColumns):
             node = node.source

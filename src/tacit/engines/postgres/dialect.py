@@ -309,7 +309,7 @@ class Postgres(Dialect):
     # -- choosing
 
     def xor(self, left: str, right: str) -> str:
-        """Its own sign."""
+        """PostgreSQL's sign."""
         return f"({left} # ({right}))"
 
     def hexadecimal(self, digits: str) -> str:

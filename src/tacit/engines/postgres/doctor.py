@@ -85,7 +85,7 @@ def _table(
         yield DoctorCheck(
             f"{name} rights",
             False,
-            f"{role} may change {where}; Tacit never does, but nobody who gets hold of its connection should",
+            f"{role} may change {where}; Tacit never does, but a thief of its connection could",
             f"REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON {described.scan} FROM {_identifier(role)};",
         )
     if is_filtered:

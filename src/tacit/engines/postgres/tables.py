@@ -246,7 +246,7 @@ def describe(session: Asks, text: str, where: str) -> Described:
     if hidden:
         raise InputError(
             where,
-            f"{text} takes rows from the function {hidden[0][0]}, behind which nobody sees whose they are; name the "
+            f"{text} takes rows from the function {hidden[0][0]}, which hides whose they are; name the "
             "table that it reads, or a view of it",
         )
     family = frozenset(int(row[0]) for row in session.rows(_FAMILY, (oid,)))

@@ -52,7 +52,7 @@ def connected(place: str, settings: Mapping[str, str]) -> Any:
     warnings.filterwarnings("ignore", message=re.escape("[RETRIES_EXCEEDED]"))
     spark, filled = None, fill(place, lambda value: quote(value, safe=""))
     try:
-        # Not by its builder, which would make it everybody's default.
+        # Not by its builder, which would make it the default of the process.
         spark = SparkSession(connection=DefaultChannelBuilder(filled, _CHANNEL))
         spark.client.set_retry_policies([DefaultPolicy(**_TRIES)])
         with calm():

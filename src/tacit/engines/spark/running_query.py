@@ -154,7 +154,7 @@ class SparkQuery:
         return self._best
 
     def _tasks(self) -> tuple[int, int]:
-        """How many there are, and how many are done."""
+        """Numbers of tasks, known and done."""
         if self._context is None:
             told = self._told.values()
             return sum(tasks for tasks, _ in told), sum(done for _, done in told)

@@ -1,7 +1,7 @@
 """Spark session: found or started, and checked before use.
 
 ``"spark"`` starts Spark in this process's own Java machine, ``"spark://…"`` on a cluster, ``"sc://…"`` connects to a
-Spark Connect server. A session that its owner made is taken as it is, of any class, and its settings are never changed.
+Spark Connect server. A session that its owner made may be of any class, and its settings are never changed.
 All of them must pass the same :mod:`.session_checks`; the refusal of one that does not names the setting.
 """
 
@@ -208,7 +208,7 @@ def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
         running = SparkContext._active_spark_context is not None
         try:
             context = SparkContext._active_spark_context or _start(place, limits, settings)
-            # Not the first session of the context, whose settings are everybody's.
+            # Not the first session of the context, whose settings all share.
             spark = SparkSession(context).newSession()
             for name, value in {**_SETTINGS, **settings}.items():
                 if not name.startswith(("spark.driver.", "spark.executor.")):

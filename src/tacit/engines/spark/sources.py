@@ -181,7 +181,7 @@ def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str, in
 
 
 def _portable(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
-    """A sound column in a type that Spark takes from Arrow as it is; moments are sent as numbers, and marked so."""
+    """A sound column in a type that Spark takes from Arrow unchanged; moments are sent as numbers, and marked so."""
     import pyarrow as pa
 
     is_a, kind = pa.types, column.type

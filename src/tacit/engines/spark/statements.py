@@ -87,7 +87,7 @@ class SparkWriter(Writer):
         return f"{counted} WHERE total <= {most} OR seat2 <= {most} GROUP BY {names}, x"
 
     def _first_places(self) -> int | None:
-        """How many places to look at in advance; None where that would settle too few units."""
+        """Number of places to look at in advance; None where that would settle too few units."""
         if not self.groups.is_public or not self.must_choose or self.chooser.numbered:
             return None
         if not _is_cheap(self.final.source):

@@ -389,7 +389,7 @@ def examples_sql(
     secret: bytes,
     tables: Mapping[str, StoredTable],
 ) -> str:
-    """The statement: one row of each unit, the numbers as doubles, and the label as it is."""
+    """The statement: one row of each unit, the numbers as doubles, and the label unchanged."""
     unit = relation.unit
     assert unit is not None  # noqa: S101 - the rows of public tables are not asked for here
     read = [*numbers, *([] if label is None else [label])]

@@ -213,7 +213,7 @@ class Groups:
 
     @property
     def count(self) -> int:
-        """How many public groups there are."""
+        """Number of public groups."""
         return math.prod(len(key.values or ()) for key in self.final.keys)
 
     @property

@@ -78,7 +78,7 @@ class UnitGroups:
         return self._once("values", name, lambda: self._read(name))
 
     def counts(self, name: str) -> Integers:
-        """How many rows of each pair have a positive value."""
+        """Count the rows of each pair that have a positive value."""
         if name in self._full:
             return self.lengths
         return self._once("counts", name, lambda: self.sums(self.values(name) > 0))
@@ -103,7 +103,7 @@ class UnitShare:
 
     @property
     def largest(self) -> int:
-        """How large a share can be."""
+        """Largest size of a share."""
         return max(map(abs, self.measure.clamp))
 
     def check_sum(self, count: int) -> None:
