@@ -24,8 +24,9 @@ from sql.corpus.gated import PERSON, gated
 from support.engine_comparison import corpus_frames, opened
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DuckDBEngine
+from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import _register
-from tacit.engines.duckdb.statements import statements
+from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS
@@ -91,7 +92,7 @@ def by_duckdb(engine: DuckDBEngine, final: FinalAggregation) -> int:
     with engine._sources.reading() as sources:
         cursor = sources.new_cursor()
         _register(cursor, final.source, sources.tables)
-        for statement in statements(final, sources.tables, SECRET):
+        for statement in DuckDBWriter.of(DUCKDB, final, sources.tables, SECRET).statements():
             ((_, told),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT json) {statement.sql}").fetchall()
             counted += total(json.loads(told), "intermediate_rows")
         cursor.close()

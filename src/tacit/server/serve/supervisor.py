@@ -103,12 +103,12 @@ def supervise(
 
 
 def _import_modules_of_workers() -> None:
-    import duckdb  # noqa: F401
-
     import tacit.curator.opening
-    import tacit.engines.duckdb
+    import tacit.engines.registry
     import tacit.server.api.app
     import tacit.server.identity  # noqa: F401
+
+    tacit.engines.registry.warm()
 
 
 class _Supervisor:
