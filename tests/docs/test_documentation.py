@@ -25,11 +25,7 @@ def module_name(path: Path) -> str:
 
 
 #: Found by their files: every process collects all tests, and packages would be imported to be walked through.
-MODULES = {
-    name: path
-    for path in sorted(SOURCE.rglob("*.py"))
-    if not (name := module_name(path)).startswith(LEFT_OUT)
-}
+MODULES = {name: path for path in sorted(SOURCE.rglob("*.py")) if not (name := module_name(path)).startswith(LEFT_OUT)}
 WITH_EXAMPLES = [name for name, path in MODULES.items() if ">>>" in path.read_text()]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
