@@ -112,7 +112,7 @@ def shown(found: Measurements) -> str:
 
 
 def refusal(engine: Engine, final: FinalAggregation) -> str | None:
-    """Why an engine refuses a question; nothing where it does not."""
+    """The reason for which an engine refuses a question, or nothing."""
     try:
         engine.check(final)
     except Refusal as refused:
