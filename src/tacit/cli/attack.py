@@ -38,7 +38,7 @@ def attack(
     secret: Annotated[str | None, typer.Option(help="The column to find out.")] = None,
     known: Annotated[str | None, typer.Option(help="Columns that outsiders know, such as age,sex,town.")] = None,
     epsilon: Annotated[
-        list[str] | None, typer.Option(help="What the curator may tell about one person; may be repeated.")
+        list[str] | None, typer.Option(help="Privacy budget of the curator under attack; may be repeated.")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with charts to this file.")] = None,
     show_victims: Annotated[

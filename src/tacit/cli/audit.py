@@ -49,16 +49,17 @@ def audit(
     claimed: Annotated[str | None, typer.Option(help="The epsilon under test; by default a mechanism's own.")] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
     sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a question to audit as well.")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="For a server: what that question may cost each time.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="For a server: the price of that question, each time.")] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="TACIT_TOKEN", help="For a server: an analyst's.", show_default=False)
+        str | None,
+        typer.Option(envvar="TACIT_TOKEN", help="For a server: the token of an analyst.", show_default=False),
     ] = None,
     ca_file: Annotated[Path | None, typer.Option(help="For a server: certificates to trust.")] = None,
     samples: Annotated[
         int | None,
         typer.Option(help="Runs on each neighbour: 20000; 8000 for --self, 1000 for a project, 400 for servers."),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="That the bound is true.")] = 0.99,
+    confidence: Annotated[float, typer.Option(help="Confidence of the bound.")] = 0.99,
     html: Annotated[Path | None, typer.Option(help="Write a page with charts to this file.")] = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="The account of everything ever charged: check it, read it, take it over.")
+app = typer.Typer(no_args_is_help=True, help="The ledger of all charges: check it, read it, take it over.")
 
 
 @app.command()
@@ -63,7 +63,7 @@ def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) 
 @app.command()
 def show(
     project: ProjectOption = DEFAULT_PROJECT,
-    last: Annotated[int, typer.Option(min=1, help="How many of the newest entries.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="Number of the newest entries.")] = 20,
     population: Annotated[str, typer.Option(help="Only charges to this budget.")] = "",
     analyst: Annotated[str, typer.Option(help="Only charges of this analyst.")] = "",
     every: Annotated[bool, typer.Option("--all", help="Every kind of entry, not only charges.")] = False,
@@ -114,7 +114,7 @@ def adopt(
 
 @app.command()
 def caps(
-    population: Annotated[str, typer.Argument(help="Whose budget.", show_default=False)],
+    population: Annotated[str, typer.Argument(help="Population of the budget.", show_default=False)],
     reason: ReasonOption,
     project: ProjectOption = DEFAULT_PROJECT,
     operator: OperatorOption = None,
@@ -134,7 +134,7 @@ def caps(
 
 @app.command()
 def unit(
-    population: Annotated[str, typer.Argument(help="Whose budget.", show_default=False)],
+    population: Annotated[str, typer.Argument(help="Population of the budget.", show_default=False)],
     reason: ReasonOption,
     project: ProjectOption = DEFAULT_PROJECT,
     operator: OperatorOption = None,
