@@ -4,7 +4,7 @@ F(w) = Σ ℓ(x_i·w, y_i) + ½Λ‖w‖² + b·w + ¼K·(‖w‖ - R)₊⁴ is 
 within γ/Λ of the minimiser. The last term is public: it leaves a ball alone in which all ordinary minimisers lie, and
 keeps every other one where arithmetic is exact, so that a minimiser is never too long to be found. The gradient is
 evaluated at weights on a fine grid with an error that is proven for any number of rows that fits a machine
-(``minimise.proof.md``). Nothing here raises an error on account of the rows.
+(``solver.proof.md``). Nothing here raises an error on account of the rows.
 """
 
 from __future__ import annotations
