@@ -73,12 +73,16 @@ def vague_words(text: str) -> Iterator[tuple[int, str]]:
 
 
 def riddles(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the first words of each docstring that begins with a riddle."""
+    """Yield the line and the first words of each docstring and note on a constant that begins with a riddle."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = node.value.value.strip()
             if RIDDLE.match(text.partition("\n")[0]):
                 yield node.lineno, f"a docstring begins {text[:40]!r}: begin with a verb or a noun of the field"
+    for number, line in enumerate(source.splitlines(), start=1):
+        mark, _, text = line.strip().partition("#: ")
+        if not mark and RIDDLE.match(text):
+            yield number, f"a note begins {text[:40]!r}: begin with a verb or a noun of the field"
 
 
 def breaches(path: Path) -> list[str]:
@@ -134,6 +138,7 @@ def test_a_passive_is_not_vague() -> None:
 @pytest.mark.parametrize("text", ["What it costs.", "How often.", "Its name.", "The same.", "All of them."])
 def test_riddles_are_found(text: str) -> None:
     assert list(riddles(f'def f():\n    """{text}"""\n'))
+    assert list(riddles(f"#: {text}\nX = 1\n"))
 
 
 @pytest.mark.parametrize("text", ["Whether it fits.", "Its name and its price, in rows.", "Howard's bound."])

@@ -22,7 +22,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
 
 SECRET = b"an owner's secret"
-#: What an engine does not do, and why. A question stands here by its text; nothing is silently different.
+#: Questions that an engine does not answer, and why. A question stands here by its text; nothing is silently different.
 NOT_DONE: dict[str, dict[str, str]] = {"postgres": {}}
 
 

@@ -32,7 +32,7 @@ from tacit.query.resolve import resolve
 
 pytestmark = pytest.mark.spark
 SECRET = b"an owner's secret"
-#: What Spark does not do, and why: nothing of the corpora.
+#: Questions that Spark does not answer, and why: nothing of the corpora.
 NOT_DONE: dict[str, str] = {}
 
 

@@ -18,7 +18,7 @@ from support.visiting import PASSWORD, listening
 pytestmark = pytest.mark.browser
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-#: What browsers log about a status that the test asked for; a violated policy is logged otherwise.
+#: Lines that browsers log about a status that the test asked for; a violated policy is logged otherwise.
 EXPECTED = "Failed to load resource: the server responded with a status of"
 
 

@@ -25,7 +25,7 @@ from tacit.learn.value_reading import is_frame, read_table
 
 __all__ = ["Guarantees", "PrivacyReport", "PrivateEstimator"]
 
-#: What a fit may promise.
+#: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
 
 

@@ -296,7 +296,7 @@ class PrivateTrainer:
         return self._steps.total
 
     def __getstate__(self) -> dict[str, Any]:
-        # How gradients are computed is found out again.
+        # The way to compute gradients is found out again.
         return self.__dict__ | {"_gradients": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
