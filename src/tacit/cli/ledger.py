@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +22,7 @@ from tacit.cli.operator_options import (
     reading,
     receipt_check,
 )
-from tacit.cli.terminal import JsonFlag, console, print_json, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, visible
 from tacit.core.errors import InputError
 from tacit.project.read_project import read_project
 
@@ -48,9 +46,12 @@ def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) 
     with reported(as_json=as_json):
         place = find_ledger(project)
         check_exists(place)
-        with _progress(quiet=as_json) as advance:
+        with progress_bar(quiet=as_json) as advance:
             report = Ledger.examine(
-                place.ledger, anchor=place.anchor, progress=advance, check_outcome=receipt_check(place)
+                place.ledger,
+                anchor=place.anchor,
+                progress=lambda done, total: advance(done, total, "verifying"),
+                check_outcome=receipt_check(place),
             )
     if as_json:
         print_json(_report_json(report))
@@ -210,18 +211,6 @@ def _change_caps(population: str, project: ProjectOption, reason: str, operator:
         ledger.change_caps(population, limit, reason=reason, operator=operator)
         now = ledger.filter(population).guarantee
     return {"population": population, "before": str(before), "now": str(now), "reason": reason}
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    screen = console()
-    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
-        task = bar.add_task("verifying", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _report_json(report: VerificationReport) -> dict[str, Any]:
