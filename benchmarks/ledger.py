@@ -124,18 +124,18 @@ def grow(ledger: Ledger, first: int, last: int) -> None:
 
     Only for a ledger to be long: nothing is measured here, and the anchor hears of the last one alone.
     """
-    store, price = ledger._store, lambda name: ledger._price(name, PRICE)
+    store, price = ledger.journal.store, lambda name: ledger.price(name, PRICE)
     for start in range(first, last, BATCH):
         bodies = (reserve_body(order("grower", number), price) for number in range(start, min(start + BATCH, last)))
         tickets = [_Ticket(step_of({**body, "time": ""})) for body in bodies]
         store._queue.extend(tickets)  # type: ignore[attr-defined]
-        with store._writing:  # type: ignore[attr-defined]
+        with store._database.writing:  # type: ignore[attr-defined]
             while store._queue:  # type: ignore[attr-defined]
                 store._lead()  # type: ignore[attr-defined]
         wrong = next((each for each in tickets if not isinstance(each.result, Appended)), None)
         if wrong is not None:
             raise RuntimeError(f"a charge was not placed: {wrong.problem or wrong.result}")
-    ledger._remember(ledger.head)
+    ledger.journal.remember(ledger.head)
 
 
 def growth(ledger: Ledger, entries: int) -> Iterator[tuple[int, float]]:

@@ -27,9 +27,10 @@ TESTS = Path(__file__).parents[1]
 
 def ask(ledger: Path, killed_at: str = "", sql: str = COUNT) -> subprocess.CompletedProcess[str]:
     """The clinic's program, in a process of its own."""
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
         [sys.executable, "-m", "support.clinic", str(ledger), killed_at, sql],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def test_two_curators_on_one_ledger_share_the_cap_and_the_choice_of_groups(tmp_p
         assert [entry.number for entry in first.history()] == [entry.number for entry in second.history()]
     assert len(seen) == 2
     assert len(set(seen)) == 1
-    assert open_clinic()[0]._desk.keys.group_secret("patients") != seen[0]
+    assert open_clinic()[0]._context.keys.group_secret("patients") != seen[0]
 
 
 def test_an_idempotency_key_is_one_request_of_one_analyst() -> None:
@@ -142,14 +143,14 @@ def test_budgets_by_analyst_and_project() -> None:
 def test_a_failing_ledger_stops_the_curator(caplog: pytest.LogCaptureFixture) -> None:
     curator, engine = open_clinic()
     ledger = curator.ledger
-    append, broken = ledger._store.append, [False]
+    append, broken = ledger.journal.store.append, [False]
 
     def failing(step: Any) -> Any:
         if broken[0]:
             raise StorageError("the disk /secret/place is full")
         return append(step)
 
-    ledger._store.append = failing  # type: ignore[method-assign]
+    ledger.journal.store.append = failing  # type: ignore[method-assign]
     curator.sql(COUNT, epsilon="0.5")
     broken[0] = True
     with caplog.at_level(logging.ERROR, "tacit.operator"), pytest.raises(LedgerError) as caught:

@@ -247,7 +247,7 @@ def lines(found: tuple[np.ndarray, Any]) -> list[tuple[Any, ...]]:
 
 def beside(curator: Curator, rows: pa.Table) -> Curator:
     """The same keys and account over other rows."""
-    return Curator(replace(curator._desk, engine=engine_of(rows, catalog())), "owner")
+    return Curator(replace(curator._context, engine=engine_of(rows, catalog())), "owner")
 
 
 def test_one_row_of_each_person_whatever_the_order(seeded: SeededBits) -> None:

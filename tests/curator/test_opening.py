@@ -149,10 +149,10 @@ def test_bounds_and_categories_are_never_read_from_data(folder: Path) -> None:
 def test_a_changed_file_is_a_new_version(folder: Path) -> None:
     pure = {"unit": "patient_id", "epsilon": "4", "columns": KNOWN}
     with open_curator(folder / "visits.parquet", **pure) as curator:
-        before = curator._desk.version(["visits"])
-        assert curator._desk.version(["visits"]) == before
+        before = curator._context.version(["visits"])
+        assert curator._context.version(["visits"]) == before
         pq.write_table(TABLE.slice(0, 500), folder / "visits.parquet")
-        assert curator._desk.version(["visits"]) != before
+        assert curator._context.version(["visits"]) != before
 
 
 @pytest.mark.parametrize(

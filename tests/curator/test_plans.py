@@ -156,7 +156,7 @@ def test_equal_text_under_other_metadata_or_another_account_is_another_plan() ->
 def test_a_desk_with_another_engine_plans_for_itself(work: dict[str, int]) -> None:
     curator, _ = open_clinic()
     curator.explain(SUM, epsilon="0.5")
-    other = Curator(replace(curator._desk, engine=ToyEngine({"visits": ROWS})), "owner")
+    other = Curator(replace(curator._context, engine=ToyEngine({"visits": ROWS})), "owner")
     other.explain(SUM, epsilon="0.5")
     assert work == {"resolve": 2, "plan_on_terms": 2}
 
@@ -181,7 +181,7 @@ def test_rows_are_those_of_the_ledgers_bytes() -> None:
     """A new version of the data, asked in the same words, is presented from its own bytes."""
     curator, engine = open_clinic()
     state = ["1"]
-    object.__setattr__(curator._desk, "version", lambda tables: state[0])
+    object.__setattr__(curator._context, "version", lambda tables: state[0])
     first = curator.sql(COUNT, epsilon="0.5")
     state[0], engine.tables["visits"] = "2", ROWS[:30]
     second = curator.sql(COUNT, epsilon="0.5")
@@ -197,12 +197,12 @@ def test_rows_are_those_of_the_ledgers_bytes() -> None:
 def test_digests_are_of_the_texts_that_they_always_were() -> None:
     """Ledgers hold them: a digest of another form would make every known question a new one."""
     curator, _ = open_clinic()
-    planned = quote(curator._desk, SUM, Request(epsilon="0.5"))
+    planned = quote(curator._context, SUM, Request(epsilon="0.5"))
     plan = planned.plan
     parts = (plan.question.text, plan.catalog, "add_remove", plan.terms, plan.priced, _exactly(plan.guarantee), ())
     assert plan.digest == hashlib.sha256(repr(parts).encode()).hexdigest()
     named = (plan.final.text, plan.catalog, "add_remove", plan.priced, repr(plan.guarantee), "1")
-    assert release_key(curator._desk, plan) == hashlib.sha256(repr(named).encode()).hexdigest()
+    assert release_key(curator._context, plan) == hashlib.sha256(repr(named).encode()).hexdigest()
 
 
 def test_what_is_kept_cannot_be_changed() -> None:

@@ -150,7 +150,7 @@ def test_no_field_can_be_changed_without_the_key() -> None:
 def test_numbers_that_do_not_add_up_are_found_even_with_the_key() -> None:
     """A curator that signs a charge smaller than its events, or noise that its events do not have, is found out."""
     curator = make()
-    keys = curator._desk.keys.known
+    keys = curator._context.keys.known
     receipt = curator.sql(SQL, epsilon="0.5").receipt
     answers = receipt["answers"]
 

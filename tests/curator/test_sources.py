@@ -199,7 +199,7 @@ def test_the_ledger_tells_nothing_about_content(folder: Path) -> None:
     content = hashlib.sha256((folder / "visits.parquet").read_bytes()).hexdigest()
     with opened(folder) as curator:
         count(curator)
-        everything = "".join(entry.body for entry in curator.ledger._store.entries())
+        everything = "".join(entry.body for entry in curator.ledger.journal.store.entries())
     assert '"source"' in everything
     assert content not in everything
     assert str(folder) not in everything

@@ -11,8 +11,7 @@ import pytest
 
 import tacit
 from tacit.core.errors import EngineError, InputError
-from tacit.curator.opened_ledger import open_ledger
-from tacit.curator.unit_change import fix_units
+from tacit.curator.opening import fix_units, open_ledger
 from tacit.ledger import Ledger
 from tacit.project.project_file import load
 
@@ -223,7 +222,7 @@ def test_a_ledger_from_before_gets_its_unit_at_the_first_opening(
 def bodies(folder: Path) -> list[Any]:
     opened = open_ledger(str(folder / "tacit.ledger"), anchor=str(folder / "anchor" / "tacit.anchor"))
     with opened.ledger as ledger:
-        return [body for _, body in ledger._bodies()]
+        return [body for _, body in ledger.journal.bodies()]
 
 
 def test_two_tables_of_a_duckdb_file_have_columns_of_their_own(tmp_path: Path) -> None:

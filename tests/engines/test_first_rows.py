@@ -10,8 +10,7 @@ import pytest
 
 from engines import clinic, cut, slow_engine
 from engines.makers import MAKERS, OTHERS
-from engines.test_duckdb_neighbours import check_close, opened
-from engines.test_every_engine import SECRET, agree, plain
+from support.engine_comparison import SECRET, agree, check_close, opened, plain
 from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.planning.work import cuts

@@ -7,7 +7,7 @@ import pytest
 from engines import clinic
 from engines.fragile import FOLDED, FRAGILE
 from engines.makers import MAKERS
-from engines.test_every_engine import shown
+from support.engine_comparison import final_of, shown
 from support.spark import spark_engine
 from tacit.engines import Engine, MeasurementTask
 from tacit.query.refusal import Refusal
@@ -20,7 +20,7 @@ PATIENCE = 60.0
 
 def asked(engine: Engine, sql: str) -> str:
     """Measurements of an engine, or that it refuses; a failure is a failure."""
-    final = resolve(sql, clinic.CATALOG).final
+    final = final_of(sql, clinic.CATALOG)
     try:
         engine.check(final)
     except Refusal as refused:

@@ -18,10 +18,10 @@ import psycopg
 import pytest
 
 from engines.makers import database, load
-from engines.test_duckdb_neighbours import corpus_frames, opened
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE
 from sql.corpus.gated import PERSON, gated
+from support.engine_comparison import corpus_frames, opened
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.engine import _register

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,51 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.makers import database, load
-from engines.nasty import NASTY, Nasty, catalog, questions, tables
+from engines.nasty import NASTY, Found, Nasty, asked, catalog, check_neighbours, tables
 from support.spark import spark_engine
 from tacit.core.errors import InputError
-from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.arrow_frames import sound_table
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.postgres import PostgresEngine, PostgresLimits
-from tacit.query.question import FinalAggregation
-from tacit.query.resolve import resolve
 from tacit.query.types import SqlType
-
-SECRET = b"an owner's secret"
-Found = dict[str, tuple[dict[tuple[Any, ...], int], list[list[Any]]]]
-
-
-def cells(found: Measurements) -> tuple[dict[tuple[Any, ...], int], list[list[Any]]]:
-    return dict(zip(found.keys, found.raw_units.tolist(), strict=True)), [array.tolist() for array in found.raw]
-
-
-@cache
-def final_of(sql: str, declared: SqlType) -> FinalAggregation:
-    return resolve(sql, catalog(declared)).final
-
-
-def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
-    """Every question, ``times`` times: a table that is asked again is answered from a copy, by plans that are kept."""
-    results: list[Found] = []
-    for _ in range(times):
-        found: Found = {}
-        for pair in questions(declared):
-            for sql in pair:
-                found[sql] = cells(engine.measure(MeasurementTask(final_of(sql, declared), SECRET)))
-        results.append(found)
-    for sql, first in results[0].items():
-        assert all(result[sql] == first for result in results), f"a copy answers otherwise: {sql}"
-    return results[0]
-
-
-def check_neighbours(alone: Found, together: Found, declared: SqlType, people: int) -> None:
-    """The others' rows are what they were, and each further person moves one group at most, by one unit at most."""
-    for all_people, others in questions(declared):
-        assert together[others] == alone[others] == alone[all_people], others
-        before, after = alone[all_people][0], together[all_people][0]
-        moved = {key: after.get(key, 0) - before.get(key, 0) for key in {*before, *after}}
-        assert sum(map(abs, moved.values())) <= people, all_people
 
 
 def sources(folder: Path, name: str, rows: pa.Table) -> dict[str, DataSource]:

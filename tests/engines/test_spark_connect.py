@@ -25,10 +25,10 @@ import pytest
 import tacit
 from engines import clinic
 from engines.stopping import once_running
-from engines.test_every_engine import refusal, shown
-from engines.test_spark_project import project as spark_project
 from support.bits import SeededBits
+from support.engine_comparison import refusal, shown
 from support.spark import QUICK
+from support.spark_projects import project as spark_project
 from tacit.cli.doctor import examine
 from tacit.core.errors import EngineError, InputError
 from tacit.engines import MeasurementTask
@@ -63,8 +63,6 @@ SUMS = [[2], [3 * 2**19]]
 #: Minutes of work, in many small tasks.
 ENDLESS = "SELECT id, CONCAT('k', id % 40) AS k, 0.5D AS x FROM range(0, 80000000, 1, 8000)"
 SECRET = b"an owner's secret"
-#: Java looks at every class that it loads, of which there are thousands here; it may as well start sooner.
-UNCHECKED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 class Server:
@@ -83,7 +81,6 @@ class Server:
 
         settings = {
             **QUICK,
-            "spark.driver.extraJavaOptions": f"{QUICK['spark.driver.extraJavaOptions']} {UNCHECKED}",
             "spark.master": "local[2]",
             "spark.driver.memory": "700m",
             "spark.driver.host": "127.0.0.1",

@@ -14,17 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
 from engines.edges import EDGES, ref, storage_table, stored
-from engines.test_every_function import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
 from support.spark import held
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.query.domains import Domain
 from tacit.query.relational.expressions import Case, Cast, Expression, InList, literal
 from tacit.query.relational.functions import REGISTRY, call, evaluate
 from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
-from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, SqlType, Value, decimal
+from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, Domain, SqlType, Value, decimal
 
 pytestmark = pytest.mark.spark
 #: Number of expressions in one question.

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.makers import database
+from support.unit_files import BIG, counted, people, rows, write
 from tacit.core.errors import InputError
-from tacit.engines import Engine, MeasurementTask
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.unit_columns import _in_files
 from tacit.engines.duckdb.unit_columns import form_of as duckdb_form
@@ -25,32 +26,9 @@ from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
 from tacit.query.types import BOOLEAN, DATE, INTEGER, TEXT, SqlType, decimal
 
-BIG = 2**53
-
-
-def people(kind: SqlType, *names: str) -> Catalog:
-    columns = (Column("id", kind), Column("x", INTEGER, bounds=(0, 9)))
-    return Catalog(
-        tuple(Table(name, columns, population="p", unit="id") for name in names or ("t",)), (Population("p"),)
-    )
-
-
-def rows(unit: str = "row") -> Catalog:
-    columns = (Column("id", INTEGER), Column("x", INTEGER, bounds=(0, 9)))
-    return Catalog((Table("t", columns, population="p", unit=unit),), (Population("p"),))
-
 
 def frame(ids: pa.Array) -> DataSource:
     return DataSource("frame", None, pa.table({"id": ids, "x": pa.array([1] * len(ids), pa.int64())}))
-
-
-def write(place: Path, ids: pa.Array) -> None:
-    pq.write_table(pa.table({"id": ids, "x": pa.array([1] * len(ids), pa.int64())}), place)
-
-
-def counted(engine: Engine, sql: str, catalog: Catalog) -> list[list[int]]:
-    found = engine.measure(MeasurementTask(resolve(sql, catalog).final, b"k"))
-    return [found.raw_units.tolist(), *(array.tolist() for array in found.raw)]
 
 
 # Files and frames

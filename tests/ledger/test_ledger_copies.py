@@ -52,7 +52,7 @@ def test_an_old_copy_that_is_put_back_under_a_running_process_stops_it(folder: P
         for _ in range(charges):
             reserved(ledger, asking("0.2"))
         bring_back(place, folder / "backup")
-        ledger._store = place.store()  # as after a lost connection
+        ledger.journal.store = place.store()  # as after a lost connection
         with pytest.raises(LedgerError, match="put back"):
             ledger.reserve(asking("0.7"))
 

@@ -19,9 +19,8 @@ from tacit.core.errors import BudgetError
 from tacit.core.guarantees import PureDP
 from tacit.ledger import Ledger, Order, Outcome
 from tacit.ledger.entries import step_of
-from tacit.ledger.fixed_point import GRAINS
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import GENESIS, AlreadyTaken, Appended, Head, InsufficientBudget, RecentHeads, Step
+from tacit.ledger.protocol import GENESIS, GRAINS, AlreadyTaken, Appended, Head, InsufficientBudget, RecentHeads, Step
 
 PROCESSES, THREADS, EACH, ANALYSTS, FITS = 5, 10, 10, 20, 10
 
@@ -181,7 +180,7 @@ class Tallying(MemoryStore):
         after, short = self._after(step)
         if short:
             return InsufficientBudget(tuple(short))
-        self._levels.update(after)
+        self._balances.update(after)
         return Appended(Head(1, GENESIS.hash), GENESIS.hash, RecentHeads(GENESIS))
 
 
@@ -196,13 +195,13 @@ def test_a_million_of_the_smallest_charges_reach_the_cap_exactly() -> None:
     assert last is not None
     step = step_of(json.loads(last.body))
     tally = Tallying()
-    tally._levels = dict(book._levels)
+    tally._balances = dict(book._balances)
     for _ in range(million - 1):
         assert type(tally.append(step)) is Appended
-    (level,) = tally.levels()
+    (level,) = tally.balances()
     assert level.spent == level.cap == million
     assert isinstance(tally.append(step), InsufficientBudget)
-    assert tally.levels() == (level,)
+    assert tally.balances() == (level,)
 
 
 def test_thousands_of_the_smallest_charges_reach_the_cap_exactly_on_disk(place: Place) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from support.bits import SeededBits
 from tacit.core.events import DiscreteLaplaceEvent
+from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import exp_bounds
 from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
 from tacit.mechanisms.gaussian_calibration import calibrate_discrete_sigma
@@ -257,13 +258,19 @@ def test_gaussian_vectors_keep_their_delta(
     assert max(vector_delta(float(epsilon), 0.64 * float(m.sigma2), shift) for shift in shifts) > float(delta)
 
 
-def test_both_vector_bounds_are_used() -> None:
-    """σ² = 98 is proven by comparison with the rounded normal, below what zCDP alone would need."""
-    sigma = calibrate_discrete_sigma(Fraction(1), Fraction(1, 1000), 100, 2)
-    assert rounded_normal_gives_at_most(Fraction(1), Fraction(1, 1000), sigma2=sigma**2, l2_squared=100, dimension=2)
-    small = calibrate_discrete_sigma(Fraction(1), Fraction(1, 1000), 1, 2)
-    assert not rounded_normal_gives_at_most(Fraction(1), Fraction(1, 1000), sigma2=small**2, l2_squared=1, dimension=2)
-    assert small * 10 > sigma
+def test_every_vector_bound_is_used() -> None:
+    """Large σ² is proven by comparison with the rounded normal, a small Δ² shift by shift, the rest by zCDP."""
+    epsilon, delta = Fraction(1), Fraction(1, 1000)
+    rounded = calibrate_discrete_sigma(epsilon, delta, 100, 2)
+    assert rounded_normal_gives_at_most(epsilon, delta, sigma2=rounded**2, l2_squared=100, dimension=2)
+    shifted = calibrate_discrete_sigma(epsilon, delta, 1, 2)
+    assert shifted == calibrate_discrete_sigma(epsilon, delta, 1, 1)
+    assert shifted * 10 < rounded < shifted * Fraction(102, 10)
+    concentrated = calibrate_discrete_sigma(Fraction(8), delta, 20, 2)
+    assert not rounded_normal_gives_at_most(Fraction(8), delta, sigma2=concentrated**2, l2_squared=20, dimension=2)
+    assert ZCDP(20 / (2 * concentrated**2)).to_approx(delta).epsilon <= 8
+    less = concentrated * Fraction(999, 1000)
+    assert ZCDP(20 / (2 * less**2)).to_approx(delta).epsilon > 8
 
 
 def test_the_discrete_gaussian_is_nearly_a_rounded_normal() -> None:

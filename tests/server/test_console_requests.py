@@ -550,7 +550,7 @@ def test_a_ledger_that_stopped_is_an_alert_and_nothing_is_asked(tmp_path: Path) 
     served.people.set_password("olga", PASSWORD, operator="test")
     olga = Visitor(served)
     olga.sign_in("olga")
-    served.curator.ledger._stopped = "of a secret reason"
+    served.curator.ledger.journal.stopped = "of a secret reason"
     page = olga.get("/console/ledger")
     assert page.status_code == 200
     assert "The ledger has stopped" in page.text

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from server.test_timing import late_probability
 from support.bits import SeededBits
+from support.latency import late_probability
 from support.served import COUNT, Served, error, raw, rows, serve
 from support.timers import Clock, SteppedSlots, TestedSlots
 from support.toy_engine import ToyEngine

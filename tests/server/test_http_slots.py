@@ -13,7 +13,7 @@ from support.timers import SteppedSlots, TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError, InputError
 from tacit.ledger import ConflictError
-from tacit.server.api.thread_pools import BoundedExecutor
+from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.errors import Busy, TooMany
 from tacit.server.rate_limit import RateLimit, network_of
 from tacit.server.response_slots import ResponseSlots
@@ -268,7 +268,7 @@ def test_a_server_does_not_wait_for_ever() -> None:
 
 
 def test_a_lane_hands_back_what_happened() -> None:
-    lane = BoundedExecutor("test", 2, 4)
+    lane = FairExecutor("test", 2, 4)
 
     def fails() -> None:
         raise KeyError("x")
@@ -401,13 +401,22 @@ def test_settings() -> None:
 
 
 def test_a_lane_goes_on_with_the_next_loop() -> None:
-    lane = BoundedExecutor("test", 1, 4)
+    lane = FairExecutor("test", 1, 4)
 
     async def seven() -> int:
         return await asyncio.wait_for(lane.run(lambda: 7), 30)
 
     assert asyncio.run(seven()) == 7
-    # A thread called the loop just as it ended.
-    lane._called = True
+    gate = threading.Event()
+
+    async def left() -> None:
+        running = asyncio.ensure_future(lane.run(gate.wait, 30))
+        await asyncio.sleep(0)
+        assert not running.done()
+
+    # Its thread hands back what it found when the loop has ended.
+    asyncio.run(left())
+    gate.set()
     assert asyncio.run(seven()) == 7
+    assert not lane.taken
     lane.close()

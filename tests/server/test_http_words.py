@@ -10,8 +10,8 @@ import pytest
 from support.served import COUNT, Served
 from support.toy_engine import Killed
 from tacit.ledger.entries import canonical
-from tacit.ledger.hash_chain import link
 from tacit.ledger.history import charge_at
+from tacit.ledger.protocol import link
 from tacit.receipts.verify_receipt import verify_receipt
 from tacit.server.service import Ask
 
@@ -94,7 +94,7 @@ def test_no_guess_about_a_charge_can_be_tried_out_on_its_hash(served: Served) ->
     salt = charge.quote["salt"]
     assert len(salt) == 64
     assert salt not in json.dumps(repeated)
-    entry = served.curator.ledger._store.entry(place["position"])
+    entry = served.curator.ledger.journal.store.entry(place["position"])
     assert entry is not None
     body = json.loads(entry.body)
     assert link(place["previous"], canonical(body)) == place["hash"], "a reader who knows all of it can compute it"

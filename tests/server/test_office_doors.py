@@ -159,7 +159,7 @@ def test_a_page_looks_at_so_much_and_no_more(served: Served, monkeypatch: pytest
             served.access(), Ask(sql=f"SELECT COUNT(*) AS n{i} FROM visits WHERE cost < {i + 1}", epsilon="0.01")
         )
     looked = 0
-    real = type(ledger._store).entries_down
+    real = type(ledger.journal.store).entries_down
 
     def counted(self: Any, **words: Any) -> Any:
         nonlocal looked
@@ -167,7 +167,7 @@ def test_a_page_looks_at_so_much_and_no_more(served: Served, monkeypatch: pytest
             looked += 1
             yield entry
 
-    monkeypatch.setattr(type(ledger._store), "entries_down", counted)
+    monkeypatch.setattr(type(ledger.journal.store), "entries_down", counted)
     found = page(ledger, analyst="bob", look=10)
     assert (found.records, looked) == ((), 10)
     assert found.next == ledger.head.seq - 9

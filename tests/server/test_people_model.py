@@ -118,7 +118,7 @@ class Door(RuleBasedStateMachine):
             assert name in self.passwords
             self.sessions.append(Thing(opened.text, opened.access.id, name, self.minute, self.minute))
         # No user in this test is made to wait.
-        with self.crowd.people._room.tables.write() as run:
+        with self.crowd.people._context.tables.write() as run:
             run("DELETE FROM people_tries", ())
 
     @rule(which=st.integers(0, 5))

@@ -84,7 +84,7 @@ def test_visits_are_written_down_once_a_minute_and_not_waited_for(
     before = rows_of(people)["sessions"]
     people.session(opened.text)
     assert rows_of(people)["sessions"] == before
-    monkeypatch.setattr(type(people._room.tables), "write", busy)
+    monkeypatch.setattr(type(people._context.tables), "write", busy)
     crowd.watch.wait(seconds=10)
     assert people.session(opened.text) is not None
     assert rows_of(people)["sessions"] == before
@@ -334,7 +334,7 @@ def test_a_clock_that_is_set_back_locks_no_user_out(crowd: Crowd) -> None:
 
 
 def test_names_that_do_not_exist_fill_no_table(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.identity.login_throttle._LANE_DIGITS", 1)
+    monkeypatch.setattr("tacit.server.identity.sessions._LANE_DIGITS", 1)
     for number in range(40):
         crowd.people.sign_in(f"person {number}", GOOD)
     assert len(rows_of(crowd.people)["tries"]) <= 16

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.bits import SeededBits
+from support.latency import late_probability
 from tacit.noise import entropy
 from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
@@ -99,26 +100,6 @@ def test_one_unit_moves_lateness_by_one_unit_at_most(unit: int) -> None:
 
 
 # The law of a verdict ------------------------------------------------------------------------------------------------
-
-
-def late_probability(lateness: int, epsilon: float) -> float:
-    """P(lateness + ν >= ρ), from the two laws, computed without any of the code that runs."""
-    first = epsilon / (1 + 2 ** (2 / 3))
-    threshold, question = STEPS / first, 2 * STEPS / (epsilon - first)
-
-    def tail(k: int) -> float:
-        """P(ν >= k)."""
-        q = math.exp(-1 / question)
-        return q**k / (1 + q) if k > 0 else 1 - q ** (1 - k) / (1 + q)
-
-    q = math.exp(-1 / threshold)
-    wide = int(40 * threshold)
-    step = 64
-    total = weight = 0.0
-    for rho in range(-wide, wide, step):
-        mass = q ** abs(rho)
-        total, weight = total + mass * tail(rho - lateness), weight + mass
-    return total / weight
 
 
 @pytest.mark.parametrize("margin", [-8, -2, 0, 3])

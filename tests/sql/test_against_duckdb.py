@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -27,6 +26,7 @@ import pytest
 
 from sql.corpus.accepted import ACCEPTED, GENERATED, WRITTEN
 from sql.corpus.bounded import BOUNDED, arrow
+from sql.corpus.by_value import BY_VALUE, STRUCTURES
 from sql.corpus.clinic import CATALOG
 from sql.plain_sql import plain_connection, plain_sql
 from support.noiseless import without_noise
@@ -56,14 +56,6 @@ LEFT_OUT = {
     "SELECT s.ward, DP_INTERVAL_LOW(x) AS low, s.n / w.beds AS x FROM (SELECT ward, COUNT(*) AS n FROM visits "
     "GROUP BY ward) s JOIN wards w ON w.ward = s.ward AND w.beds > 0": "DuckDB wants an alias before its use",
 }
-CORPUS = Path(__file__).with_name("corpus")
-#: Every function, by the values it gives: each is a private key, so all of them are compared.
-BY_VALUE = tuple(
-    f"SELECT {line} AS k, COUNT(*) AS n FROM visits GROUP BY k"
-    for line in (CORPUS / "expressions.txt").read_text(encoding="utf-8").splitlines()
-)
-#: Joins, groups, windows and subqueries around NULL.
-STRUCTURES = tuple((CORPUS / "structures.sql").read_text(encoding="utf-8").splitlines())
 #: Which part of the corpus each database is asked.
 ASKED = {"many": ACCEPTED, "odd": WRITTEN + GENERATED[::3], "one": WRITTEN[::2], "empty": WRITTEN[1::2]}
 #: No value of the databases is larger than this.

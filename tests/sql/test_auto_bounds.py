@@ -16,7 +16,6 @@ from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.engines.sql.unit_totals import check_width
 from tacit.query import Refusal, resolve
-from tacit.query.domains import Domain, Range
 from tacit.query.planning.auto_bounds import MOST_STEPS, choose, edges_of, provisional, search_of, sought
 from tacit.query.planning.explain import explain
 from tacit.query.planning.measures import MeasureKind
@@ -25,7 +24,7 @@ from tacit.query.planning.plan import Plan, make_plan, with_bounds
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions import evaluate
 from tacit.query.request import Account, Request
-from tacit.query.types import DOUBLE, INTEGER, SqlType, decimal, ordinal
+from tacit.query.types import DOUBLE, INTEGER, Domain, Range, SqlType, decimal, ordinal
 
 AVG = "SELECT AVG(CLAMP(score, AUTO)) FROM visits"
 TWO = (

@@ -33,11 +33,11 @@ from tacit.query.relational.algebra import (
     RelationNode,
     Scan,
     UnitAggregate,
+    is_public_throughout,
     reference,
     row_bounds,
 )
 from tacit.query.relational.expressions import TRUE
-from tacit.query.relational.public_relations import is_public_throughout
 from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT

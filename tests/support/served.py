@@ -15,12 +15,12 @@ from support.toy_engine import ToyEngine
 from tacit.curator.accounts import account_kind, filter_of
 from tacit.curator.answer import CuratorContext
 from tacit.curator.curator import Curator
-from tacit.curator.opened_ledger import open_ledger
+from tacit.curator.opening import open_ledger
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
-from tacit.server.api import App, create_app
+from tacit.server.api.app import App, create_app
 from tacit.server.identity import Hashing, People, Role
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings

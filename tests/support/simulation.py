@@ -119,8 +119,8 @@ class SimulatedStore:
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         return self._store.entries_down(before=before)
 
-    def levels(self, *args: Any) -> tuple[BalanceState, ...]:
-        return self._store.levels(*args)
+    def balances(self, *args: Any) -> tuple[BalanceState, ...]:
+        return self._store.balances(*args)
 
     def snapshot(self) -> AbstractContextManager[Reader]:
         return self._store.snapshot()

@@ -20,9 +20,8 @@ from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
+from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan, is_public_throughout
 from tacit.query.relational.functions import evaluate
-from tacit.query.relational.public_relations import is_public_throughout
 from tacit.query.release import NoisyRelease
 from tacit.query.types import as_value, ordinal, sort_key
 

@@ -146,8 +146,8 @@ def unit(
     Changing the file alone is refused: what was released was about the persons of before. What was spent stays spent,
     and this leaves a permanent entry. Programs that have the project open must open it again.
     """
-    from tacit.curator.unit_change import fix_units
-    from tacit.ledger.protection_entries import unit_words
+    from tacit.curator.opening import fix_units
+    from tacit.ledger.protection import unit_words
     from tacit.project.project_file import load
 
     with reported("population", as_json=as_json):
@@ -330,7 +330,7 @@ def _about(kind: str, body: dict[str, Any]) -> str:
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
         case "unit" | "column" | "declared":
-            from tacit.ledger.protection_entries import protection_words
+            from tacit.ledger.protection import protection_words
 
             return protection_words(kind, body)
         case "lost":

@@ -93,16 +93,16 @@ def reading(place: LedgerLocation, *, still: bool = True) -> Iterator[tuple[Read
 
     ``still`` shows it as it is at one moment, whatever is written meanwhile.
     """
-    from tacit.ledger.journal import translated
+    from tacit.ledger.errors import storage_errors
     from tacit.ledger.opening import open_reader
 
-    with translated(), open_reader(place.ledger, still=still) as found:
+    with storage_errors(), open_reader(place.ledger, still=still) as found:
         yield found
 
 
 def receipt_check(place: LedgerLocation) -> Callable[[Outcome], str | None]:
     """Checker of the receipts in a ledger, each with the key that was in force at its place."""
-    from tacit.ledger.opening import read_body
+    from tacit.ledger.journal import read_body
     from tacit.receipts.verify_receipt import outcome_problem
 
     with reading(place) as (reader, _):

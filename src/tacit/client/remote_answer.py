@@ -16,7 +16,6 @@ from tacit.core.numbers import Number, exact, exact_probability
 from tacit.curator.accounts import Entry
 from tacit.curator.views.answer_views import AnswerViews
 from tacit.ledger import Amount
-from tacit.query.domains import Domain
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import (
@@ -27,6 +26,7 @@ from tacit.query.types import (
     NULL,
     TEXT,
     TIMESTAMP,
+    Domain,
     Kind,
     SqlType,
     Value,

@@ -352,8 +352,9 @@ def _agree_price(guarantee: Mapping[str, str], words: Mapping[str, Any]) -> None
         typed = exact(words[name], name)
         if name in guarantee:
             _agree(name, exact(guarantee[name], name), typed)
-        elif name == "epsilon" and guarantee["kind"] == "ZCDP":
-            _agree("rho", exact(guarantee["rho"], "rho"), typed**2 / 2)
+        elif guarantee["kind"] == "ZCDP" and exact(guarantee["rho"], "rho") > typed**2 / 2:
+            # ε by itself costs ε²/2 without a δ, and less with one.
+            raise TrustError(f"the receipt is about a larger charge than epsilon {words['epsilon']}")
 
 
 def _check_own(analyst: str | None) -> None:

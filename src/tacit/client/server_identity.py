@@ -13,7 +13,7 @@ from typing import Any, Final
 from tacit.client.client_errors import RemoteError
 from tacit.client.ledger_witness import head_of
 from tacit.ledger.protocol import GENESIS, Head
-from tacit.ledger.signatures import succession_text
+from tacit.ledger.signing_keys import succession_text
 from tacit.receipts.keys import is_signed, key_id
 
 __all__ = ["Identity", "KeyHandover", "identity_of", "own_keys", "why_not_followed"]

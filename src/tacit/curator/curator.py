@@ -11,7 +11,9 @@ from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget, Entry, entry_of
-from tacit.curator.answer import Caller, CuratorContext, answer, opaque, quote
+from tacit.curator.answer import answer, quote
+from tacit.curator.context import Caller, CuratorContext
+from tacit.curator.failures import hide_internal_errors
 from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
 from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.quote import Quote
@@ -64,33 +66,33 @@ class Curator(Closing):
     Every method may be called from several threads at once, and several processes may work on one ledger.
 
     Args:
-        desk: what answering needs.
+        context: metadata, data, ledger and keys.
         analyst: who asks, unless a call says otherwise.
     """
 
-    def __init__(self, desk: CuratorContext, analyst: str) -> None:
-        self._desk = desk
+    def __init__(self, context: CuratorContext, analyst: str) -> None:
+        self._context = context
         self.analyst = analyst
 
     @property
     def name(self) -> str:
-        """Of the project."""
-        return self._desk.project
+        """Name of the project."""
+        return self._context.project
 
     @property
-    def desk(self) -> CuratorContext:
-        """What answering needs, for rooms that are built on a curator; analysts have no business with it."""
-        return self._desk
+    def context(self) -> CuratorContext:
+        """Metadata, data, ledger and keys, for packages built on a curator; not for analysts."""
+        return self._context
 
     @property
     def ledger(self) -> Ledger:
         """The account behind all answers, for operators: analysts, quotas, verification."""
-        return self._desk.ledger
+        return self._context.ledger
 
     @property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt that this curator signs now."""
-        return self._desk.keys.public_key
+        """Public key that checks receipts signed by this curator now."""
+        return self._context.keys.public_key
 
     def sql(
         self,
@@ -124,7 +126,7 @@ class Curator(Closing):
             max_groups: the most groups that one unit counts in, if fewer than declared.
             weights: which aggregates matter more.
             suppose: how many values a group is supposed to have, for the errors of averages.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
             idempotency_key: a name for this request, so that it may be sent again: the same request under the same
                 key gets the same answer and is charged once; another request under it is refused.
         """
@@ -134,7 +136,7 @@ class Curator(Closing):
         )  # fmt: skip
         caller = Caller(analyst or self.analyst, idempotency_key)
         with terminal_progress() as progress:
-            return answer(self._desk, sql, request, caller, progress)
+            return answer(self._context, sql, request, caller, progress)
 
     def explain(
         self,
@@ -155,8 +157,8 @@ class Curator(Closing):
             epsilon=epsilon, delta=delta, rho=rho, mu=mu, within=within, confidence=confidence,
             max_groups=max_groups, weights=weights, suppose=suppose,
         )  # fmt: skip
-        planned = quote(self._desk, sql, request)
-        with opaque():
+        planned = quote(self._context, sql, request)
+        with hide_internal_errors():
             return planned.quote
 
     def budget(
@@ -166,15 +168,15 @@ class Curator(Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """What is spent and what is left; with a quote or an answer, also how many more such questions fit.
+        """State of an account; with a quote or an answer, also how many more such questions fit.
 
         Args:
             quote: a question that was quoted or answered.
             population: whose budget; may be left out where there is one, or with a quote.
-            analyst: whose share is shown beside it; the curator's own analyst unless said.
+            analyst: whose share is shown beside it; by default the curator's own analyst.
         """
         name = self._population(population if quote is None else quote.plan.final.population)
-        with opaque():
+        with hide_internal_errors():
             found = self.ledger.budget(
                 name,
                 analyst=self.analyst if analyst is None else analyst,
@@ -185,12 +187,12 @@ class Curator(Closing):
 
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables and what is publicly known about their columns."""
-        return tuple(TableInfo(table) for table in self._desk.catalog.tables)
+        return tuple(TableInfo(table) for table in self._context.catalog.tables)
 
     def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """What was asked of a population (by one analyst, if said) and what it cost, in order."""
+        """Charges to a population (by one analyst, if named), in order."""
         name = self._population(population)
-        with opaque():
+        with hide_internal_errors():
             return tuple(entry_of(record) for record in self.ledger.history(population=name, analyst=analyst or ""))
 
     def release(
@@ -212,11 +214,11 @@ class Curator(Closing):
             value: what to release.
             label: what it is, for the history and the receipt; not the value.
             population: whose budget; may be left out where there is one.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
-        return release_directly(self._desk, self._population(population), mechanism, value, label, caller)
+        return release_directly(self._context, self._population(population), mechanism, value, label, caller)
 
     def charge(
         self,
@@ -233,11 +235,11 @@ class Curator(Closing):
             charge: a mechanism, an event or a guarantee.
             label: what it is for.
             population: whose budget; may be left out where there is one.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
-        return charge_directly(self._desk, self._population(population), charge, label, caller)
+        return charge_directly(self._context, self._population(population), charge, label, caller)
 
     def fit(self, estimator: Any, sql: str, *, analyst: str | None = None) -> Fitted:
         """Fit a model to protected rows: they stay inside, the model comes out, and the same account pays.
@@ -250,13 +252,13 @@ class Curator(Closing):
             estimator: of :mod:`tacit.learn`, not fitted; bounds and classes that it leaves open come from the
                 catalogue.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
 
         Raises:
             Refusal, InputError: the rows or the estimator cannot be used; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
-        return fit_privately(self._desk, estimator, sql, Caller(analyst or self.analyst))
+        return fit_privately(self._context, estimator, sql, Caller(analyst or self.analyst))
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.
@@ -272,16 +274,16 @@ class Curator(Closing):
 
     def close(self) -> None:
         """Give engine and ledger back; further questions fail."""
-        self._desk.closing.set()
-        self._desk.engine.close()
-        self._desk.ledger.close()
+        self._context.closing.set()
+        self._context.engine.close()
+        self._context.ledger.close()
 
     def __repr__(self) -> str:
-        names = ", ".join(table.name for table in self._desk.catalog.tables)
+        names = ", ".join(table.name for table in self._context.catalog.tables)
         return f"<Curator {self.name}: {names}>"
 
     def _population(self, name: str | None) -> str:
-        accounts = self._desk.accounts
+        accounts = self._context.accounts
         if name is None and len(accounts) == 1:
             return next(iter(accounts))
         if name is None or name not in accounts:

@@ -10,6 +10,7 @@ One row is one person. A fit never raises an error, and never ends sooner or lat
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from tacit.core.errors import InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE
+from tacit.learn.budget_allocation import FitPrice
 from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
 from tacit.learn.value_reading import is_frame, read_table
 
@@ -66,8 +68,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             type(self).__name__, self.guarantee_, self.event_, self._releases, self._public(), self._assumes()
         )
 
-    def _keep(self, guarantee: Guarantees, event: Event, releases: tuple[str, ...]) -> None:
-        self.guarantee_, self.event_, self._releases = guarantee, event, releases
+    @abstractmethod
+    def price(self, columns: int) -> FitPrice:
+        """What a fit to rows of ``columns`` features promises and releases: read off the parameters, without rows.
+
+        A fit follows the same plan, so it releases exactly that.
+
+        Raises:
+            InputError: a fit would be refused with these parameters, or classes are to be found in the rows.
+        """
+
+    def _keep(self, price: FitPrice) -> None:
+        self.guarantee_, self.event_, self._releases = price.guarantee, price.event, price.releases
 
     def _public(self) -> tuple[str, ...]:
         """Declarations of the caller; everything else about the data was paid for."""

@@ -13,10 +13,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tacit.accounting.currencies import CurrencyKind
 from tacit.core.errors import InputError
 from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
@@ -89,7 +90,7 @@ class PopulationModel(_Strict):
     delta: _Number | None = None
     rho: _Number | None = None
     mu: _Number | None = None
-    accounting: Literal["pure", "approx", "zcdp", "gdp"] = "pure"
+    accounting: CurrencyKind = "pure"
     relation: str = "add_remove"
     query_delta: _Number | None = None
 

@@ -24,7 +24,7 @@ from tacit.query.parsing.option_text import take_options
 from tacit.query.parsing.query_options import Options
 from tacit.query.refusal import Refusal
 
-__all__ = ["Parsed", "parse"]
+__all__ = ["parse"]
 
 # A parser that meets text it does not know may log it; analysts' text belongs to no log.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())

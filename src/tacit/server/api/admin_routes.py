@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.core.errors import AccessError, InputError
 from tacit.curator.accounts import share_caps
 from tacit.ledger.entries import plain_name
-from tacit.server.api.request import ApiRequest, ApiResponse, Route, told
+from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import count, numbers, object_of, text
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN
@@ -30,7 +30,7 @@ _QUOTA: Final[Mapping[str, object]] = {"name": text, "population": text, "caps":
 def everyone(call: ApiRequest) -> ApiResponse:
     """Everybody who was ever added, with what they may spend and have spent."""
     people = _people(call)
-    return told({"people": [_person(call, person) for person in people.everyone()]})
+    return json_response({"people": [_person(call, person) for person in people.everyone()]})
 
 
 def add(call: ApiRequest) -> ApiResponse:
@@ -44,7 +44,7 @@ def add(call: ApiRequest) -> ApiResponse:
         raise InputError("role", f"must be one of {', '.join(Role)}")
     name = text("name", said["name"])
     if "populations" in said:
-        known = {each.name for each in call.floor.office.curator.desk.catalog.populations}
+        known = {each.name for each in call.floor.office.curator.context.catalog.populations}
         listed = said["populations"]
         populations = None if listed is None else frozenset(_texts("populations", listed))
         if populations is not None and not populations <= known:
@@ -54,7 +54,7 @@ def add(call: ApiRequest) -> ApiResponse:
         before = people.person(name)
         populations = None if before is None else before.populations
     person = people.add(name, Role(role), populations=populations, operator=_operator(call))
-    return told(_person(call, person), 201)
+    return json_response(_person(call, person), 201)
 
 
 def revoke(call: ApiRequest) -> ApiResponse:
@@ -66,13 +66,13 @@ def revoke(call: ApiRequest) -> ApiResponse:
     if person.name == call.someone.person.name:
         raise InputError("name", "you cannot revoke yourself; another owner can")
     people.revoke(person.name, operator=_operator(call))
-    return told({"name": person.name, "active": False})
+    return json_response({"name": person.name, "active": False})
 
 
 def tokens(call: ApiRequest) -> ApiResponse:
     """All tokens, without what would open anything."""
     people = _people(call)
-    return told({"tokens": [_token(each) for each in people.tokens()]})
+    return json_response({"tokens": [_token(each) for each in people.tokens()]})
 
 
 def issue(call: ApiRequest) -> ApiResponse:
@@ -99,7 +99,7 @@ def issue(call: ApiRequest) -> ApiResponse:
     )
     expires = None if issued.expires is None else issued.expires.isoformat(timespec="seconds")
     shown = {"token": issued.text, "id": issued.id, "name": issued.name, "label": issued.label}
-    return told({**shown, "scopes": sorted(map(str, issued.scopes)), "expires": expires}, 201)
+    return json_response({**shown, "scopes": sorted(map(str, issued.scopes)), "expires": expires}, 201)
 
 
 def withdraw(call: ApiRequest) -> ApiResponse:
@@ -108,7 +108,7 @@ def withdraw(call: ApiRequest) -> ApiResponse:
     if call.part not in {each.id for each in people.tokens()}:
         raise Unknown("token")
     people.withdraw(call.part, operator=_operator(call))
-    return told({"id": call.part, "alive": False})
+    return json_response({"id": call.part, "alive": False})
 
 
 def quota(call: ApiRequest) -> ApiResponse:
@@ -125,7 +125,7 @@ def quota(call: ApiRequest) -> ApiResponse:
     ledger = office.curator.ledger
     shares = share_caps(ledger.filter(found.population), caps) if caps else None
     ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
-    return told(budget_json(office.curator.budget(population=found.population, analyst=person.name)))
+    return json_response(budget_json(office.curator.budget(population=found.population, analyst=person.name)))
 
 
 def _people(call: ApiRequest) -> People:

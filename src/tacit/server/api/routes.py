@@ -9,7 +9,7 @@ from tacit.core.errors import InputError
 from tacit.server.api import admin_routes as operating
 from tacit.server.api.content_negotiation import ARROW, JSON, arrow_bytes, chosen, json_bytes, wants_job
 from tacit.server.api.jobs import poll, put_off
-from tacit.server.api.request import ApiRequest, ApiResponse, Route, told
+from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import ask_of
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
@@ -68,12 +68,12 @@ def explain(call: ApiRequest) -> ApiResponse:
 def budget(call: ApiRequest) -> ApiResponse:
     """What is spent and what is left."""
     found = call.floor.office.budget(call.someone, call.query.get("population"))
-    return told({"budgets": [budget_json(each) for each in found]})
+    return json_response({"budgets": [budget_json(each) for each in found]})
 
 
 def tables(call: ApiRequest) -> ApiResponse:
     """The tables that exist for the caller."""
-    return told({"tables": [table_json(each) for each in call.floor.office.tables(call.someone)]})
+    return json_response({"tables": [table_json(each) for each in call.floor.office.tables(call.someone)]})
 
 
 def history(call: ApiRequest) -> ApiResponse:
@@ -88,7 +88,7 @@ def history(call: ApiRequest) -> ApiResponse:
         limit=_whole("limit", words.get("limit")),
         everyone=everyone == "true",
     )
-    return told({"entries": [entry_json(record) for record in page.records], "next": page.next})
+    return json_response({"entries": [entry_json(record) for record in page.records], "next": page.next})
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
@@ -100,14 +100,14 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 def key(call: ApiRequest) -> ApiResponse:
     """What anybody needs to check receipts, to follow from a key that was known before, and to find a rollback."""
-    return told(key_json(call.floor.office.curator.ledger), headers=_seen(call))
+    return json_response(key_json(call.floor.office.curator.ledger), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
     """Who the token stands for, and what it may do."""
     access = call.someone
     person = access.person
-    return told(
+    return json_response(
         {
             "name": person.name,
             "role": str(person.role),
@@ -121,7 +121,7 @@ def whoami(call: ApiRequest) -> ApiResponse:
 def health(call: ApiRequest) -> ApiResponse:
     """Whether questions can be asked."""
     _ = call.floor.office.curator.ledger.head
-    return told({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
 def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:

@@ -44,7 +44,7 @@ def from_here(request: Request) -> bool:
     return bool(urlsplit(origin).netloc) and urlsplit(origin).netloc == request.headers.get("host")
 
 
-async def read_form(request: Request) -> dict[str, str]:
+def read_form(request: Request, body: bytes) -> dict[str, str]:
     """The fields of a form, each once; as browsers send them without files.
 
     Raises:
@@ -54,7 +54,7 @@ async def read_form(request: Request) -> dict[str, str]:
     if kind != "application/x-www-form-urlencoded":
         raise InputError("form", "must be sent as application/x-www-form-urlencoded")
     try:
-        text = (await request.body()).decode("ascii")
+        text = body.decode("ascii")
         pairs = parse_qsl(
             text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=_MOST_FIELDS, errors="strict"
         )

@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from tacit.accounting.currencies import currency_of
 from tacit.core.errors import InputError
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from tacit.core.numbers import float_nearest, sqrt_bounds
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator.accounts import Budget
 from tacit.ledger import Record
@@ -196,35 +197,19 @@ def _from_even(found: Promise) -> str:
 def _spent(budget: Budget) -> Guarantee:
     """Guarantee spent so far, in the kind of promise that the account makes."""
     spent = {line.currency: Fraction(line.spent) for line in budget.lines}
-    match budget.guarantee:
-        case PureDP():
-            return PureDP(spent["epsilon"])
-        case ApproxDP():
-            return ApproxDP(spent["epsilon"], spent["delta"])
-        case ZCDP():
-            return ZCDP(spent["rho"], delta=spent["delta"])
-        case _:
-            return GDP(sqrt_bounds(spent["mu squared"])[1])
+    so_far: Guarantee = currency_of(budget.guarantee).from_amounts(spent)
+    return so_far
 
 
 def _terms(guarantee: Guarantee) -> str:
-    match guarantee:
-        case PureDP():
-            return f"The account keeps ε = {down(guarantee.epsilon)} for everything together."
-        case ApproxDP():
-            pair = f"ε = {down(guarantee.epsilon)} and δ = {down(guarantee.delta)}"
-            return f"The account keeps {pair} for everything together."
-        case ZCDP():
-            epsilon, delta = as_pair(guarantee)
-            return (
-                f"The account keeps ρ = {down(guarantee.rho)} of concentrated differential privacy for everything "
-                f"together, which is ε = {up(epsilon)} at δ = {up(delta)}."
-            )
-        case GDP():
-            epsilon, delta = as_pair(guarantee)
-            return (
-                f"The account keeps μ = {down(guarantee.mu)} of Gaussian differential privacy for everything together, "
-                f"which is ε = {up(epsilon)} at δ = {up(delta)}."
-            )
-        case _:
-            return ""
+    currency = currency_of(guarantee)
+    numbers = currency.numbers_of(guarantee)
+    if not currency.relaxed:
+        stated = " and ".join(f"{symbol(name)} = {down(number)}" for name, number in numbers.items())
+        return f"The account keeps {stated} for everything together."
+    name, number = next(iter(numbers.items()))
+    epsilon, delta = as_pair(guarantee)
+    return (
+        f"The account keeps {symbol(name)} = {down(number)} of {currency.concept} for everything together, "
+        f"which is ε = {up(epsilon)} at δ = {up(delta)}."
+    )
