@@ -241,8 +241,8 @@ def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
 
 def check_neighbours(alone: Found, together: Found, declared: SqlType, people: int) -> None:
     """The others' rows are what they were, and each further person moves one group at most, by one unit at most."""
-    for everybody, others in questions(declared):
-        assert together[others] == alone[others] == alone[everybody], others
-        before, after = alone[everybody][0], together[everybody][0]
+    for all_people, others in questions(declared):
+        assert together[others] == alone[others] == alone[all_people], others
+        before, after = alone[all_people][0], together[all_people][0]
         moved = {key: after.get(key, 0) - before.get(key, 0) for key in {*before, *after}}
-        assert sum(map(abs, moved.values())) <= people, everybody
+        assert sum(map(abs, moved.values())) <= people, all_people

@@ -19,7 +19,7 @@ from tacit.query.catalog import Catalog
 
 
 def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> dict[str, Measurements]:
-    """What Spark finds, by question; every different statement runs once."""
+    """Measurements of Spark, by question; every different statement runs once."""
     finals = {sql: final_of(sql, catalog) for sql in questions}
     planned = {sql: statements(final, engine._tables, SECRET) for sql, final in finals.items()}
     texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
@@ -37,7 +37,7 @@ def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) ->
 
 
 def compare(catalog: Catalog, frames: Mapping[str, pa.Table], questions: tuple[str, ...]) -> int:
-    """How many questions had a measure that was not zero throughout."""
+    """Number of questions with a measure that was not zero throughout."""
     told = 0
     with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
         asked = []
