@@ -154,7 +154,7 @@ def test_a_closed_pool_finishes_what_waits_and_ends_its_threads() -> None:
     asyncio.run(story())
 
 
-def test_work_without_a_waiting_client_is_not_begun() -> None:
+def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
     lane, work = FairExecutor("test", 1, 4), Stepped()
 
     async def story() -> None:

@@ -197,7 +197,7 @@ def _broken_line(files: list[str]) -> str | None:
 
 
 def _database(loaded: Project) -> Iterator[DoctorFinding]:
-    """Checks of a database server or Spark: itself, its rights and the tables."""
+    """What a database server or Spark says of itself, of rights and of the tables."""
     try:
         for check in _checks(loaded):
             yield DoctorFinding(check.name, check.ok, check.words, check.remedy)
@@ -344,7 +344,7 @@ def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
 
 
 def _decided(place: LedgerLocation) -> Iterator[DoctorFinding]:
-    """Decisions of operators in the ledger: in order, and not to be overlooked."""
+    """What operators decided in the ledger: in order, and not to be overlooked."""
     from tacit.cli.operator_options import reading
     from tacit.ledger.operator_entries import Overrides
 

@@ -43,7 +43,7 @@ def postgres_tables(
             raise InputError("table", f"name the tables to protect, each with --table; this role can read: {listed}")
         stored = read_types(address, {name: name for name, _ in wanted})
     except InputError as problem:
-        # Errors about a project's engine concern the address here, those about a table's source --table.
+        # What is said of a project's engine is about the address here, and of a table's source about --table.
         raise InputError("sources" if problem.parameter == "engine" else "table", problem.problem) from None
     return tuple(_table(name, stored[name], unit, public=is_public) for name, is_public in wanted)
 

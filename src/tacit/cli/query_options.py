@@ -45,7 +45,7 @@ _LONGEST = 2**20
 
 @dataclass(frozen=True)
 class PriceOptions:
-    """Options of a question, as typed; nothing in them is rounded or guessed."""
+    """What is stated beside a question, as it was typed; nothing in it is rounded or guessed."""
 
     epsilon: str | None = None
     delta: str | None = None

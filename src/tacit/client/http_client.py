@@ -32,7 +32,7 @@ __all__ = ["Channel", "HttpReply", "base_url"]
 
 #: The most bytes of a response.
 MOST_BYTES: Final = 64 * 2**20
-#: Largest number of attempts of a request.
+#: How often a request is sent at most.
 ATTEMPTS: Final = 6
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 30.0
@@ -43,7 +43,7 @@ _TOKEN: Final = re.compile(r"[!-~]{1,512}\Z")
 
 @dataclass(frozen=True)
 class HttpReply:
-    """Response: the object in the body, and headers by their lower-case names."""
+    """What came back: the object in the body, and headers by their lower-case names."""
 
     content: dict[str, Any]
     headers: Mapping[str, str]
@@ -194,7 +194,7 @@ def _no_constant(name: str) -> float:
 
 
 def _pause(attempt: int, said: str = "") -> float:
-    """Pause before the next attempt: as the server says, else twice as long each time.
+    """How long to wait: as the server says, else twice as long each time.
 
     A part of it is left to chance, so that many clients of a server that was restarted do not come back all at once.
     """

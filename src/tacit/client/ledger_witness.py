@@ -35,7 +35,7 @@ def head_text(head: Head) -> str:
 
 
 class Witness:
-    """Newest entry seen of one ledger. Safe to use from several threads and processes.
+    """What is remembered of one ledger. Safe to use from several threads and processes.
 
     Args:
         url: of the server, for messages.
@@ -76,7 +76,7 @@ class Witness:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of a question that state the newest entry seen."""
+        """What a question says about it."""
         return {SEEN: head_text(self._known)} if self._known.seq else {}
 
     def check(self, sent: str | None, echoed: str | None) -> None:

@@ -34,7 +34,7 @@ _SHOWN: Final = re.compile(r"(\w+)\(([^(),]+)(?:, (?:delta=)?([0-9.e+-]+))?(?:, 
 
 @dataclass(frozen=True, repr=False)
 class RemoteQuote(QuoteForms):
-    """Quote of a question, from a server: ``str`` for people, :meth:`to_json` for programs.
+    """What a question would do and cost, as a server says: ``str`` for people, :meth:`to_json` for programs.
 
     Args:
         explanation: what is protected, each release with its noise, the price and the errors.

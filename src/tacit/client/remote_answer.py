@@ -52,7 +52,7 @@ class RemoteRows:
         values: row by row.
         ends: the interval of each cell.
         confidence: of the intervals.
-        again: the intervals at another confidence, from the server.
+        again: the intervals at another confidence, from whoever has them.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -86,7 +86,7 @@ class RemoteRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RemoteAnswer(AnswerViews):
-    """Answer of a server; its receipt was checked against the pinned key.
+    """What a question got from a server; its receipt was checked against the pinned key.
 
     Args:
         finished: the rows.
@@ -102,7 +102,7 @@ class RemoteAnswer(AnswerViews):
 
     @property
     def note(self) -> str:
-        """Cost of the numbers and meaning of their intervals, in a sentence each."""
+        """What the numbers cost and what their intervals say, in a sentence each."""
         return f"{self.charge.text}. {self.said}" if self.said else super().note
 
 
@@ -132,7 +132,7 @@ def read_rows(content: Mapping[str, Any], again: Callable[[Fraction], RemoteRows
 
 
 def read_amounts(said: Mapping[str, str]) -> tuple[Amount, ...]:
-    """Amounts charged, delta last."""
+    """What was charged, delta last."""
     amounts = [Amount(str(name), exact(text, "charge")) for name, text in said.items()]
     return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))
 

@@ -48,7 +48,7 @@ def connect(
 
     Args:
         url: of the server, ``https://…``; plain ``http`` only for this machine.
-        token: as it was shown when it was issued; by default that in the environment variable ``TACIT_TOKEN``.
+        token: as it was shown when it was issued; that in the environment variable ``TACIT_TOKEN`` unless said.
         public_key: the key that receipts are signed with, as the owner of the data told you. Without it the key that
             the server shows the first time is remembered. Another one later is an error, unless the key that was
             stated or remembered has signed that it follows.
@@ -102,7 +102,7 @@ class RemoteCurator(Closing):
 
     @property
     def public_key(self) -> str:
-        """Public key for checking the receipts that this curator signs now."""
+        """What anybody needs to check a receipt that this curator signs now."""
         return self._identity.public_key
 
     def sql(
@@ -123,7 +123,7 @@ class RemoteCurator(Closing):
     ) -> RemoteAnswer:
         """The answer to a question in SQL; see :meth:`tacit.Curator.sql` for the arguments.
 
-        ``analyst`` cannot be chosen here: it is the person to whom the token was issued.
+        ``analyst`` cannot be chosen here: it is whoever the token was issued to.
 
         Raises:
             TrustError: the receipt does not hold, or is about something else. The charge, if any, stands.
@@ -153,7 +153,7 @@ class RemoteCurator(Closing):
         weights: Mapping[str, Number] | None = None,
         suppose: int | None = None,
     ) -> RemoteQuote:
-        """Quote of :meth:`sql` with the same arguments: releases, noise, price, errors. Free; reads no data."""
+        """What :meth:`sql` would do with the same arguments: releases, noise, price, errors. Free; reads no data."""
         words = {
             "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "within": within, "confidence": confidence,
             "max_groups": max_groups, "weights": weights, "suppose": suppose,
@@ -167,7 +167,7 @@ class RemoteCurator(Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """Budget spent and left; with a quote or an answer, also how many more such questions fit."""
+        """What is spent and what is left; with a quote or an answer, also how many more such questions fit."""
         _check_own(analyst)
         charge = None
         if isinstance(quote, RemoteAnswer):
@@ -190,7 +190,7 @@ class RemoteCurator(Closing):
             return tuple(read_table(table) for table in content["tables"])
 
     def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """Your charges, in order; with ``analyst``, theirs, if you may see them."""
+        """What you asked and what it cost, in order; with ``analyst``, what they asked, if you may see that."""
         entries: list[Entry] = []
         everyone = {} if analyst is None else {"everyone": "true"}
         query, before = dict(everyone), 2**63
@@ -241,7 +241,7 @@ class RemoteCurator(Closing):
         self._witness.advance(head, "", self._holds)
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: over HTTP the value would have to leave its holder."""
+        """Not over HTTP: the value would have to leave whoever holds it."""
         _only_local("release")
 
     def charge(self, *_: Any, **__: Any) -> NoReturn:
@@ -345,7 +345,7 @@ def _agree(what: str, stated: object, expected: object) -> None:
 
 
 def _agree_price(guarantee: Mapping[str, str], words: Mapping[str, Any]) -> None:
-    """Check that the price typed is the one that the receipt states."""
+    """What was typed is what the receipt says that it cost."""
     for name in ("epsilon", "rho", "mu"):
         if words[name] is None:
             continue
@@ -359,7 +359,7 @@ def _agree_price(guarantee: Mapping[str, str], words: Mapping[str, Any]) -> None
 
 def _check_own(analyst: str | None) -> None:
     if analyst is not None:
-        raise InputError("analyst", "is the person to whom the token was issued; leave it out")
+        raise InputError("analyst", "is whoever the token was issued to; leave it out")
 
 
 def _only_local(what: str) -> NoReturn:

@@ -1,8 +1,8 @@
 """Identity of a server: its ledger, its signing key and the succession of keys.
 
-A server shows every key that it has replaced. A client that trusts an older key follows from signature to signature
-to the one in force; a client that trusts the one in force takes its word for the keys before it, which older receipts
-need. A key that was lost has signed nothing, so trust in it leads nowhere.
+A server shows every key that it has replaced. Whoever trusts an older key follows from signature to signature to the
+one in force; whoever trusts the one in force takes its word for the keys before it, which older receipts need. A key
+that was lost has signed nothing, so trust in it leads nowhere.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Identity:
 
 
 def identity_of(content: dict[str, Any]) -> Identity:
-    """Claims of a server about itself. Nothing of it is trusted yet."""
+    """What a server says about itself. Nothing of it is trusted yet."""
     ledger, key, told = content.get("ledger"), content.get("public_key"), content.get("successions", [])
     if not isinstance(ledger, str) or not isinstance(key, str) or not ledger.isalnum() or len(ledger) > 128:
         raise RemoteError("the server does not say which ledger it has and which key it signs with")
@@ -61,7 +61,7 @@ def identity_of(content: dict[str, Any]) -> Identity:
 
 
 def why_not_followed(trusted: str, found: Identity) -> str:
-    """Missing links between a trusted key and the one in force; empty if every key names its successor."""
+    """What is missing between a key that is trusted and the one in force; empty if every key names its successor."""
     followed_by = {each.previous: each for each in found.handovers}
     key = trusted
     while key != found.public_key:

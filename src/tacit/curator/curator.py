@@ -152,7 +152,7 @@ class Curator(Closing):
         weights: Mapping[str, Number] | None = None,
         suppose: int | None = None,
     ) -> Quote:
-        """Quote of :meth:`sql` with the same arguments: releases, noise, price, errors. Free; reads no data."""
+        """What :meth:`sql` would do with the same arguments: releases, noise, price, errors. Free; reads no data."""
         request = Request(
             epsilon=epsilon, delta=delta, rho=rho, mu=mu, within=within, confidence=confidence,
             max_groups=max_groups, weights=weights, suppose=suppose,
