@@ -25,7 +25,7 @@ from tacit.query.types import decimal as decimal_type
 
 __all__ = ["NASTY", "PERSON", "Nasty", "catalog", "questions", "tables"]
 
-#: Whose row holds the value; others who hold one have larger numbers.
+#: Person whose row holds the value; others who hold one have larger numbers.
 PERSON = 99
 MONEY = decimal_type(2)
 _LARGE = 2**63 - 1

@@ -189,7 +189,7 @@ class Scene:
     def __init__(self, target: Target, rows: list[tuple[Any, ...]], curator: Curator) -> None:
         self.target = target
         self.curator = curator
-        #: What outsiders know, the place of the secret, and whose it is, for every row.
+        #: Known values, the place of the secret, and the unit, for every row.
         self.rows = [(row[1:-1], self._place(row[-1]), row[0]) for row in rows if row[-1] in target.values]
         self._runs = itertools.count(1)
         if len(self.people) < 40:
