@@ -68,8 +68,7 @@ from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree, rank_error
 from tacit.query.postprocess.cells import Cell, Draw
 from tacit.query.postprocess.counts_and_sums import Direct
-from tacit.query.postprocess.joint_mean import JointMean
-from tacit.query.postprocess.mean_variance import MeanEstimate, Spread
+from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, Spread
 from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
