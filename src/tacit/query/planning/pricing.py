@@ -47,6 +47,7 @@ from tacit.query.question import FinalAggregation
 from tacit.query.request import Terms
 
 __all__ = [
+    "Charge",
     "KeySelection",
     "PlanBudget",
     "Priced",
