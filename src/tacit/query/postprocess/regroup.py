@@ -38,7 +38,7 @@ def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: Sq
     """The aggregate of some cells; NULL values are left out as in SQL.
 
     Args:
-        function: a name of :class:`~tacit.query.relational.algebra.UnitCall`, other than ``count_rows``.
+        function: a name of :class:`~tacit.query.relational.algebra.UnitCall`, other than ``count_rows``; or ``median``.
         cells: the arguments.
         parameter: the fraction of ``quantile``.
         kind: the type of the result.
@@ -47,9 +47,10 @@ def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: Sq
         return Exact(sum(cell.value is not None for cell in cells), kind)
     if function == "count_distinct":
         return _Distinct(tuple(cells), kind)
-    cell = _Pool(
-        function, tuple(cells), Fraction(parameter) if isinstance(parameter, (int, float, Fraction)) else None, kind
-    )
+    if function == "median":
+        function, parameter = "quantile", Fraction(1, 2)
+    fraction = Fraction(parameter) if isinstance(parameter, (int, float, Fraction)) else None
+    cell = _Pool(function, tuple(cells), fraction, kind)
     return cell if cell.events else Exact(cell.value, kind)
 
 
