@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cache, cached_property
 from typing import Final
 
-from tacit.accounting.currencies import currency_named
+from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import Guarantee
@@ -25,7 +25,7 @@ from tacit.query.aggregates import ExpectedError, entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, search_of, sought
-from tacit.query.planning.pricing import Charge, KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
+from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Derive, FinalAggregation, Question, Regroup
 from tacit.query.refusal import Refusal
@@ -69,7 +69,7 @@ class Plan:
     terms: Terms
     relation: Relation
     priced: Priced
-    guarantee: Charge
+    guarantee: AccountGuarantee
     event: ComposedEvent
     catalog: str = ""
     found: tuple[Found, ...] = ()
@@ -234,7 +234,7 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
 
 def _buy_accuracy(
     final: FinalAggregation, relation: Relation, terms: Terms, weights: Weights, names: dict[str, int]
-) -> tuple[Priced, Charge]:
+) -> tuple[Priced, AccountGuarantee]:
     """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept."""
     wanted = _wanted(final, terms, names)
     if not wanted:
@@ -242,7 +242,7 @@ def _buy_accuracy(
     beta = 1 - terms.confidence
 
     @cache
-    def bought(epsilon: Fraction) -> tuple[Priced, Charge]:
+    def bought(epsilon: Fraction) -> tuple[Priced, AccountGuarantee]:
         return buy(final, relation, terms, "epsilon", epsilon, weights)
 
     def kept(epsilon: Fraction) -> bool:
