@@ -11,7 +11,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from tacit.core.errors import (
@@ -27,7 +28,7 @@ from tacit.core.errors import (
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
 from tacit.query.refusal import CODES, Refusal
 
-__all__ = ["RateError", "RemoteError", "SignInError", "TrustError", "error_of"]
+__all__ = ["RateError", "RemoteError", "SignInError", "TrustError", "error_of", "parsing"]
 
 
 class RemoteError(TacitError):
@@ -97,3 +98,14 @@ def _input(code: str, said: Mapping[str, Any], message: str) -> InputError:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+@contextmanager
+def parsing(subject: str) -> Iterator[None]:
+    """Report anything in a response that cannot be read as a :class:`RemoteError`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, IndexError) as problem:
+        if isinstance(problem, TacitError) and not isinstance(problem, InputError):
+            raise
+        raise RemoteError(f"{subject} that the server sent cannot be read: {problem}") from None

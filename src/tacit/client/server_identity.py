@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tacit.client.client_errors import RemoteError
-from tacit.client.ledger_witness import head_of
+from tacit.client.client_errors import RemoteError, parsing
 from tacit.ledger.protocol import GENESIS, Head
 from tacit.ledger.signatures import succession_text
 from tacit.receipts.keys import is_signed, key_id
+from tacit.wire.responses import KeySchema
 
 __all__ = ["Identity", "KeyHandover", "identity_of", "own_keys", "why_not_followed"]
 
-#: A server that says more than this says nothing.
+#: The most keys that a server may state.
 _MOST: Final = 1000
 
 
@@ -43,21 +43,14 @@ class Identity:
 
 
 def identity_of(content: dict[str, Any]) -> Identity:
-    """What a server says about itself. Nothing of it is trusted yet."""
-    ledger, key, told = content.get("ledger"), content.get("public_key"), content.get("successions", [])
-    if not isinstance(ledger, str) or not isinstance(key, str) or not ledger.isalnum() or len(ledger) > 128:
-        raise RemoteError("the server does not say which ledger it has and which key it signs with")
-    key_id(key)  # Raises if it is none.
-    words = ("previous", "public_key", "signature", "accepted")
-    if (
-        not isinstance(told, list)
-        or len(told) > _MOST
-        or not all(isinstance(each, dict) and all(isinstance(each.get(word), str) for word in words) for each in told)
-    ):
-        raise RemoteError("what the server says about its older keys cannot be read")
-    return Identity(
-        ledger, key, tuple(KeyHandover(*(each[word] for word in words)) for each in told), head_of(content.get("head"))
-    )
+    """The identity that a server states. Nothing of it is trusted yet."""
+    with parsing("the identity"):
+        said = KeySchema.read(content)
+    if not said.ledger.isalnum() or len(said.ledger) > 128 or len(said.successions) > _MOST:
+        raise RemoteError("the identity that the server sent names no ledger, or too many keys")
+    key_id(said.public_key)  # Raises if it is none.
+    handovers = tuple(KeyHandover(**each.plain()) for each in said.successions)
+    return Identity(said.ledger, said.public_key, handovers, said.head.to_domain())
 
 
 def why_not_followed(trusted: str, found: Identity) -> str:

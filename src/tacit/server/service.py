@@ -11,12 +11,10 @@ asked for, is the business of doors.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import AccessError, InputError, TacitError
-from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget
 from tacit.curator.answer import Caller, CuratorContext, answer, opaque, quote, release_key, told
 from tacit.curator.curator import Curator, TableInfo
@@ -40,38 +38,12 @@ if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
 
-__all__ = ["ADMIN", "ASK", "AUDIT", "Ask", "CuratorService"]
+__all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
 #: Scopes, as :class:`tacit.server.identity.Scope` writes them.
 ASK: Final = "ask"
 AUDIT: Final = "audit"
 ADMIN: Final = "admin"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """A question and what is asked for besides; the words are those of :meth:`tacit.curator.curator.Curator.sql`."""
-
-    sql: str
-    epsilon: Number | None = None
-    delta: Number | None = None
-    rho: Number | None = None
-    mu: Number | None = None
-    within: Number | Mapping[str, Number] | None = None
-    confidence: Number = "0.95"
-    max_groups: int | None = None
-    weights: Mapping[str, Number] | None = None
-    suppose: int | None = None
-
-    @property
-    def words(self) -> dict[str, Any]:
-        """All but the question."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "sql"}
-
-    @property
-    def request(self) -> Request:
-        """The same, for a planner."""
-        return Request(**self.words)
 
 
 class CuratorService:
@@ -90,15 +62,15 @@ class CuratorService:
         self._lock = threading.Lock()
         self._seen: dict[frozenset[str] | None, Curator] = {}
 
-    def quote(self, access: Access, ask: Ask) -> Quote:
+    def quote(self, access: Access, ask: Request) -> Quote:
         """What a question would do and cost. Free; reads no data."""
         self._need(access, ASK)
-        return self._for(access).explain(ask.sql, **ask.words)
+        return self._for(access).explain(ask.sql, **ask.options)
 
     def ask(
         self,
         access: Access,
-        ask: Ask,
+        ask: Request,
         *,
         key: str = "",
         free: bool = False,
@@ -128,7 +100,7 @@ class CuratorService:
             caller = Caller(access.person.name, key)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
-            return answer(desk, ask.sql, ask.request, caller, departure=departure)
+            return answer(desk, ask.sql, ask, caller, departure=departure)
         except TacitError as problem:
             # The ledger refuses whoever was revoked between showing a token and asking.
             if isinstance(problem, AccessError) and not self._is_active(access):
@@ -294,9 +266,9 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
     return population is not None and plain_name(population, "population") in names
 
 
-def _repeat(desk: CuratorContext, access: Access, ask: Ask) -> Answer:
+def _repeat(desk: CuratorContext, access: Access, ask: Request) -> Answer:
     """What was released for a question before; nothing is reserved, so nothing can be charged."""
-    planned = quote(desk, ask.sql, ask.request)
+    planned = quote(desk, ask.sql, ask)
     with opaque():
         found = outcome_of(desk.ledger, planned.plan.final.population, release_key(desk, planned.plan))
     if found is None:
@@ -304,9 +276,9 @@ def _repeat(desk: CuratorContext, access: Access, ask: Ask) -> Answer:
     return _told(desk, planned, ask.sql, found, access.person.name)
 
 
-def _check_late(desk: CuratorContext, ask: Ask, departure: QuestionDeparture) -> None:
+def _check_late(desk: CuratorContext, ask: Request, departure: QuestionDeparture) -> None:
     """Refuse what would read data where too many answers were late; repeats stay free."""
-    planned = quote(desk, ask.sql, ask.request)
+    planned = quote(desk, ask.sql, ask)
     try:
         departure.check(planned.plan)
     except LateLimit:

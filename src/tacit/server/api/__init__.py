@@ -9,11 +9,9 @@ Modules:
 * :mod:`.jobs` — Background questions: submit, poll, fetch
 * :mod:`.openapi` — OpenAPI description and its HTML page
 * :mod:`.request` — API request and response objects
-* :mod:`.request_body` — Body of a question: fields and their types
+* :mod:`.request_body` — Strict JSON bodies of requests
 * :mod:`.request_limits` — Limits on paths, headers and bodies of requests
 * :mod:`.routes` — Endpoints for analysts
-* :mod:`.schemas` — Schemas of requests and responses
-* :mod:`.strict_json` — Strict JSON parsing
 * :mod:`.thread_pools` — Thread pools of the event loop, one of them fair among analysts
 * :mod:`.worker_runtime` — Thread pools, response timing and rate limits of one worker
 """

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tacit.core.errors import FailedRunError, InputError, TacitError
 from tacit.noise import entropy
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
+from tacit.wire.responses import ErrorBody, ErrorTold
 
 __all__ = ["STATUS", "Failure", "describe", "failure_bytes", "failure_json", "page"]
 
@@ -83,12 +84,8 @@ def describe(problem: BaseException) -> Failure:
 
 def failure_json(failure: Failure) -> dict[str, Any]:
     """The one shape of every error."""
-    told = {"code": failure.code, "message": failure.message}
-    if failure.id:
-        told["id"] = failure.id
-    if failure.parameter:
-        told["parameter"] = failure.parameter
-    return {"error": told}
+    more = {name: text for name in ("id", "parameter") if (text := getattr(failure, name))}
+    return ErrorBody(error=ErrorTold(code=failure.code, message=failure.message, **more)).plain()
 
 
 def failure_bytes(failure: Failure) -> bytes:

@@ -15,15 +15,19 @@ from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN, AUDIT
 from tacit.wire.responses import (
-    answer_head,
-    answer_wire,
-    budget_json,
-    charged_json,
-    entry_json,
-    key_json,
-    quote_json,
+    AnswerBody,
+    Budgets,
+    ChargeSchema,
+    EntryTold,
+    Health,
+    History,
+    KeySchema,
+    Me,
+    QuoteBody,
+    ShareSchema,
+    TablesSchema,
+    TableTold,
     seen_text,
-    table_json,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +62,7 @@ def explain(call: ApiRequest) -> ApiResponse:
     key = ("quote", quote.explanation.digest, str(engine))
     shown = call.floor.shown.get(key)
     if shown is None:
-        shown = json_bytes(quote_json(quote, engine=engine))[:-1]
+        shown = json_bytes(QuoteBody.of(quote, engine=engine))[:-1]
         call.floor.shown.put(key, shown, len(shown))
     leaves = call.floor.leaves_after(access, quote)
     about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
@@ -68,12 +72,13 @@ def explain(call: ApiRequest) -> ApiResponse:
 def budget(call: ApiRequest) -> ApiResponse:
     """What is spent and what is left."""
     found = call.floor.office.budget(call.someone, call.query.get("population"))
-    return told({"budgets": [budget_json(each) for each in found]})
+    return told(Budgets(budgets=[ShareSchema.of(each) for each in found]).plain())
 
 
 def tables(call: ApiRequest) -> ApiResponse:
     """The tables that exist for the caller."""
-    return told({"tables": [table_json(each) for each in call.floor.office.tables(call.someone)]})
+    found = call.floor.office.tables(call.someone)
+    return told(TablesSchema(tables=[TableTold.of(each) for each in found]).plain())
 
 
 def history(call: ApiRequest) -> ApiResponse:
@@ -88,7 +93,7 @@ def history(call: ApiRequest) -> ApiResponse:
         limit=_whole("limit", words.get("limit")),
         everyone=everyone == "true",
     )
-    return told({"entries": [entry_json(record) for record in page.records], "next": page.next})
+    return told(History(entries=[EntryTold.of(record) for record in page.records], next=page.next).plain())
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
@@ -100,14 +105,14 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 def key(call: ApiRequest) -> ApiResponse:
     """What anybody needs to check receipts, to follow from a key that was known before, and to find a rollback."""
-    return told(key_json(call.floor.office.curator.ledger), headers=_seen(call))
+    return told(KeySchema.of(call.floor.office.curator.ledger).plain(), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
     """Who the token stands for, and what it may do."""
     access = call.someone
     person = access.person
-    return told(
+    me = Me.model_validate(
         {
             "name": person.name,
             "role": str(person.role),
@@ -116,12 +121,13 @@ def whoami(call: ApiRequest) -> ApiResponse:
             "audits": bool({AUDIT, ADMIN} & set(access.scopes)),
         }
     )
+    return told(me.plain())
 
 
 def health(call: ApiRequest) -> ApiResponse:
     """Whether questions can be asked."""
     _ = call.floor.office.curator.ledger.head
-    return told({"status": "ok"})
+    return told(Health(status="ok").plain())
 
 
 def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
@@ -133,10 +139,10 @@ def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:
-    repeated, charged = answer.charge.repeated, charged_json(answer.receipt.statement)
-    call.about |= {"population": charged["population"], "position": charged["position"], "repeat": repeated}
+    repeated, charged = answer.charge.repeated, ChargeSchema.of(answer.receipt.statement)
+    call.about |= {"population": charged.population, "position": charged.position, "repeat": repeated}
     if not repeated:
-        call.about["charge"] = charged["amounts"]
+        call.about["charge"] = charged.amounts
     headers = ((b"tacit-repeat", b"true" if repeated else b"false"), *seen)
     return ApiResponse(200, _shown(call, answer, form), form, headers)
 
@@ -146,7 +152,9 @@ def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
     key = ("answer", answer.receipt.signature, answer.plan.digest, form)
     found = call.floor.shown.get(key)
     if found is None:
-        found = arrow_bytes(answer, answer_head(answer)) if form == ARROW else json_bytes(answer_wire(answer))
+        found = (
+            arrow_bytes(answer, AnswerBody.head(answer)) if form == ARROW else json_bytes(AnswerBody.of(answer).plain())
+        )
         # Public rows may be others tomorrow.
         if not answer.plan.question.reads:
             call.floor.shown.put(key, found, len(found))

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from tacit.core.errors import InputError, TacitError
 from tacit.curator.accounts import Budget
 from tacit.curator.views.answer_object import Answer
+from tacit.query.request import OPTIONS, Request
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.budget_bars import left_words
 from tacit.server.console.chart_url import address
@@ -21,10 +22,10 @@ from tacit.server.console.datasets import view_table
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text
 from tacit.server.console.page_request import PageRequest
-from tacit.server.console.quotes import LEVELS, PAYS, AskForm, QuoteView, view_quote
+from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
-from tacit.wire.responses import exact_text
+from tacit.wire.values import exact_text
 
 __all__ = ["answer_page", "ask", "chart", "quote", "show_ask", "table_csv"]
 
@@ -208,7 +209,7 @@ def _stops(quoted: dict[str, Any]) -> bool:
     return quoted["quote_problem"] is not None or (view is not None and not view.fits)
 
 
-def _is_free(visit: PageRequest, wanted: Any) -> bool:
+def _is_free(visit: PageRequest, wanted: Request) -> bool:
     try:
         visit.office.ask(visit.whoever, wanted, free=True)
     except TacitError:
@@ -257,7 +258,8 @@ async def _bench(
         "ask.html",
         status,
         ask=form,
-        choices=[{"word": word, "name": PAYS[word]} for word in _pays(budgets)],
+        choices=[OPTIONS[name] for name in _pays(budgets)],
+        more=MORE,
         levels=LEVELS,
         tables=[view_table(info) for info in tables],
         budgets=budgets,
@@ -266,7 +268,7 @@ async def _bench(
 
 
 def _pays(budgets: tuple[Budget, ...]) -> list[str]:
-    """What can be typed for the accounts there are."""
+    """Options that state a price for the accounts there are."""
     currencies = {line.currency for each in budgets for line in each.lines}
     rare = {"rho": "rho" in currencies, "mu": "mu squared" in currencies}
     return [word for word in PAYS if rare.get(word, True)]
