@@ -117,9 +117,7 @@ class TinyServer:
             repeated = "true" if answer.charge.repeated else "false"
             return response(200, content, Tacit_Repeat=repeated, **seen)
         if path == "/v1/explain":
-            return response(
-                200, QuoteBody.of(self.curator.explain(**request.content), questions_left=None, leaves_after=0.0)
-            )
+            return response(200, QuoteBody.of(self.curator.explain(**request.content)).plain())
         if path == "/v1/budget":
             return response(200, {"budgets": [ShareSchema.of(self.curator.budget()).plain()]})
         if path == "/v1/tables":

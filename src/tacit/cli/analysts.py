@@ -227,7 +227,7 @@ def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any
     shares = []
     for population in curator.ledger.accounts():
         share = curator.ledger.budget(population, analyst=name).balances[1]
-        currencies = [line.plain() for line in LineSchema.of(share.lines)]
+        currencies = [LineSchema.from_domain(line).plain() for line in share.lines]
         shares.append({"population": population, "limited": share.limited, "currencies": currencies})
     told: dict[str, Any] = {"name": analyst.name, "active": analyst.active, "shares": shares}
     if whole or person.role.value != _Role.ANALYST.value:

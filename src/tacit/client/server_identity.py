@@ -14,22 +14,12 @@ from tacit.client.client_errors import RemoteError, parsing
 from tacit.ledger.protocol import GENESIS, Head
 from tacit.ledger.signatures import succession_text
 from tacit.receipts.keys import is_signed, key_id
-from tacit.wire.responses import KeySchema
+from tacit.wire.responses import HandoverSchema, KeySchema
 
-__all__ = ["Identity", "KeyHandover", "identity_of", "own_keys", "why_not_followed"]
+__all__ = ["Identity", "identity_of", "own_keys", "why_not_followed"]
 
 #: The most keys that a server may state.
 _MOST: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class KeyHandover:
-    """One key replaced by another; see :class:`tacit.ledger.Succession`."""
-
-    previous: str
-    public_key: str
-    signature: str
-    accepted: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +28,7 @@ class Identity:
 
     ledger: str
     public_key: str
-    handovers: tuple[KeyHandover, ...] = field(default=(), compare=False)
+    handovers: tuple[HandoverSchema, ...] = field(default=(), compare=False)
     head: Head = field(default=GENESIS, compare=False)
 
 
@@ -49,8 +39,7 @@ def identity_of(content: dict[str, Any]) -> Identity:
     if not said.ledger.isalnum() or len(said.ledger) > 128 or len(said.successions) > _MOST:
         raise RemoteError("the identity that the server sent names no ledger, or too many keys")
     key_id(said.public_key)  # Raises if it is none.
-    handovers = tuple(KeyHandover(**each.plain()) for each in said.successions)
-    return Identity(said.ledger, said.public_key, handovers, said.head.to_domain())
+    return Identity(said.ledger, said.public_key, tuple(said.successions), said.head.to_domain())
 
 
 def why_not_followed(trusted: str, found: Identity) -> str:

@@ -38,20 +38,9 @@ if TYPE_CHECKING:
     from tacit.query.parsing.query_options import Options
 
 __all__ = [
-    "ACCOUNTS",
-    "BOUNDS",
-    "EVERY",
-    "KEYS",
-    "OPTIONS",
-    "Account",
-    "OptionKind",
-    "QuestionOption",
-    "QuestionOptions",
-    "Request",
-    "Terms",
-    "settle",
-    "takes_options",
-]
+    "ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "OPTIONS", "Account", "OptionKind", "QuestionOption", "QuestionOptions",
+    "Request", "Terms", "settle", "takes_options",
+]  # fmt: skip
 
 #: The kinds of account.
 ACCOUNTS: Final = ("pure", "approx", "zcdp", "gdp")
@@ -220,18 +209,11 @@ class Request:
 
     Args:
         sql: the question; empty where a plan is made from a question that was resolved before.
-        epsilon: the guarantee of the whole query.
-        delta: likewise.
-        rho: a zCDP price.
-        mu: a GDP price.
-        within: how far off an answer may be: one number for every aggregate, or a number for each one named, by its
-            column in the answer or by its text such as ``avg(cost)``.
-        confidence: the probability of being within, and of the errors that a plan shows.
-        max_groups: the most groups that one unit counts in; not more than declared.
-        weights: how much an aggregate (or ``"keys"``, or ``"bounds"`` for the search for AUTO bounds) matters; one of
-            weight 2 gets twice the epsilon of one of weight 1.
-        suppose: how many values a group is supposed to have, for errors of averages and variances, which depend on it.
-        account: what pays.
+        within: one number for every aggregate, or a number for each one named, by its column in the answer or by its
+            text such as ``avg(cost)``.
+        max_groups: not more than declared.
+        weights: by the same names, or ``"keys"``, or ``"bounds"`` for the search for AUTO bounds.
+        account: the account that pays.
     """
 
     sql: str = ""

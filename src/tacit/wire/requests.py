@@ -26,20 +26,13 @@ from tacit.query.request import OPTIONS, OptionKind, Request
 from tacit.wire.values import decimal_text
 
 __all__ = [
-    "NewPerson",
-    "NewToken",
-    "NumberText",
-    "QuestionSchema",
-    "Quota",
-    "RequestBody",
-    "Role",
-    "Scopes",
-    "read_question",
-    "request_text",
-]
+    "NewPerson", "NewToken", "NumberText", "QuestionSchema", "Quota", "RequestBody", "Role", "Scopes",
+    "read_question", "request_text",
+]  # fmt: skip
 
 Role = Literal["owner", "analyst", "auditor"]
 Scopes = list[Literal["ask", "audit", "admin"]]
+_KNOWN_SCOPES: Final = get_args(get_args(Scopes)[0])
 #: Names in ``within`` and ``weights``, and in lists.
 _MOST_NAMES: Final = 256
 _LONGEST: Final = 200
@@ -102,15 +95,13 @@ def _role(name: str, value: Any) -> str:
 
 
 def _scopes(name: str, value: Any) -> list[str]:
-    known = get_args(get_args(Scopes)[0])
-    if not set(found := _texts(name, value)) <= set(known):
-        raise InputError(name, f"must be of {', '.join(known)}")
+    if not set(found := _texts(name, value)) <= set(_KNOWN_SCOPES):
+        raise InputError(name, f"must be of {', '.join(_KNOWN_SCOPES)}")
     return found
 
 
 def _days(name: str, value: Any) -> int:
-    days = _count(name, value)
-    if not 1 <= days <= _MOST_DAYS:
+    if not 1 <= (days := _count(name, value)) <= _MOST_DAYS:
         raise InputError(name, f"must be a whole number from 1 to {_MOST_DAYS}")
     return days
 
@@ -149,7 +140,7 @@ _AMOUNT: Final = {
 }
 _AMOUNTS: Final = {"type": "object", "additionalProperties": _AMOUNT}
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
-_SCOPES: Final = {"type": "array", "items": {"type": "string", "enum": get_args(get_args(Scopes)[0])}}
+_SCOPES: Final = {"type": "array", "items": {"type": "string", "enum": _KNOWN_SCOPES}}
 _CAPS: Final = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
 
 Text = Annotated[str, _by(_text), WithJsonSchema({"type": "string"})]

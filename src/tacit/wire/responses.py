@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
+from dataclasses import fields
+from datetime import datetime
 from fractions import Fraction
+from numbers import Rational
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
 from tacit.accounting.filters import Line
@@ -41,39 +44,30 @@ if TYPE_CHECKING:
     from tacit.ledger import Amount, Ledger, Record
 
 __all__ = [
-    "AnswerBody",
-    "AnswerTable",
-    "Budgets",
-    "ChargeSchema",
-    "EntryTold",
-    "ErrorBody",
-    "ErrorTold",
-    "Health",
-    "History",
-    "JobBody",
-    "JobPut",
-    "KeySchema",
-    "LineSchema",
-    "Me",
-    "PeopleBody",
-    "PersonBody",
-    "QuoteBody",
-    "ReceiptBody",
-    "ResponseBody",
-    "Revoked",
-    "ShareSchema",
-    "TableTold",
-    "TablesSchema",
-    "TokenShown",
-    "TokenTold",
-    "TokensSchema",
-    "Withdrawn",
-    "answer_json",
-    "charge_json",
-    "seen_text",
-]
+    "AnswerBody", "AnswerTable", "Budgets", "ChargeSchema", "EntryTold", "ErrorBody", "ErrorTold", "Health",
+    "History", "JobBody", "JobPut", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
+    "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "TableTold", "TablesSchema", "TokenShown", "TokenTold",
+    "TokensSchema", "Withdrawn", "answer_json", "charge_json", "seen_text",
+]  # fmt: skip
 
-Exact = Annotated[str, Field(description="exact: a decimal, or a fraction p/q")]
+
+def _sorted(names: Any) -> Any:
+    return sorted(map(str, names)) if isinstance(names, Set) else names
+
+
+def _seconds(moment: Any) -> Any:
+    return moment.isoformat(timespec="seconds") if isinstance(moment, datetime) else moment
+
+
+Exact = Annotated[
+    str,
+    BeforeValidator(lambda value: exact_text(value) if isinstance(value, Rational) else value),
+    Field(description="exact: a decimal, or a fraction p/q"),
+]
+_Role = Annotated[Role, BeforeValidator(lambda role: str(role) if isinstance(role, str) else role)]
+_Scopes = Annotated[Scopes, BeforeValidator(_sorted)]
+_Populations = Annotated[list[str] | None, BeforeValidator(_sorted)]
+_Moment = Annotated[str, BeforeValidator(_seconds)]
 #: A value in JSON.
 _Scalar = bool | int | float | str | None
 _SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
@@ -101,7 +95,15 @@ class _DescribedAs:
 class ResponseBody(BaseModel):
     """The body of a response, or a part of one."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, json_schema_extra={"additionalProperties": False})
+    model_config = ConfigDict(
+        extra="ignore", strict=True, from_attributes=True, json_schema_extra={"additionalProperties": False}
+    )
+
+    @classmethod
+    def from_domain(cls, thing: object, **more: Any) -> Self:
+        """The body of an object whose attributes have the names of the fields, but for those stated."""
+        same = (name for name, field in cls.model_fields.items() if name not in more and field.is_required())
+        return cls.model_validate({**{name: getattr(thing, name) for name in same}, **more})
 
     def plain(self) -> dict[str, Any]:
         """The object to send: fields in order, without those that are left out."""
@@ -166,11 +168,8 @@ class ChargeSchema(ResponseBody):
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> Self:
         """The charge that a receipt states."""
-        return cls(
-            population=statement["population"],
-            amounts={name: exact_text(Fraction(amount)) for name, amount in statement["charge"].items()},
-            position=statement["ledger"]["position"],
-        )
+        amounts = {name: exact_text(Fraction(amount)) for name, amount in statement["charge"].items()}
+        return cls(population=statement["population"], amounts=amounts, position=statement["ledger"]["position"])
 
 
 class ReceiptBody(ResponseBody):
@@ -339,41 +338,33 @@ class QuoteBody(ResponseBody):
     )
 
     @classmethod
-    def of(cls, quote: Quote, *, engine: bool = False, **more: Any) -> dict[str, Any]:
-        """The quote as an object to send; ``engine`` adds the statements of the engine, which are for owners.
-
-        Args:
-            quote: the quote.
-            engine: whether its reader is an owner.
-            more: ``questions_left`` and ``leaves_after``; without them the object is the part that never changes.
-        """
-        it = quote.explanation
-        price = GuaranteeTold.of(quote.guarantee)
-        same = ("population", "unit", "relation", "bounding", "keys", "bounds", "account", "alone", "confidence")
-        said = {name: getattr(it, name) for name in same}
-        said |= {
-            "price": PriceSchema(text=it.charge, amounts=price.amounts),
-            "guarantee": price.kind,
-            "protected": list(it.protected),
-            "releases": [ReleaseTold.model_validate(each, from_attributes=True) for each in it.releases],
-            "errors": [ErrorExpected.model_validate(each, from_attributes=True) for each in it.errors],
-            "plan": it.digest,
+    def of(
+        cls, quote: Quote, *, engine: bool = False, questions_left: int | None = None, leaves_after: float = 0.0
+    ) -> Self:
+        """The quote; ``engine`` adds the statements of the engine, which are for owners."""
+        it, price = quote.explanation, GuaranteeTold.of(quote.guarantee)
+        return cls.from_domain(
+            it,
+            price=PriceSchema(text=it.charge, amounts=price.amounts),
+            guarantee=price.kind,
+            protected=list(it.protected),
+            releases=list(it.releases),
+            errors=list(it.errors),
+            plan=it.digest,
+            questions_left=questions_left,
+            leaves_after=leaves_after,
             **({"engine_sql": it.engine_sql} if engine else {}),
-        }
-        return cls.model_construct(**said, **more).plain()
+        )
 
     def to_domain(self) -> tuple[Explanation, Guarantee]:
-        """What is said of the plan, and what the account would be charged."""
-        said = self.plain()
-        for name in ("guarantee", "questions_left", "leaves_after"):
-            del said[name]
-        price = said.pop("price")
+        """The explanation of the plan, and the charge of the account."""
+        said = {each.name: getattr(self, each.name, None) for each in fields(Explanation)}
         said |= {
-            "charge": price["text"],
-            "digest": said.pop("plan"),
+            "charge": self.price.text,
+            "digest": self.plan,
             "protected": tuple(self.protected),
-            "releases": tuple(ExplainedRelease(**each) for each in said["releases"]),
-            "errors": tuple(ExplainedError(**each) for each in said["errors"]),
+            "releases": tuple(ExplainedRelease(**each.plain()) for each in self.releases),
+            "errors": tuple(ExplainedError(**each.plain()) for each in self.errors),
         }
         guarantee = GuaranteeTold(kind=self.guarantee, amounts=self.price.amounts, relation=self.relation)
         return Explanation(**said), guarantee.to_domain()
@@ -386,19 +377,6 @@ class LineSchema(ResponseBody):
     cap: Exact
     spent: Exact
     left: Exact
-
-    @classmethod
-    def of(cls, lines: Iterable[Line]) -> list[LineSchema]:
-        """Cap and consumption of each currency."""
-        return [
-            cls(
-                currency=line.currency,
-                cap=exact_text(line.cap),
-                spent=exact_text(Fraction(line.spent)),
-                left=exact_text(line.left),
-            )
-            for line in lines
-        ]
 
     def to_domain(self) -> Line:
         """The line."""
@@ -427,15 +405,13 @@ class ShareSchema(ResponseBody):
     @classmethod
     def of(cls, budget: Budget) -> Self:
         """The account."""
+        own, *shares = (ShareTold.from_domain(share, currencies=list(share.lines)) for share in budget.balances)
         return cls(
             population=budget.population,
             guarantee=str(budget.guarantee),
             promise=GuaranteeTold.of(budget.guarantee),
-            currencies=LineSchema.of(budget.lines),
-            shares=[
-                ShareTold(owner=share.owner, limited=share.limited, currencies=LineSchema.of(share.lines))
-                for share in budget.balances[1:]
-            ],
+            currencies=own.currencies,
+            shares=shares,
             questions_left=budget.questions,
             durable=budget.durable,
         )
@@ -484,15 +460,9 @@ class TableColumn(ResponseBody):
     def of(cls, column: Column) -> Self:
         """The column."""
         kind, values = column.type, column.categories
-        return cls(
-            name=column.name,
-            type=str(kind),
-            bounds=None if column.bounds is None else [value_to_json(end, kind) for end in column.bounds],
-            step=None if column.step is None else exact_text(column.step),
-            categories=None if values is None else [value_to_json(value, kind) for value in values],
-            nullable=column.nullable,
-            unique=column.unique,
-        )
+        bounds = None if column.bounds is None else [value_to_json(end, kind) for end in column.bounds]
+        listed = None if values is None else [value_to_json(value, kind) for value in values]
+        return cls.from_domain(column, type=str(kind), bounds=bounds, categories=listed)
 
     def to_domain(self) -> Column:
         """The column."""
@@ -533,21 +503,15 @@ class TableTold(ResponseBody):
     @classmethod
     def of(cls, info: TableInfo) -> Self:
         """The table."""
-        table = info.table
-        return cls(
-            **{name: getattr(table, name) for name in _DECLARED},
-            columns=[TableColumn.of(column) for column in table.columns],
-            foreign_keys=[KeyTold.model_validate(key, from_attributes=True) for key in table.foreign_keys],
-        )
+        columns = [TableColumn.of(column) for column in info.table.columns]
+        return cls.from_domain(info.table, columns=columns, foreign_keys=list(info.table.foreign_keys))
 
     def to_domain(self) -> TableInfo:
         """The table."""
-        columns = tuple(column.to_domain() for column in self.columns)
-        keys = tuple(ForeignKey(key.column, key.table, key.references) for key in self.foreign_keys)
-        return TableInfo(Table(columns=columns, foreign_keys=keys, **{name: getattr(self, name) for name in _DECLARED}))
-
-
-_DECLARED: Final = ("name", "public", "population", "unit", "max_groups", "max_rows", "unit_rows")
+        said = {name: getattr(self, name) for name in type(self).model_fields}
+        said["columns"] = tuple(column.to_domain() for column in self.columns)
+        said["foreign_keys"] = tuple(ForeignKey(**key.plain()) for key in self.foreign_keys)
+        return TableInfo(Table(**said))
 
 
 class TablesSchema(ResponseBody):
@@ -572,9 +536,8 @@ class EntryTold(ResponseBody):
     @classmethod
     def of(cls, record: Record) -> Self:
         """The charge."""
-        same = ("time", "analyst", "population", "sql", "answered", "failed", "plan")
-        amounts = {amount.currency: exact_text(amount.amount) for amount in record.amounts if amount.amount}
-        return cls(position=record.seq, amounts=amounts, **{name: getattr(record, name) for name in same})
+        amounts = {amount.currency: amount.amount for amount in record.amounts if amount.amount}
+        return cls.from_domain(record, position=record.seq, amounts=amounts)
 
     def to_domain(self) -> Entry:
         """The line of the history."""
@@ -621,21 +584,19 @@ class KeySchema(ResponseBody):
     def of(cls, ledger: Ledger) -> Self:
         """The keys of a ledger: what both keys have signed, not who or why."""
         followed, head = ledger.successions(), ledger.head
-        return cls(
-            public_key=followed[-1].public_key if followed else ledger.first_key,
-            ledger=ledger.id,
-            head=Newest(position=head.seq, hash=head.hash),
-            successions=[HandoverSchema.model_validate(each, from_attributes=True) for each in followed],
-        )
+        key = followed[-1].public_key if followed else ledger.first_key
+        handovers = [HandoverSchema.from_domain(each) for each in followed]
+        newest = Newest(position=head.seq, hash=head.hash)
+        return cls(public_key=key, ledger=ledger.id, head=newest, successions=handovers)
 
 
 class Me(ResponseBody):
     """The person that the token stands for."""
 
     name: str
-    role: Role
-    scopes: Scopes
-    populations: list[str] | None
+    role: _Role
+    scopes: _Scopes
+    populations: _Populations
     audits: bool
 
 
@@ -649,9 +610,9 @@ class PersonBody(ResponseBody):
     """A person, and what they may spend and have spent."""
 
     name: str
-    role: Role
+    role: _Role
     active: bool
-    populations: list[str] | None
+    populations: _Populations
     budgets: list[ShareSchema]
 
 
@@ -675,8 +636,8 @@ class TokenShown(ResponseBody):
     id: str
     name: str
     label: str
-    scopes: Scopes
-    expires: str | None
+    scopes: _Scopes
+    expires: _Moment | None
 
 
 class TokenTold(ResponseBody):
@@ -685,9 +646,9 @@ class TokenTold(ResponseBody):
     id: str
     name: str
     label: str
-    scopes: Scopes
-    issued: str
-    expires: str | None
+    scopes: _Scopes
+    issued: _Moment
+    expires: _Moment | None
     used: str | None
     alive: bool
 

@@ -34,16 +34,9 @@ from tacit.query.types import (
 )
 
 __all__ = [
-    "EXACT_IN_JSON",
-    "MAX_DIGITS",
-    "cell_to_json",
-    "decimal_text",
-    "exact_text",
-    "read_amounts",
-    "read_type",
-    "read_value",
-    "value_to_json",
-]
+    "EXACT_IN_JSON", "MAX_DIGITS", "cell_to_json", "decimal_text", "exact_text", "read_amounts", "read_type",
+    "read_value", "value_to_json",
+]  # fmt: skip
 
 #: Integers of at most this size are read exactly by every reader of JSON.
 EXACT_IN_JSON: Final = 2**53 - 1

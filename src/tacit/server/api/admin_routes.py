@@ -12,20 +12,11 @@ from tacit.server.api.request import ApiRequest, ApiResponse, Route, told
 from tacit.server.api.request_body import read_body
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN
+from tacit.wire import responses as wire
 from tacit.wire.requests import NewPerson, NewToken, Quota
-from tacit.wire.responses import (
-    PeopleBody,
-    PersonBody,
-    Revoked,
-    ShareSchema,
-    TokenShown,
-    TokensSchema,
-    TokenTold,
-    Withdrawn,
-)
 
 if TYPE_CHECKING:
-    from tacit.server.identity import People, Person, TokenInfo
+    from tacit.server.identity import People, Person
 
 __all__ = ["ROUTES"]
 
@@ -33,7 +24,7 @@ __all__ = ["ROUTES"]
 def everyone(call: ApiRequest) -> ApiResponse:
     """Everybody who was ever added, with what they may spend and have spent."""
     people = _people(call)
-    return told(PeopleBody(people=[_person(call, person) for person in people.everyone()]).plain())
+    return told(wire.PeopleBody(people=[_person(call, person) for person in people.everyone()]).plain())
 
 
 def add(call: ApiRequest) -> ApiResponse:
@@ -64,13 +55,14 @@ def revoke(call: ApiRequest) -> ApiResponse:
     if person.name == call.someone.person.name:
         raise InputError("name", "you cannot revoke yourself; another owner can")
     people.revoke(person.name, operator=_operator(call))
-    return told(Revoked(name=person.name, active=False).plain())
+    return told(wire.Revoked(name=person.name, active=False).plain())
 
 
 def tokens(call: ApiRequest) -> ApiResponse:
     """All tokens, without what would open anything."""
     people = _people(call)
-    return told(TokensSchema(tokens=[_token(each) for each in people.tokens()]).plain())
+    found = [wire.TokenTold.from_domain(each, used=each.used and each.used.isoformat()) for each in people.tokens()]
+    return told(wire.TokensSchema(tokens=found).plain())
 
 
 def issue(call: ApiRequest) -> ApiResponse:
@@ -86,17 +78,7 @@ def issue(call: ApiRequest) -> ApiResponse:
         expires=datetime.now(UTC) + timedelta(days=said.days),
         operator=_operator(call),
     )
-    shown = TokenShown.model_validate(
-        {
-            "token": issued.text,
-            "id": issued.id,
-            "name": issued.name,
-            "label": issued.label,
-            "scopes": sorted(map(str, issued.scopes)),
-            "expires": None if issued.expires is None else issued.expires.isoformat(timespec="seconds"),
-        }
-    )
-    return told(shown.plain(), 201)
+    return told(wire.TokenShown.from_domain(issued, token=issued.text).plain(), 201)
 
 
 def withdraw(call: ApiRequest) -> ApiResponse:
@@ -105,7 +87,7 @@ def withdraw(call: ApiRequest) -> ApiResponse:
     if call.part not in {each.id for each in people.tokens()}:
         raise Unknown("token")
     people.withdraw(call.part, operator=_operator(call))
-    return told(Withdrawn(id=call.part, alive=False).plain())
+    return told(wire.Withdrawn(id=call.part, alive=False).plain())
 
 
 def quota(call: ApiRequest) -> ApiResponse:
@@ -120,7 +102,7 @@ def quota(call: ApiRequest) -> ApiResponse:
     ledger = office.curator.ledger
     shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
     ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
-    return told(ShareSchema.of(office.curator.budget(population=found.population, analyst=person.name)).plain())
+    return told(wire.ShareSchema.of(office.curator.budget(population=found.population, analyst=person.name)).plain())
 
 
 def _people(call: ApiRequest) -> People:
@@ -141,33 +123,10 @@ def _name(text: str) -> str:
         raise Unknown("person") from None
 
 
-def _person(call: ApiRequest, person: Person) -> PersonBody:
+def _person(call: ApiRequest, person: Person) -> wire.PersonBody:
     curator = call.floor.office.curator
     budgets = [curator.budget(population=name, analyst=person.name) for name in curator.ledger.accounts()]
-    return PersonBody.model_validate(
-        {
-            "name": person.name,
-            "role": str(person.role),
-            "active": person.active,
-            "populations": None if person.populations is None else sorted(person.populations),
-            "budgets": [ShareSchema.of(each) for each in budgets],
-        }
-    )
-
-
-def _token(token: TokenInfo) -> TokenTold:
-    return TokenTold.model_validate(
-        {
-            "id": token.id,
-            "name": token.name,
-            "label": token.label,
-            "scopes": sorted(map(str, token.scopes)),
-            "issued": token.issued.isoformat(timespec="seconds"),
-            "expires": None if token.expires is None else token.expires.isoformat(timespec="seconds"),
-            "used": None if token.used is None else token.used.isoformat(),
-            "alive": token.alive,
-        }
-    )
+    return wire.PersonBody.from_domain(person, budgets=[wire.ShareSchema.of(each) for each in budgets])
 
 
 ROUTES: Final = (

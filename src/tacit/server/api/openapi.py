@@ -13,29 +13,8 @@ from pydantic.json_schema import models_json_schema
 
 from tacit.server.api.content_negotiation import ARROW, JSON, json_bytes
 from tacit.server.api.request import ApiRequest, ApiResponse, Route
-from tacit.wire.requests import NewPerson, NewToken, QuestionSchema, Quota, RequestBody
-from tacit.wire.responses import (
-    AnswerBody,
-    Budgets,
-    ErrorBody,
-    Health,
-    History,
-    JobBody,
-    JobPut,
-    KeySchema,
-    Me,
-    PeopleBody,
-    PersonBody,
-    QuoteBody,
-    ReceiptBody,
-    ResponseBody,
-    Revoked,
-    ShareSchema,
-    TablesSchema,
-    TokenShown,
-    TokensSchema,
-    Withdrawn,
-)
+from tacit.wire import requests as taken
+from tacit.wire import responses as sent
 
 __all__ = ["described", "description"]
 
@@ -71,38 +50,41 @@ class _About(NamedTuple):
     """Description of one endpoint beside its route."""
 
     summary: str
-    gives: dict[int, type[ResponseBody]]
-    takes: type[RequestBody] | None = None
+    gives: dict[int, type[sent.ResponseBody]]
+    takes: type[taken.RequestBody] | None = None
     fails: tuple[int, ...] = ()
 
 
 _ABOUT: Final = {
     "POST /v1/query": _About(
         "Ask a question; it is charged before data is read, and a repeat is free",
-        {200: AnswerBody, 202: JobPut},
-        QuestionSchema,
+        {200: sent.AnswerBody, 202: sent.JobPut},
+        taken.QuestionSchema,
         (402, 403, 406, 409, 422),
     ),
     "POST /v1/explain": _About(
-        "What a question would do and cost; free, and reads no data", {200: QuoteBody}, QuestionSchema, (403, 406, 422)
+        "What a question would do and cost; free, and reads no data",
+        {200: sent.QuoteBody},
+        taken.QuestionSchema,
+        (403, 406, 422),
     ),
-    "GET /v1/budget": _About("What is spent and what is left", {200: Budgets}, fails=(404,)),
-    "GET /v1/tables": _About("Tables, and what is publicly known about them", {200: TablesSchema}),
-    "GET /v1/history": _About("Charges, newest first", {200: History}, fails=(403,)),
-    "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: ReceiptBody}, fails=(404,)),
-    "GET /v1/jobs/{id}": _About("Where a question is that was put off", {200: JobBody}, fails=(404,)),
+    "GET /v1/budget": _About("What is spent and what is left", {200: sent.Budgets}, fails=(404,)),
+    "GET /v1/tables": _About("Tables, and what is publicly known about them", {200: sent.TablesSchema}),
+    "GET /v1/history": _About("Charges, newest first", {200: sent.History}, fails=(403,)),
+    "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: sent.ReceiptBody}, fails=(404,)),
+    "GET /v1/jobs/{id}": _About("Where a question is that was put off", {200: sent.JobBody}, fails=(404,)),
     "GET /v1/key": _About(
-        "The key that receipts are signed with, and the newest entry", {200: KeySchema}, fails=(409,)
+        "The key that receipts are signed with, and the newest entry", {200: sent.KeySchema}, fails=(409,)
     ),
-    "GET /v1/me": _About("Who the token stands for", {200: Me}),
-    "GET /v1/health": _About("Whether questions can be asked", {200: Health}),
-    "GET /v1/people": _About("Everybody, and what they may spend", {200: PeopleBody}, fails=(403,)),
-    "POST /v1/people": _About("Add somebody, or change what they are", {201: PersonBody}, NewPerson, (403,)),
-    "DELETE /v1/people/{name}": _About("Refuse somebody from now on", {200: Revoked}, fails=(403, 404)),
-    "GET /v1/tokens": _About("All tokens", {200: TokensSchema}, fails=(403,)),
-    "POST /v1/tokens": _About("Issue a token; shown once", {201: TokenShown}, NewToken, (403,)),
-    "DELETE /v1/tokens/{id}": _About("End a token at once", {200: Withdrawn}, fails=(403, 404)),
-    "POST /v1/quotas": _About("Limit what somebody may spend", {200: ShareSchema}, Quota, (403, 404)),
+    "GET /v1/me": _About("Who the token stands for", {200: sent.Me}),
+    "GET /v1/health": _About("Whether questions can be asked", {200: sent.Health}),
+    "GET /v1/people": _About("Everybody, and what they may spend", {200: sent.PeopleBody}, fails=(403,)),
+    "POST /v1/people": _About("Add somebody, or change what they are", {201: sent.PersonBody}, taken.NewPerson, (403,)),
+    "DELETE /v1/people/{name}": _About("Refuse somebody from now on", {200: sent.Revoked}, fails=(403, 404)),
+    "GET /v1/tokens": _About("All tokens", {200: sent.TokensSchema}, fails=(403,)),
+    "POST /v1/tokens": _About("Issue a token; shown once", {201: sent.TokenShown}, taken.NewToken, (403,)),
+    "DELETE /v1/tokens/{id}": _About("End a token at once", {200: sent.Withdrawn}, fails=(403, 404)),
+    "POST /v1/quotas": _About("Limit what somebody may spend", {200: sent.ShareSchema}, taken.Quota, (403, 404)),
 }
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "population": {"type": "string", "maxLength": 200},
@@ -180,7 +162,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": [*_parameters(route)],
         "responses": {
             **{str(status): _given(status, body, route.asks) for status, body in about.gives.items()},
-            **{str(status): _content(_REASONS[status], ErrorBody) for status in fails},
+            **{str(status): _content(_REASONS[status], sent.ErrorBody) for status in fails},
         },
         "security": [{"token": []}] if route.rate else [],
     }
@@ -201,7 +183,7 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
 
 
-def _given(status: int, body: type[ResponseBody], asks: bool) -> dict[str, Any]:
+def _given(status: int, body: type[sent.ResponseBody], asks: bool) -> dict[str, Any]:
     told = _content({200: "as asked", 201: "made", 202: "put off; poll Location"}[status], body)
     if asks and status == 200:
         told["content"][ARROW] = {"schema": {"type": "string", "format": "binary"}}
@@ -220,7 +202,7 @@ def _content(text: str, body: type[BaseModel]) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    models: dict[type[BaseModel], Literal["validation"]] = {ErrorBody: "validation"}
+    models: dict[type[BaseModel], Literal["validation"]] = {sent.ErrorBody: "validation"}
     for about in _ABOUT.values():
         models |= dict.fromkeys((*about.gives.values(), *([about.takes] if about.takes else [])), "validation")
     template = "#/components/schemas/{model}"

@@ -14,21 +14,7 @@ from tacit.server.api.request_body import ask_of
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN, AUDIT
-from tacit.wire.responses import (
-    AnswerBody,
-    Budgets,
-    ChargeSchema,
-    EntryTold,
-    Health,
-    History,
-    KeySchema,
-    Me,
-    QuoteBody,
-    ShareSchema,
-    TablesSchema,
-    TableTold,
-    seen_text,
-)
+from tacit.wire import responses as wire
 
 if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
@@ -62,7 +48,7 @@ def explain(call: ApiRequest) -> ApiResponse:
     key = ("quote", quote.explanation.digest, str(engine))
     shown = call.floor.shown.get(key)
     if shown is None:
-        shown = json_bytes(QuoteBody.of(quote, engine=engine))[:-1]
+        shown = json_bytes(wire.QuoteBody.of(quote, engine=engine).plain()).rpartition(b',"questions_left":')[0]
         call.floor.shown.put(key, shown, len(shown))
     leaves = call.floor.leaves_after(access, quote)
     about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
@@ -72,13 +58,13 @@ def explain(call: ApiRequest) -> ApiResponse:
 def budget(call: ApiRequest) -> ApiResponse:
     """What is spent and what is left."""
     found = call.floor.office.budget(call.someone, call.query.get("population"))
-    return told(Budgets(budgets=[ShareSchema.of(each) for each in found]).plain())
+    return told(wire.Budgets(budgets=[wire.ShareSchema.of(each) for each in found]).plain())
 
 
 def tables(call: ApiRequest) -> ApiResponse:
     """The tables that exist for the caller."""
     found = call.floor.office.tables(call.someone)
-    return told(TablesSchema(tables=[TableTold.of(each) for each in found]).plain())
+    return told(wire.TablesSchema(tables=[wire.TableTold.of(each) for each in found]).plain())
 
 
 def history(call: ApiRequest) -> ApiResponse:
@@ -93,7 +79,7 @@ def history(call: ApiRequest) -> ApiResponse:
         limit=_whole("limit", words.get("limit")),
         everyone=everyone == "true",
     )
-    return told(History(entries=[EntryTold.of(record) for record in page.records], next=page.next).plain())
+    return told(wire.History(entries=[wire.EntryTold.of(record) for record in page.records], next=page.next).plain())
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
@@ -105,29 +91,20 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 def key(call: ApiRequest) -> ApiResponse:
     """What anybody needs to check receipts, to follow from a key that was known before, and to find a rollback."""
-    return told(KeySchema.of(call.floor.office.curator.ledger).plain(), headers=_seen(call))
+    return told(wire.KeySchema.of(call.floor.office.curator.ledger).plain(), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
     """Who the token stands for, and what it may do."""
     access = call.someone
-    person = access.person
-    me = Me.model_validate(
-        {
-            "name": person.name,
-            "role": str(person.role),
-            "scopes": sorted(map(str, access.scopes)),
-            "populations": None if person.populations is None else sorted(person.populations),
-            "audits": bool({AUDIT, ADMIN} & set(access.scopes)),
-        }
-    )
-    return told(me.plain())
+    audits = bool({AUDIT, ADMIN} & set(access.scopes))
+    return told(wire.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
 
 
 def health(call: ApiRequest) -> ApiResponse:
     """Whether questions can be asked."""
     _ = call.floor.office.curator.ledger.head
-    return told(Health(status="ok").plain())
+    return told(wire.Health(status="ok").plain())
 
 
 def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
@@ -135,11 +112,11 @@ def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
     said = call.headers.get(b"tacit-seen")
     if said is None:
         return ()
-    return ((b"tacit-seen", seen_text(call.floor.office.curator.ledger, said.decode("latin-1")).encode()),)
+    return ((b"tacit-seen", wire.seen_text(call.floor.office.curator.ledger, said.decode("latin-1")).encode()),)
 
 
 def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:
-    repeated, charged = answer.charge.repeated, ChargeSchema.of(answer.receipt.statement)
+    repeated, charged = answer.charge.repeated, wire.ChargeSchema.of(answer.receipt.statement)
     call.about |= {"population": charged.population, "position": charged.position, "repeat": repeated}
     if not repeated:
         call.about["charge"] = charged.amounts
@@ -152,9 +129,10 @@ def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
     key = ("answer", answer.receipt.signature, answer.plan.digest, form)
     found = call.floor.shown.get(key)
     if found is None:
-        found = (
-            arrow_bytes(answer, AnswerBody.head(answer)) if form == ARROW else json_bytes(AnswerBody.of(answer).plain())
-        )
+        if form == ARROW:
+            found = arrow_bytes(answer, wire.AnswerBody.head(answer))
+        else:
+            found = json_bytes(wire.AnswerBody.of(answer).plain())
         # Public rows may be others tomorrow.
         if not answer.plan.question.reads:
             call.floor.shown.put(key, found, len(found))
