@@ -358,7 +358,7 @@ class QuoteBody(ResponseBody):
 
     def to_domain(self) -> tuple[Explanation, Guarantee]:
         """The explanation of the plan, and the charge of the account."""
-        said = {each.name: getattr(self, each.name, None) for each in fields(Explanation)}
+        said: dict[str, Any] = {each.name: getattr(self, each.name, None) for each in fields(Explanation)}
         said |= {
             "charge": self.price.text,
             "digest": self.plan,
