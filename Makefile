@@ -5,6 +5,9 @@ VENV   ?= .venv
 EXTRAS ?= dev
 WORKERS ?= auto
 
+# Where this is set, every process compiles every module that it imports, and tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN     = $(VENV)/bin
 RUN     = $(VENV)/.installed
 TEST    = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
@@ -12,7 +15,7 @@ comma  := ,
 PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers bench docs clean
+.PHONY: help demo check test suite lint types layers slowest bench docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -20,7 +23,13 @@ help: ## this list
 demo: $(RUN) ## see Tacit at work
 	@$(BIN)/tacit demo
 
-test: $(TEST) lint types layers ## everything that decides whether a change is good
+check: $(TEST) lint types layers ## the quick loop: format, lint, types, layers, tests of what changed; under a minute
+	@PYTHONPATH=tests $(BIN)/python -m support.quick_tests
+
+test: $(TEST) lint ## everything that decides whether a change is good
+	@$(MAKE) --no-print-directory -j3 suite types layers
+
+suite: $(TEST)
 	@$(BIN)/python -m pytest --quiet -n $(WORKERS)
 
 lint: $(TEST)
@@ -32,6 +41,9 @@ types: $(TEST)
 
 layers: $(TEST)
 	@$(BIN)/lint-imports --no-logo >$(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log; exit 1; }
+
+slowest: $(TEST) ## the slowest test modules; writes tests/seconds.json, which orders the tests
+	@PYTHONPATH=tests $(BIN)/python -m pytest --quiet -n $(WORKERS) -p support.seconds
 
 bench: ## the benchmarks of benchmarks/README.md, beside the rivals
 	@$(MAKE) --no-print-directory EXTRAS=dev,bench $(VENV)/.installed-dev-bench

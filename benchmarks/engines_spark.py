@@ -150,7 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10**6, 10**7])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--data", help="a folder for the files; a temporary one unless said")
+    parser.add_argument("--data", help="a folder for the files; by default a temporary one")
     parser.add_argument("--tumult", help="a Python that has tmlt.analytics; it is asked about the first number of rows")
     parser.add_argument("--patience", type=float, default=1800, help="seconds to wait for Tumult")
     options = parser.parse_args()

@@ -4,7 +4,7 @@ Run ``python benchmarks/ledger.py`` (about a minute), or with ``--entries 100000
 ``--only`` for one part. Every charge is a whole :meth:`Ledger.reserve`: priced, checked against two caps, chained,
 synced to disk, and anchored. PostgreSQL runs with its default durability, on the same disk.
 
-Where others use the machine too, look at the processor time: it is what a charge costs, whoever else is there.
+Where others use the machine too, look at the processor time: it is the cost of a charge, whatever else runs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def open_ledger(place: str, anchor: Path) -> Ledger:
 
 
 def charge_for(ledger: Ledger, owner: str, seconds: float) -> tuple[int, float]:
-    """How many charges in so many seconds, and the longest wait for one."""
+    """Count the charges in so many seconds, and measure the longest wait for one."""
     count, longest, end = 0, 0.0, time.perf_counter() + seconds
     while (start := time.perf_counter()) < end:
         ledger.reserve(order(owner, count))
@@ -124,18 +124,18 @@ def grow(ledger: Ledger, first: int, last: int) -> None:
 
     Only for a ledger to be long: nothing is measured here, and the anchor hears of the last one alone.
     """
-    store, price = ledger._store, lambda name: ledger._price(name, PRICE)
+    store, price = ledger.journal.store, lambda name: ledger.price(name, PRICE)
     for start in range(first, last, BATCH):
         bodies = (reserve_body(order("grower", number), price) for number in range(start, min(start + BATCH, last)))
         tickets = [_Ticket(step_of({**body, "time": ""})) for body in bodies]
         store._queue.extend(tickets)  # type: ignore[attr-defined]
-        with store._writing:  # type: ignore[attr-defined]
+        with store._database.writing:  # type: ignore[attr-defined]
             while store._queue:  # type: ignore[attr-defined]
                 store._lead()  # type: ignore[attr-defined]
         wrong = next((each for each in tickets if not isinstance(each.result, Appended)), None)
         if wrong is not None:
             raise RuntimeError(f"a charge was not placed: {wrong.problem or wrong.result}")
-    ledger._remember(ledger.head)
+    ledger.journal.remember(ledger.head)
 
 
 def growth(ledger: Ledger, entries: int) -> Iterator[tuple[int, float]]:
@@ -172,12 +172,12 @@ def show(what: str, run: Callable[[], str]) -> None:
 
 
 def share(counts: list[int]) -> str:
-    """How evenly workers were served."""
+    """Share of the slowest worker, relative to the mean."""
     return f"{counts[0] / (sum(counts) / len(counts)):.0%}"
 
 
 def sync_time(folder: Path) -> str:
-    """What one sync of this disk costs, for comparison."""
+    """Time of one sync of this disk, for comparison."""
     file = os.open(folder / "sync", os.O_RDWR | os.O_CREAT)
     times = []
     for _ in range(200):
@@ -212,7 +212,7 @@ def on_postgres() -> None:
 
 
 def words(rate: float, counts: list[int], longest: float, spent: str) -> str:
-    """What became of several workers."""
+    """Describe a run of several workers."""
     return f"{rate:,.0f}/s; slowest {share(counts)} of the mean; longest wait {longest:.2f} s; processor time {spent}"
 
 

@@ -92,7 +92,7 @@ def table(quick: bool) -> None:
 
 
 def ratios(rows: dict[str, list[float]]) -> None:
-    """What the issue asks for, worst and best over the scales."""
+    """Print the required ratios, worst and best over the scales."""
 
     def span(over: str, under: str) -> str:
         values = [a / b for a, b in zip(rows[over], rows[under], strict=True)]

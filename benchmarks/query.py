@@ -268,7 +268,7 @@ def table(path: Path, rows: int, repeats: int, rounds: int) -> None:
 
 
 def little(title: str, names: Iterable[str], path: Path, repeats: int, rounds: int) -> None:
-    """What a question costs when there is little to read."""
+    """Print the cost of a question when there is little to read."""
     print(f"\n### {title}\n\n| | ms | processor ms |\n|---|---|---|")
     for name, found in in_turns(names, path, repeats, rounds).items():
         shown = (

@@ -3,7 +3,7 @@
 Run ``python benchmarks/server.py`` (about two minutes). The server is ``tacit serve`` with two workers, slots off, on a
 table of 100,000 rows and a ledger on disk: every fresh question is a durable charge. The load comes from a process of
 its own over kept connections; what that process needs of the processors is stated beside, since it runs on the same
-machine. A new question is one that nobody has asked before; a known one is one of fifty.
+machine. A new question is one that was never asked before; a known one is one of fifty.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent: ``kind`` of question, for so long, over so many connections, at a rate or as fast as it goes."""
+    """Load to send: ``kind`` of question, for so long, over so many connections, at a rate or as fast as it goes."""
 
     port: int
     token: str
@@ -96,7 +96,7 @@ class Generator:
         while True:
             start = time.perf_counter()
             if self.load.rate:
-                # Counted from when it should have been sent: whoever has to wait for a connection waits as well.
+                # Counted from when it should have been sent: waiting for a connection counts as well.
                 start = self.begin + next(self.due) / self.load.rate
             if start >= self.end:
                 break
@@ -194,7 +194,7 @@ def make_token(project: Path) -> str:
 
 
 class Server:
-    """``tacit serve``, as anybody would start it."""
+    """``tacit serve``, started with its defaults."""
 
     def __init__(self, project: Path, workers: int) -> None:
         self.out = project.parent / "out"

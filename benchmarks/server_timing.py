@@ -1,4 +1,4 @@
-"""What latency tells about the data, on a real server: two neighbouring databases, asked in turns.
+"""Information about the data in latencies, on a real server: two neighbouring databases, asked in turns.
 
 Run ``python benchmarks/server_timing.py`` (some minutes; ``--questions 10000`` for the figures of docs/server.md, which
 takes an hour). One database has a person with four times as many rows as all others together; the other does not have

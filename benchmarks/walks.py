@@ -1,8 +1,8 @@
 """Walks through the code: how many functions, files and rooms one operation passes.
 
-Run ``python benchmarks/walks.py``. Every call of a function of Tacit is counted while one operation runs, with caches
-as a first caller finds them and imports done beforehand. A change of file is counted between consecutive calls, and so
-is a change of top-level package ("room").
+Run ``python benchmarks/walks.py``; ``--files`` lists the files of each walk. Every call of a function of Tacit is
+counted while one operation runs, with caches as a first caller finds them and imports done beforehand. A change of file
+is counted between consecutive calls, and so is a change of top-level package ("room").
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def example_curator(folder: Path) -> Any:
     )
 
 
-def main() -> None:
-    """Print a table of walks."""
+def main(*, files: bool = False) -> None:
+    """Print a table of walks, with their files if asked."""
     with TemporaryDirectory() as folder:
         warm, curator = (example_curator(Path(folder)) for _ in range(2))
         # Imports are no part of a walk.
@@ -106,7 +106,9 @@ def main() -> None:
     for name, walk in walks.items():
         numbers = (walk.calls, len(walk.functions), len(walk.files), walk.file_changes, walk.room_changes)
         print(f"| {name} | {' | '.join(f'{n:,}' for n in numbers)} |")
+        if files:
+            print("\n".join(f"  {file}" for file in sorted(walk.files)))
 
 
 if __name__ == "__main__":
-    main()
+    main(files="--files" in sys.argv[1:])

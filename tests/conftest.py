@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from support.bits import SeededBits
+from support.schedule import SlowestFirst, order
 from tacit.noise import entropy
+
+# Assertions of these helpers say what they compared.
+pytest.register_assert_rewrite("engines.nasty", "support.engine_comparison")
 
 
 class Part(NamedTuple):
@@ -24,7 +28,7 @@ class Part(NamedTuple):
 
     @property
     def missing(self) -> list[str]:
-        """What is not there."""
+        """Modules and programs that are not installed."""
         modules = [name for name in self.modules if importlib.util.find_spec(name) is None]
         return modules + [name for name in self.programs if shutil.which(name) is None]
 
@@ -37,10 +41,20 @@ PARTS = {
 }
 
 
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all state directories: ``mktemp`` reads every name beside the new one, thousands of times here."""
+    return tmp_path_factory.mktemp("states")
+
+
 @pytest.fixture(autouse=True)
-def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(states: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Anchors of ledgers lie in the user's state directory; every test has one of its own."""
-    folder = tmp_path_factory.mktemp("state")
+    folder = states / str(next(_numbers))
+    folder.mkdir()
     monkeypatch.setenv("TACIT_STATE", str(folder))
     return folder
 
@@ -53,21 +67,14 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> SeededBits:
     return bits
 
 
-class OneJava(LoadScopeScheduling):
-    """Tests of Spark run in one process, and begin first; every other test runs wherever there is time."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "spark" if "/test_spark_" in nodeid else nodeid
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneJava:
-    """How tests are shared out among processes."""
-    return OneJava(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SlowestFirst:
+    """Share tests out among processes."""
+    return SlowestFirst(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs something that is not installed; in CI that is an error."""
+    """Leave out tests of parts that are not installed, an error in CI; where processes share the tests, sort."""
     left_out = []
     for marker, part in PARTS.items():
         needy = [item for item in items if item.get_closest_marker(marker)] if part.missing else []
@@ -76,7 +83,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out += needy
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+    if hasattr(config, "workerinput"):
+        order(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -75,7 +75,7 @@ def draw_profiles(folder: Path) -> None:
 
 
 def draw_filters(folder: Path) -> None:
-    """How many charges of each size fit one budget, under three rules."""
+    """Chart the number of charges of each size that fit one budget, under three rules."""
     target = {"epsilon": "1", "delta": DELTA}
     rules = {
         "pure": PureFilter(epsilon="1"),

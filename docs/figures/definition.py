@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 
 
 def draw(folder: Path = HERE) -> None:
-    """All of them."""
+    """Draw all figures of the page."""
     save_chart(laws.chart_laws(laws.DiscreteLaplaceLaw(scale=2), laws.LaplaceLaw(scale=2)), folder / "laws.svg")
     gaussian = definition(laws.GaussianLaw(sigma=1), 0, 1, epsilon=1)
     save_chart(gaussian.chart(), folder / "definition-gaussian.svg")

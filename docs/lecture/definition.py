@@ -238,7 +238,7 @@ p / (p + q)""",
         ),
         Row(
             "δ must be far below 1/n",
-            "Publishing a random row is (0, 1/n)-DP, and somebody is exposed for certain.",
+            "Publishing a random row is (0, 1/n)-DP, and one person is exposed for certain.",
             "1/4 for four people",
             "Fraction(1, 4)",
             'lab.release_random_row(universe="ab", size=4).delta(epsilon=0).value',
@@ -301,7 +301,7 @@ counts.postprocess(lambda noisy: "many" if noisy >= 3 else "few").ratio().value"
             "<=",
         ),
         Row(
-            "No privacy for a property of everybody",
+            "No privacy for a property of the whole group",
             "For a group of n = 1/ε people the loss is 1: what holds for all can be learned.",
             "1000·0.001 = 1",
             "1",

@@ -12,7 +12,7 @@ POLL = 'poll = tacit.RandomizedResponse(gamma="0.25")\n'
 
 RESPONSE = Chapter(
     "Randomized response and input perturbation",
-    "Everybody perturbs their own bit: the truth with probability 1/2 + γ, else the opposite.",
+    "Each person perturbs their own bit: the truth with probability 1/2 + γ, else the opposite.",
     (
         Row(
             "Warner's randomized response",

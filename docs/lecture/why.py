@@ -1,4 +1,4 @@
-"""Why: what goes wrong without a definition."""
+"""Failures without a definition: the lecture's first part."""
 
 from lecture.row import Chapter, Row
 
@@ -62,15 +62,15 @@ attacks.score_rows({1: R(4, 12), 2: R(1, 35)}, films).named""",
         ),
         Row(
             "The rule that keeps it honest",
-            "If the best row does not lead by 1.5 standard deviations of all scores, nobody is named.",
-            "nobody, for two equal rows",
+            "If the best row does not lead by 1.5 standard deviations of all scores, no person is named.",
+            "no one, for two equal rows",
             "None",
             """\
 R = attacks.Rating
 print(attacks.score_rows({1: R(4, 9)}, [{1: R(4, 10)}, {1: R(4, 10)}, {2: R(1, 1)}]).named)""",
             "None",
             WHY,
-            f"{INEXACT}::test_nobody_is_named_who_does_not_stand_out",
+            f"{INEXACT}::test_no_person_is_named_who_does_not_stand_out",
         ),
         Row(
             "Just statistics: differencing",
@@ -168,7 +168,7 @@ told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
             "float(attacks.Study(smokers=(45, 300), others=(14, 700)).learned(epsilon=1).learned)",
             "0.091",
             WHY,
-            f"{INEXACT}::test_what_is_learned_about_somebody_who_is_not_in_the_data",
+            f"{INEXACT}::test_what_is_learned_about_a_person_who_is_not_in_the_data",
         ),
         Row(
             "What the own row adds",
@@ -178,7 +178,7 @@ told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
             "attacks.Study(smokers=(45, 300), others=(14, 700)).learned(epsilon=1).own_share",
             "Fraction(17, 6020)",
             WHY,
-            f"{INEXACT}::test_what_is_learned_about_somebody_who_is_not_in_the_data",
+            f"{INEXACT}::test_what_is_learned_about_a_person_who_is_not_in_the_data",
         ),
         Row(
             "A useful mechanism must be random",

@@ -1,4 +1,4 @@
-"""Linkage by inexact knowledge, and what a study tells about somebody who is not in it."""
+"""Linkage by inexact knowledge, and what a study tells about a person who is not in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_score_by_hand() -> None:
     assert found.named == (0 if found.lead >= 1.5 else None)
 
 
-def test_nobody_is_named_who_does_not_stand_out() -> None:
+def test_no_person_is_named_who_does_not_stand_out() -> None:
     twins = [{1: Rating(4, 10)}, {1: Rating(4, 10)}, {2: Rating(1, 1)}]
     assert score_rows({1: Rating(4, 10)}, twins).named is None
     assert score_rows({9: Rating(4, 10)}, twins).named is None
@@ -67,13 +67,13 @@ def test_what_an_acquaintance_knows(seeded: SeededBits) -> None:
         link_inexactly([row], films=[1], victims=2)
 
 
-def test_what_is_learned_about_somebody_who_is_not_in_the_data() -> None:
+def test_what_is_learned_about_a_person_who_is_not_in_the_data() -> None:
     found = Study(smokers=(45, 300), others=(14, 700)).learned(epsilon=1)
     assert found.before == Fraction(59, 1000)
     assert found.without == Fraction(15, 100)
     assert found.learned == Fraction(91, 1000)
     assert found.own_share == Fraction(46, 301) - Fraction(45, 300) < Fraction(1, 300)
-    # Learned about everybody, thirty times what the person's own row adds, and privacy changes neither by much.
+    # Learned about every person, thirty times what the person's own row adds, and privacy changes neither by much.
     assert found.learned > 30 * found.own_share
     assert found.spread < Fraction(2, 100) < found.learned
     assert float(found.own_factor) == pytest.approx(math.e)

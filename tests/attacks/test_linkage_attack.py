@@ -13,7 +13,7 @@ from tacit.attacks import Linkage, SmallCells, compare, exposure, link, link_by_
 from tacit.core.errors import InputError
 from tacit.mechanisms.laplace import Laplace
 
-#: Four people are alone with age and sex, two share; and everybody's secret.
+#: Four people are alone with age and sex, two share; and each person's secret.
 PEOPLE = [(40, "f"), (41, "f"), (41, "m"), (50, "m"), (50, "m"), (60, "f")]
 SECRETS = [0, 1, 2, 0, 1, 2]
 
@@ -31,7 +31,7 @@ def test_knowing_more_never_finds_fewer() -> None:
     assert "2 of 6 (33%)" in str(profile)
 
 
-def test_a_row_of_somebody_else_misleads() -> None:
+def test_a_row_of_another_person_misleads() -> None:
     """The list has a person whose own row was not released; a stranger's row looks like theirs."""
     step = link([(40, "f"), (41, "f")], [(40, "f"), (60, "f")], [-1, -1])
     assert (step.linked.hits, step.misled) == (0, 1)
@@ -68,7 +68,7 @@ def test_guessing_from_counts_succeeds_unprotected_and_fails_at_small_epsilon(se
     assert found.limits[0] == pytest.approx(0.3559, abs=1e-3)
 
 
-def test_small_cells_read_off_the_secret_of_whoever_is_alone() -> None:
+def test_small_cells_read_off_the_secret_of_a_person_who_is_alone() -> None:
     attack = SmallCells(tuple(PEOPLE), tuple(SECRETS), 3)
     assert attack.exposed == (0, 1, 2, 5)
     table = {values: [0.0] * 3 for values in PEOPLE}
@@ -80,19 +80,19 @@ def test_small_cells_read_off_the_secret_of_whoever_is_alone() -> None:
     )
 
 
-def test_small_cells_without_anybody_alone_says_so() -> None:
-    with pytest.raises(InputError, match="nobody is alone"):
+def test_small_cells_with_no_person_alone_says_so() -> None:
+    with pytest.raises(InputError, match="no person is alone"):
         SmallCells(((1,), (1,)), (0, 1), 2).run(dict)
 
 
 def test_samples_expose_as_many_as_the_formula_says(seeded: SeededBits) -> None:
-    """Expected k·u/n and the chance of finding somebody, against enumeration of all samples; then by drawing."""
+    """Expected k·u/n and the chance of finding at least one, against enumeration of all samples; then by drawing."""
     found = exposure(PEOPLE, [1, 3], samples=400)
     assert (found.people, found.alone) == (6, 4)
     for one in found.sizes:
         samples = list(itertools.combinations([True, True, True, False, False, True], one.rows))
         assert one.expected == Fraction(sum(map(sum, samples)), len(samples))
-        assert one.somebody == Fraction(sum(map(any, samples)), len(samples))
+        assert one.at_least_one == Fraction(sum(map(any, samples)), len(samples))
         # Five standard deviations of the mean of 400 samples, each with a variance of at most 1: false alarm < 1e-6.
         assert abs(one.measured - float(one.expected)) < 0.25
 

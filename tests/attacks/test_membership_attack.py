@@ -23,7 +23,7 @@ def study() -> tuple[Membership, np.ndarray]:
 def test_exact_shares_give_members_away_and_noisy_ones_do_not(seeded: SeededBits) -> None:
     """1,000 fair attributes of 100 members: scores of members and others lie √(D/N) = 3.2 deviations apart, so that
     half way a person is on the right side with probability 0.94; 160 of 200 is nine deviations below. At epsilon 0.1
-    for all D counts nobody is right more often than 0.525; 140 of 200 is five deviations above."""
+    for all D counts no attacker is right more often than 0.525; 140 of 200 is five deviations above."""
     attack, counts = study()
     noise = {epsilon: Laplace(epsilon=epsilon, l1_sensitivity=D) for epsilon in ("0.1", "100000")}
 

@@ -92,7 +92,7 @@ def test_analysts_with_their_own_budgets_win_together_and_one_account_stops_them
     assert "64 analysts" in str(found)
 
 
-def test_nobody_answered_is_a_coin(seeded: SeededBits) -> None:
+def test_a_coin_stands_for_missing_answers(seeded: SeededBits) -> None:
     desk = SmallDesk(price="1", cap="0.5")
     rate = Collusion(VICTIMS, 3).run(lambda analyst, person: desk.ask((analyst, person), lambda: 1))
     # 400 fair coins: five deviations are 50.

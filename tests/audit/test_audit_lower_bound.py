@@ -194,7 +194,7 @@ def test_bad_arguments_are_named(words: dict[str, Any], parameter: str) -> None:
         lower_bound(flip, 0, 1, **words)
 
 
-# Neighbours that nobody named
+# Neighbours proposed by the audit
 
 
 def test_a_search_finds_the_pair_that_tells() -> None:

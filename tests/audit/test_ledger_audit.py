@@ -17,9 +17,9 @@ def test_the_account_forgets_nothing(check: Any) -> None:
 
 
 BROKEN: dict[str, tuple[str, Callable[..., Any]]] = {
-    "a backup put back": ("tacit.ledger.journal.check_anchor", lambda *_: None),
-    "a backup adopted": ("tacit.ledger.journal.missing_entries", lambda *_: False),
-    "a deleted ledger begun anew": ("tacit.ledger.journal.missing_entries", lambda *_: False),
+    "a backup put back": ("tacit.ledger.opening.check_anchor", lambda *_: None),
+    "a backup adopted": ("tacit.ledger.opening.missing_entries", lambda *_: False),
+    "a deleted ledger begun anew": ("tacit.ledger.opening.missing_entries", lambda *_: False),
     "an account in memory, copied by a fork": ("tacit.ledger.memory.os.getpid", lambda: 1),
     "a machine put back whole, seen by a client": (
         "tacit.assurance.ledger_audit.seen_text", lambda ledger, said: said,
@@ -33,5 +33,5 @@ def test_each_check_objects_where_it_should(name: str, monkeypatch: pytest.Monke
     target, broken = BROKEN[name]
     monkeypatch.setattr(target, broken)
     if name == "a backup put back":
-        monkeypatch.setattr("tacit.ledger.journal.Journal._remember", lambda *_: None)
+        monkeypatch.setattr("tacit.ledger.journal.Journal.remember", lambda *_: None)
     assert check.run().caught

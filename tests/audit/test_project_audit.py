@@ -202,7 +202,7 @@ def test_a_sound_project_passes_on_questions_about_every_table(project: Path) ->
     assert {outcome.check.tool for outcome in outcomes} == {"replay", "lower_bound"}
 
 
-def test_nobody_depends_on_whoever_left(project: Path) -> None:
+def test_no_person_depends_on_one_who_left(project: Path) -> None:
     loaded = load(project)
     for population in loaded.populations:
         for pair in neighbours_of(loaded.catalog, population):

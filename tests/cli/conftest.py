@@ -1,4 +1,4 @@
-"""What tests of the command line share: a clinic in a folder of its own, and a way to run commands there."""
+"""Fixtures of the command line: a clinic in a folder of its own, and a way to run commands there."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Command:
 
 
 def read_page(text: str) -> list[File | Command]:
-    """What to do, in order."""
+    """Steps of a page, in order."""
     found: list[File | Command] = []
     for kind, body in _BLOCK.findall(text):
         if kind == "console":
@@ -56,7 +56,7 @@ def read_page(text: str) -> list[File | Command]:
 
 
 def shape(text: str) -> str:
-    """What stays the same from run to run: no digits, no lengths of lines and columns, no bars."""
+    """Text without the parts that change from run to run: digits, lengths of lines and columns, bars."""
     text = re.sub(r"\b[0-9a-f]{8,}\b…?", "H", text)
     text = re.sub(r"[-−]?[0-9][0-9,.:T+-]*", "N", text)
     # An interval that is lopsided is shown by its ends.

@@ -1,4 +1,4 @@
-"""``tacit attack``: on the demo's data and on an owner's table, with figures, a page, and nobody's row unless asked."""
+"""``tacit attack``: on the demo's data and on an owner's table, with figures, a page, and rows only if asked."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_places_are_not_options(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_that_others_wrote_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     assert visible("a\x1b[2Jb\x07\u202ec\nd") == "a·[2Jb··c\nd"
     with pytest.raises(typer.Exit), reported():
-        raise errors.AccessError("nobody is \x1b[31mhere")
+        raise errors.AccessError("no user is \x1b[31mhere")
     assert "\x1b" not in capsys.readouterr().err
 
 

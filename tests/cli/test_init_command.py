@@ -50,7 +50,7 @@ def test_without_a_word_from_the_owner_every_open_place_is_marked_and_no_row_is_
     assert '# unit = "patient_id"' in (folder / "tacit.toml").read_text()
 
 
-def test_an_open_place_is_named_by_whoever_opens_the_file(folder: Path, run: Run) -> None:
+def test_an_open_place_is_named_when_the_file_is_opened(folder: Path, run: Run) -> None:
     run("init", "visits.csv", "--yes", "--epsilon", "4")
     result = run("explain", "SELECT COUNT(*) FROM visits", "--epsilon", "1")
     assert result.exit_code == 2
@@ -192,7 +192,7 @@ def test_an_interview(folder: Path) -> None:
         ("'words' is none of them", ""),
         ("Type of ward", "\n"),
         ("Type of cost", "\n"),
-        ("if nobody has two [patient_id]: ", "\n"),
+        ("if each person has one row) [patient_id]: ", "\n"),
         ("count, at most [1]: ", "3\n"),
         ("each, at most [1]: ", "5\n"),
         ("cardiology, oncology, surgery", ""),
@@ -205,7 +205,7 @@ def test_an_interview(folder: Path) -> None:
     ]
     code, screen = at_a_terminal(["init", "visits.csv"], typed, folder)
     assert code == 0, screen
-    assert "that tells on whoever has the most extreme value" in screen
+    assert "that reveals the person with the most extreme value" in screen
     content = tomllib.loads((folder / "tacit.toml").read_text())
     table = content["tables"]["visits"]
     assert table["columns"]["ward"] == {"type": "text", "categories": ["cardiology", "oncology", "surgery"]}
@@ -220,7 +220,7 @@ def test_an_interview_in_which_everything_is_left_open(folder: Path) -> None:
         ("such as 4: ", "\n"),
         ("Look at them? [Y/n]: ", "n\n"),
         *((f"Type of {column}", "\n") for column in ("visit_id", "patient_id", "ward", "cost")),
-        ("if nobody has two [patient_id]: ", "row\n"),
+        ("if each person has one row) [patient_id]: ", "row\n"),
     ]
     code, screen = at_a_terminal(["init", "visits.csv"], typed, folder)
     assert code == 0, screen

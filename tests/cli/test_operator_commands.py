@@ -70,8 +70,8 @@ def test_revoked_and_admitted_again_with_what_was_spent(clinic: Path, run: Run, 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("grant", "nobody", "--epsilon", "1"), 2, "name: nobody is registered as 'nobody'"),
-        (("revoke", "nobody"), 2, "name: nobody is registered"),
+        (("grant", "unknown", "--epsilon", "1"), 2, "name: no person is registered as 'unknown'"),
+        (("revoke", "unknown"), 2, "name: no person is registered"),
         (("grant", "alice"), 2, "--epsilon: say how much they may spend"),
         (("grant", "alice", "--epsilon", "1", "--unlimited"), 2, "--epsilon: say how much"),
         (("grant", "alice", "--epsilon", "-1"), 2, "--epsilon: "),
@@ -92,7 +92,7 @@ def test_what_cannot_be_granted(clinic: Path, run: Run, arguments: tuple[str, ..
 def test_a_mistyped_name_does_not_ask_without_a_share(clinic: Path, run: Run) -> None:
     result = run("query", ALL, "--epsilon", "0.1", "--analyst", "alise")
     assert result.exit_code == 5
-    assert "nobody is registered as 'alise'" in result.stderr
+    assert "no person is registered as 'alise'" in result.stderr
 
 
 def test_a_name_has_one_spelling(clinic: Path, run: Run, run_json: Json) -> None:
@@ -103,7 +103,7 @@ def test_a_name_has_one_spelling(clinic: Path, run: Run, run_json: Json) -> None
 
 
 def test_lists_for_people(clinic: Path, run: Run) -> None:
-    assert "Nobody is registered" in run("analysts", "list").stdout
+    assert "No person is registered" in run("analysts", "list").stdout
     run("analysts", "add", "alice", "--epsilon", "1")
     shown = run("analysts", "list").stdout
     assert "alice: may ask" in shown
@@ -207,7 +207,7 @@ def test_a_deleted_ledger_is_missed(clinic: Path, run: Run) -> None:
 def test_an_edited_ledger_is_found_out(clinic: Path, run: Run, run_json: Json) -> None:
     run("query", ALL, "--epsilon", "0.5")
     with sqlite3.connect(clinic / "tacit.ledger") as database:
-        # Whoever can write the file can also take away what guards its tables.
+        # A process that can write the file can also drop the triggers that guard its tables.
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {name}")
         lower = "UPDATE entries SET body = replace(body, '1/2', '1/4') WHERE body LIKE '%\"kind\":\"reserve\"%'"
@@ -297,7 +297,7 @@ def test_a_lost_key_is_replaced_on_an_operators_word(clinic: Path, run: Run, run
     assert result.exit_code == 2
     assert "no key file" in result.stderr
     shown = run("ledger", "rotate-key", "--lost", "--reason", "the disk is gone").stdout
-    for words in ("Receipts are signed with ed25519:", "Nobody can follow", "group secret was lost", "Back up"):
+    for words in ("Receipts are signed with ed25519:", "No program can follow", "group secret was lost", "Back up"):
         assert words in shown
     assert "(the old one was lost): the disk is gone" in " ".join(run("ledger", "show", "--all").stdout.split())
     assert run("receipt", "verify", "old.json").exit_code == 0

@@ -16,7 +16,7 @@ from tacit.query.request import Request
 
 
 def session(clinic: Path, *lines: str, price: Request | None = None) -> str:
-    """What the screen shows when these lines are typed."""
+    """Screen after these lines are typed."""
     screen = Console(file=io.StringIO(), width=200)
     waiting: Iterator[str] = iter(lines)
 

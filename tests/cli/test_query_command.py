@@ -121,7 +121,7 @@ def test_budget(clinic: Path, run: Run, run_json: Json) -> None:
     assert set(told["budgets"][0]) == {
         "population", "guarantee", "currencies", "shares", "questions_left", "durable",
     }  # fmt: skip
-    assert run("budget", "--population", "nobody").exit_code == 2
+    assert run("budget", "--population", "unknown").exit_code == 2
 
 
 @pytest.mark.parametrize(

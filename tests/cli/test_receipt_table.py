@@ -147,5 +147,5 @@ def test_a_key_that_was_stolen_and_replaced_signs_nothing_that_holds_here(clinic
         result = run("receipt", "verify", "forged.json")
         assert result.exit_code == 1, part
         assert "does NOT hold" in result.stdout
-        # The signature by itself is a true one: offline nobody can tell.
+        # The signature by itself is a true one: offline it cannot be told.
         assert run("receipt", "verify", "forged.json", "--key", thief.public_key).exit_code == 0

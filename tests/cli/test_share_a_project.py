@@ -15,7 +15,7 @@ Run = Callable[..., Result]
 
 
 def carry_out(run: Run, command: Command, folder: Path) -> str:
-    """What the command prints."""
+    """Run a command and return what it prints."""
     program, *arguments = command.words
     if program == "ls":
         return "\n".join(sorted(file.name for file in (folder / arguments[0]).iterdir()))

@@ -73,7 +73,7 @@ def test_the_line_of_the_readme_works(clinic: Path, run: Run, run_json: Json, te
     assert run("analysts", "grant", "alice", "--epsilon", "1.5").exit_code == 0
     asked = ("query", "SELECT COUNT(*) AS n FROM visits", "--analyst", "alice")
     assert run(*asked, "--epsilon", "0.2").exit_code == 0
-    assert run(*asked, "--epsilon", "1.4").exit_code == 4, "and is a limit"
+    assert run(*asked, "--epsilon", "1.5").exit_code == 4, "and is a limit"
 
 
 def test_an_account_without_delta_says_so(clinic: Path, run: Run) -> None:

@@ -22,7 +22,7 @@ def test_a_unit_that_moves_is_refused_told_and_fixed_anew(clinic: Path, run: Run
     shown = run("doctor")
     assert shown.exit_code == 1
     assert "the account protects an id of type INTEGER; the file says every row" in shown.stdout
-    assert run("ledger", "unit", "nobody", "--reason", "x").exit_code == 2
+    assert run("ledger", "unit", "unknown", "--reason", "x").exit_code == 2
     done = run("ledger", "unit", "patients", "--reason", "rows are persons", "--operator", "olga")
     assert done.stdout == "patients: an id of type INTEGER before, every row now.\n"
     assert run("query", ALL, "--epsilon", "0.5").exit_code == 0

@@ -125,7 +125,7 @@ def test_few_statistics_need_no_delta(tmp_path: Path) -> None:
 
 
 class Interrupted(BaseException):
-    """Somebody pulled the plug."""
+    """A crash of the machine."""
 
 
 def _interrupting(curator: Curator, engine: Any, at: int) -> list[int]:
@@ -205,7 +205,7 @@ def test_a_change_of_plan_or_data_is_another_release(tmp_path: Path) -> None:
     release_batch(curator, plan(tmp_path, a=WARDS, b=COST))
     assert spent(curator) == [2]
     version = ["1"]
-    object.__setattr__(curator._desk, "version", lambda tables: version[0])
+    object.__setattr__(curator._context, "version", lambda tables: version[0])
     release_batch(curator, tmp_path / "plan.toml")
     assert spent(curator) == [2]
     version[0] = "2"
@@ -261,7 +261,7 @@ def test_guarantees_in_words() -> None:
     assert "one of them is in the data or not" in words
     words = guarantee_in_words(ApproxDP("0.5", "1e-6", relation="replace_one"), "patients")
     assert "apart from a chance of 1e-06" in words
-    assert "somebody else's" in words
+    assert "another person's" in words
 
 
 @pytest.mark.parametrize(

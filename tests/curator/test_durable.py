@@ -27,9 +27,10 @@ TESTS = Path(__file__).parents[1]
 
 def ask(ledger: Path, killed_at: str = "", sql: str = COUNT) -> subprocess.CompletedProcess[str]:
     """The clinic's program, in a process of its own."""
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
         [sys.executable, "-m", "support.clinic", str(ledger), killed_at, sql],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def test_two_curators_on_one_ledger_share_the_cap_and_the_choice_of_groups(tmp_p
         assert [entry.number for entry in first.history()] == [entry.number for entry in second.history()]
     assert len(seen) == 2
     assert len(set(seen)) == 1
-    assert open_clinic()[0]._desk.keys.group_secret("patients") != seen[0]
+    assert open_clinic()[0]._context.keys.group_secret("patients") != seen[0]
 
 
 def test_an_idempotency_key_is_one_request_of_one_analyst() -> None:
@@ -104,7 +105,7 @@ def test_an_idempotency_key_is_one_request_of_one_analyst() -> None:
     bob = curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.25", analyst="bob", idempotency_key="k")
     assert bob.charge.amounts
     assert (spent(curator), engine.measured) == (Fraction(3, 4), 2)
-    # A repeat of somebody else's question may have a key of its own, and keeps it.
+    # A repeat of another analyst's question may have a key of its own, and keeps it.
     free = curator.sql(COUNT, epsilon="0.5", analyst="bob", idempotency_key="k2")
     assert (free.charge.amounts, free.finished.values) == ((), first.finished.values)
     with pytest.raises(ConflictError):
@@ -132,7 +133,7 @@ def test_budgets_by_analyst_and_project() -> None:
     assert "project clinic: epsilon: 1.75 of 2 spent, 0.25 left" in text
     assert [entry.analyst for entry in curator.history()] == ["alice", "bob"]
     assert [entry.analyst for entry in curator.history(analyst="bob")] == ["bob"]
-    # A repeat costs nothing, also for somebody who has nothing left.
+    # A repeat costs nothing, also for an analyst who has nothing left.
     assert curator.sql(COUNT, epsilon="1", analyst="alice").charge.amounts == ()
     curator.ledger.revoke_analyst("alice", reason="left")
     with pytest.raises(AccessError):
@@ -142,14 +143,14 @@ def test_budgets_by_analyst_and_project() -> None:
 def test_a_failing_ledger_stops_the_curator(caplog: pytest.LogCaptureFixture) -> None:
     curator, engine = open_clinic()
     ledger = curator.ledger
-    append, broken = ledger._store.append, [False]
+    append, broken = ledger.journal.store.append, [False]
 
     def failing(step: Any) -> Any:
         if broken[0]:
             raise StorageError("the disk /secret/place is full")
         return append(step)
 
-    ledger._store.append = failing  # type: ignore[method-assign]
+    ledger.journal.store.append = failing  # type: ignore[method-assign]
     curator.sql(COUNT, epsilon="0.5")
     broken[0] = True
     with caplog.at_level(logging.ERROR, "tacit.operator"), pytest.raises(LedgerError) as caught:
@@ -177,7 +178,7 @@ def test_a_ledger_without_its_keys_is_not_given_new_ones(tmp_path: Path) -> None
     key.chmod(0o600)
     with pytest.raises(InputError, match="keys of another ledger"):
         open_clinic(place)
-    # The group secret alone: whoever has another one would keep other groups of a unit than the answers before.
+    # The group secret alone: a curator with another one would keep other groups of a unit than the answers before.
     mixed = {**json.loads(kept), "groups": json.loads((tmp_path / "b.ledger.key").read_bytes())["groups"]}
     key.write_text(json.dumps(mixed))
     with pytest.raises(InputError, match="another group secret than its answers were made with; restore the file"):

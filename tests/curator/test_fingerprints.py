@@ -1,4 +1,4 @@
-"""How a source is recognised: copies, links, moves, rewritten files, frames; and when its digest is computed anew."""
+"""Recognition of sources: copies, links, moves, rewritten files, frames; and when its digest is computed anew."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_digest_is_computed_once_per_state(file: Path, tmp_path: Path, monkeyp
     first = digests.of(source, "t")
     assert (digests.of(source, "t"), count[0]) == (first, 1)
     assert (Digests(kept).of(source, "t"), count[0]) == (first, 1)
-    # The same size and the same time, but another state of the inode: nobody is fooled.
+    # The same size and the same time, but another state of the inode: the change is found.
     state = file.stat()
     file.write_text(file.read_text().replace("7,a", "7,b"))
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))

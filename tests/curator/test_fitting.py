@@ -229,7 +229,7 @@ def test_refused_estimators() -> None:
 
 
 def read(curator: Any, sql: str) -> tuple[np.ndarray, Any]:
-    """What an estimator would see."""
+    """Rows that an estimator would see."""
     seen: list[Any] = []
 
     class Looking(LogisticRegression):
@@ -247,7 +247,7 @@ def lines(found: tuple[np.ndarray, Any]) -> list[tuple[Any, ...]]:
 
 def beside(curator: Curator, rows: pa.Table) -> Curator:
     """The same keys and account over other rows."""
-    return Curator(replace(curator._desk, engine=engine_of(rows, catalog())), "owner")
+    return Curator(replace(curator._context, engine=engine_of(rows, catalog())), "owner")
 
 
 def test_one_row_of_each_person_whatever_the_order(seeded: SeededBits) -> None:
@@ -257,7 +257,7 @@ def test_one_row_of_each_person_whatever_the_order(seeded: SeededBits) -> None:
     assert len(whole) == 60
     shuffled = rows.take(np.random.default_rng(1).permutation(len(rows)))
     assert lines(read(beside(curator, shuffled), SELECT)) == whole
-    # Without one person exactly that person's row is gone, and nobody else's choice has changed.
+    # Without one person exactly that person's row is gone, and no other person's choice has changed.
     without = beside(curator, rows.filter(pa.compute.not_equal(rows["patient"], 7)))
     left = lines(read(without, SELECT))
     assert len(left) == 59

@@ -1,4 +1,4 @@
-"""What an answer and a quote say: no bound that is none, and nothing about how much data there is."""
+"""Words of answers and quotes: no bound that is none, and nothing about how much data there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers who try to get something for nothing, or to leave a ledger that nobody can verify."""
+"""Callers who try to get something for nothing, or to leave a ledger that cannot be verified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept is what was used last, within a weight, whoever uses it at the same time."""
+"""The cache keeps the most recently used entries within a weight, also under concurrent use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_one_heavy_thing_drives_nothing_out() -> None:
     assert (kept.get("heavy"), kept.get("light"), kept.weight) == (None, "x", 10)
 
 
-def test_whoever_came_first_holds() -> None:
+def test_the_first_value_holds() -> None:
     kept: WeightedLRUCache[str, list[int]] = WeightedLRUCache(1000)
     first = kept.put("a", [1], 5)
     assert kept.put("a", [2], 5) is first

@@ -1,4 +1,4 @@
-"""What one question may use of the machine."""
+"""Limits of one question on the machine."""
 
 from __future__ import annotations
 

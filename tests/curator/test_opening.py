@@ -115,7 +115,7 @@ def test_files_and_frames(form: str, folder: Path, seeded: SeededBits) -> None:
         check(curator, name)
         shown = str(curator.explain(SQL.format(name), epsilon=1))
         assert f'FROM "{name}"' in shown
-        assert "read_" not in shown  # where the data lies is nobody's business
+        assert "read_" not in shown  # where the data lies is not shown
 
 
 def test_a_project_file(folder: Path, seeded: SeededBits) -> None:
@@ -149,10 +149,10 @@ def test_bounds_and_categories_are_never_read_from_data(folder: Path) -> None:
 def test_a_changed_file_is_a_new_version(folder: Path) -> None:
     pure = {"unit": "patient_id", "epsilon": "4", "columns": KNOWN}
     with open_curator(folder / "visits.parquet", **pure) as curator:
-        before = curator._desk.version(["visits"])
-        assert curator._desk.version(["visits"]) == before
+        before = curator._context.version(["visits"])
+        assert curator._context.version(["visits"]) == before
         pq.write_table(TABLE.slice(0, 500), folder / "visits.parquet")
-        assert curator._desk.version(["visits"]) != before
+        assert curator._context.version(["visits"]) != before
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_changed_file_is_a_new_version(folder: Path) -> None:
     [
         ({"epsilon": "4"}, "unit: say which column"),
         ({"unit": "patient_id"}, "epsilon: state the budget"),
-        ({"unit": "nobody", "epsilon": "4"}, "visits: the unit 'nobody'"),
+        ({"unit": "unknown", "epsilon": "4"}, "visits: the unit 'unknown'"),
         ({"unit": "patient_id", "epsilon": "0"}, "populations.people.epsilon: must be greater than 0"),
         ({**PLAIN, "columns": {"price": (0, 1)}}, "columns.price: is not a column"),
         ({**PLAIN, "columns": {"cost": (1, 0)}}, "columns.cost: the lower bound"),

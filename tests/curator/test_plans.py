@@ -28,7 +28,7 @@ SUM = "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward"
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How often a text was resolved, and a question planned."""
+    """Count how often a text was resolved, and a question planned."""
     done = {"resolve": 0, "plan_on_terms": 0}
 
     def counted(name: str) -> Any:
@@ -84,7 +84,7 @@ def test_other_terms_are_planned_anew_from_the_same_question(work: dict[str, int
 
 
 def test_a_request_is_read_every_time() -> None:
-    """What a request gets wrong is refused, although an equal one that was right is known: True equals 1."""
+    """A wrong request is refused, although an equal one that was right is known: True equals 1."""
     curator, _ = open_clinic()
     for _ in range(2):
         curator.explain(SUM, epsilon=1)
@@ -156,7 +156,7 @@ def test_equal_text_under_other_metadata_or_another_account_is_another_plan() ->
 def test_a_desk_with_another_engine_plans_for_itself(work: dict[str, int]) -> None:
     curator, _ = open_clinic()
     curator.explain(SUM, epsilon="0.5")
-    other = Curator(replace(curator._desk, engine=ToyEngine({"visits": ROWS})), "owner")
+    other = Curator(replace(curator._context, engine=ToyEngine({"visits": ROWS})), "owner")
     other.explain(SUM, epsilon="0.5")
     assert work == {"resolve": 2, "plan_on_terms": 2}
 
@@ -181,7 +181,7 @@ def test_rows_are_those_of_the_ledgers_bytes() -> None:
     """A new version of the data, asked in the same words, is presented from its own bytes."""
     curator, engine = open_clinic()
     state = ["1"]
-    object.__setattr__(curator._desk, "version", lambda tables: state[0])
+    object.__setattr__(curator._context, "version", lambda tables: state[0])
     first = curator.sql(COUNT, epsilon="0.5")
     state[0], engine.tables["visits"] = "2", ROWS[:30]
     second = curator.sql(COUNT, epsilon="0.5")
@@ -197,12 +197,12 @@ def test_rows_are_those_of_the_ledgers_bytes() -> None:
 def test_digests_are_of_the_texts_that_they_always_were() -> None:
     """Ledgers hold them: a digest of another form would make every known question a new one."""
     curator, _ = open_clinic()
-    planned = quote(curator._desk, SUM, Request(epsilon="0.5"))
+    planned = quote(curator._context, SUM, Request(epsilon="0.5"))
     plan = planned.plan
     parts = (plan.question.text, plan.catalog, "add_remove", plan.terms, plan.priced, _exactly(plan.guarantee), ())
     assert plan.digest == hashlib.sha256(repr(parts).encode()).hexdigest()
     named = (plan.final.text, plan.catalog, "add_remove", plan.priced, repr(plan.guarantee), "1")
-    assert release_key(curator._desk, plan) == hashlib.sha256(repr(named).encode()).hexdigest()
+    assert release_key(curator._context, plan) == hashlib.sha256(repr(named).encode()).hexdigest()
 
 
 def test_what_is_kept_cannot_be_changed() -> None:
@@ -220,7 +220,7 @@ def test_what_is_kept_cannot_be_changed() -> None:
     ):
         with pytest.raises(FrozenInstanceError):
             setattr(thing, name, None)
-    # A receipt is read from the ledger's bytes each time, so that whoever changes one changes a copy.
+    # A receipt is read from the ledger's bytes each time, so that a caller who changes one changes a copy.
     answer.receipt.statement["answers"][0]["mechanisms"].clear()  # type: ignore[attr-defined]
     assert curator.sql(SUM, epsilon="0.5").receipt["answers"][0]["mechanisms"]
 

@@ -63,7 +63,7 @@ import sys, time
 from tacit.curator.opening import open_curator
 with open_curator(sys.argv[1]) as curator:
     if sys.argv[2] == "killed":
-        curator._desk.engine.measure = lambda work: (print("measuring", flush=True), time.sleep(60))
+        curator._context.engine.measure = lambda work: (print("measuring", flush=True), time.sleep(60))
     for number in range(int(sys.argv[3])):
         answer = curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE cost < {50 + number}", epsilon="0.25")
         print(answer.charge.text, flush=True)
@@ -162,13 +162,13 @@ def test_engine_loss_in_the_middle_leaves_the_charge_and_the_next_question_works
     monkeypatch.setattr("tacit.engines.postgres.session._PATIENCE", 2.0)
     slow = "SELECT COUNT(*) AS n FROM visits v JOIN wards w ON LENGTH(v.note) > w.floor - 1000 AND v.cost < 77"
     with open_curator(clinic.project()) as curator:
-        measure = curator._desk.engine.measure
-        curator._desk.engine.measure = lambda work: _cut(clinic, lambda: measure(work))  # type: ignore[method-assign]
+        measure = curator._context.engine.measure
+        curator._context.engine.measure = lambda work: _cut(clinic, lambda: measure(work))  # type: ignore[method-assign]
         with pytest.raises(EngineError) as caught:
             curator.sql(slow, epsilon="1")
         assert "the operator's log has the reason" in str(caught.value)
         assert spent(curator) == 1
-        curator._desk.engine.measure = measure  # type: ignore[method-assign]
+        curator._context.engine.measure = measure  # type: ignore[method-assign]
         assert curator.sql(COUNT, epsilon="1").finished.values
         assert spent(curator) == 2
 

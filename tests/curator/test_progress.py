@@ -133,7 +133,7 @@ def test_a_curator_hands_a_bar_to_the_engine_and_wipes_it_away(monkeypatch: pyte
     assert screen.getvalue().rstrip("\n").endswith(WIPED)
 
 
-def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_drawn_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
     curator = toy_curator(CATALOG, Scanning(told.append), {"epsilon": "4"})
     for number, stream in enumerate((io.StringIO(), None)):

@@ -56,7 +56,7 @@ def replaced(place: Path, text: str) -> None:
 
 
 def size_of(curator: Curator) -> PublicSize | None:
-    table = curator.desk.plans.catalog.table("wards")
+    table = curator.context.plans.catalog.table("wards")
     assert table is not None
     return table.size
 
@@ -70,13 +70,13 @@ def test_rows_and_repeats_are_counted_and_null_repeats_nothing(place: Path) -> N
 def test_a_table_is_counted_once_until_it_changes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(place) as curator:
         read: list[RelationNode] = []
-        own = type(curator.desk.engine).rows
+        own = type(curator.context.engine).rows
 
         def rows(engine: Engine, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
             read.append(relation)
             return own(engine, relation, most=most)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(type(curator.desk.engine), "rows", rows)
+        monkeypatch.setattr(type(curator.context.engine), "rows", rows)
         before = [curator.explain(JOINED, epsilon=1).plan for _ in range(3)]
         assert len(read) == 1
         replaced(place, "ward,floor\na,1\nb,1\n,4\n")
@@ -108,7 +108,7 @@ def test_a_public_table_that_cannot_be_read_spoils_no_other_plan(place: Path) ->
 
 
 def test_a_part_of_a_catalog_keeps_the_digest_of_the_whole(place: Path) -> None:
-    """What a person sees of a catalog is a kind of its own, by whose digest repeats of others' questions are known."""
+    """A person's view of a catalog is a kind of its own, by whose digest repeats of others' questions are known."""
 
     class Part(Catalog):
         @property
@@ -116,7 +116,7 @@ def test_a_part_of_a_catalog_keeps_the_digest_of_the_whole(place: Path) -> None:
             return "of the whole"
 
     with opened(place) as curator:
-        part = Part(curator.desk.catalog.tables, curator.desk.catalog.populations)
+        part = Part(curator.context.catalog.tables, curator.context.catalog.populations)
         measured = part.measured({"wards": PublicSize(4, {})})
         assert measured.digest == "of the whole"
         assert measured.table("wards").size == PublicSize(4, {})  # type: ignore[union-attr]

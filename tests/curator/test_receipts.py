@@ -60,7 +60,7 @@ def make(kind: str = "pure", ledger: Any = ":memory:") -> Curator:
 
 
 def signed_anew(receipt: Receipt, keys: Keys, **changes: Any) -> Receipt:
-    """What somebody with the key could sign: the signature holds, whatever is said."""
+    """Receipt that a holder of the key could sign: the signature holds, whatever is said."""
     statement = {**copy.deepcopy(dict(receipt.statement)), **changes}
     return Receipt(statement, keys.sign(signed_text(statement)))
 
@@ -150,7 +150,7 @@ def test_no_field_can_be_changed_without_the_key() -> None:
 def test_numbers_that_do_not_add_up_are_found_even_with_the_key() -> None:
     """A curator that signs a charge smaller than its events, or noise that its events do not have, is found out."""
     curator = make()
-    keys = curator._desk.keys.known
+    keys = curator._context.keys.known
     receipt = curator.sql(SQL, epsilon="0.5").receipt
     answers = receipt["answers"]
 
@@ -190,7 +190,7 @@ def test_what_is_no_receipt_is_called_none(text: str) -> None:
     assert [check.name for check in report.checks if not check.passed] == ["form"]
 
 
-def test_a_repeat_has_the_receipt_of_the_first_time_in_the_words_of_whoever_asks() -> None:
+def test_a_repeat_has_the_receipt_of_the_first_time_in_the_words_of_the_asker() -> None:
     curator = make()
     first = curator.sql(SQL, epsilon="0.5")
     assert curator.sql(SQL, epsilon="0.5", analyst="bob").receipt == first.receipt
@@ -239,7 +239,7 @@ def test_a_receipt_newer_than_the_ledger_proves_an_old_copy(tmp_path: Path) -> N
         path.chmod(0o600)
     with pytest.raises(RollbackError):
         make(ledger=place)
-    Ledger.adopt(place, reason="a test", operator="nobody").close()
+    Ledger.adopt(place, reason="a test", operator="unknown").close()
     with make(ledger=place) as curator, pytest.raises(RollbackError):
         curator.check_receipt(receipt)
 

@@ -195,11 +195,11 @@ def test_a_project_keeps_its_ledger_beside_it(folder: Path, monkeypatch: pytest.
 
 
 def test_the_ledger_tells_nothing_about_content(folder: Path) -> None:
-    """A digest of few or guessable rows would betray them to whoever may read the ledger."""
+    """A digest of few or guessable rows would betray them to readers of the ledger."""
     content = hashlib.sha256((folder / "visits.parquet").read_bytes()).hexdigest()
     with opened(folder) as curator:
         count(curator)
-        everything = "".join(entry.body for entry in curator.ledger._store.entries())
+        everything = "".join(entry.body for entry in curator.ledger.journal.store.entries())
     assert '"source"' in everything
     assert content not in everything
     assert str(folder) not in everything

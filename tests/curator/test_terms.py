@@ -1,4 +1,4 @@
-"""Who is protected is a term of the account: it cannot move once it is fixed, and what may change leaves a trace."""
+"""The protected unit is a term of the account: it cannot move once it is fixed, and what may change leaves a trace."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 
 import tacit
 from tacit.core.errors import EngineError, InputError
-from tacit.curator.opened_ledger import open_ledger
-from tacit.curator.unit_change import fix_units
+from tacit.curator.opening import fix_units, open_ledger
 from tacit.ledger import Ledger
 from tacit.project.project_file import load
 
@@ -166,7 +165,7 @@ def test_what_may_change_leaves_a_trace(tmp_path: Path) -> None:
     assert any("cost.bounds was 0 to 900, is not stated" in change for change in found.changes)
 
 
-def test_an_operator_fixes_it_anew_for_everybody_to_see(tmp_path: Path) -> None:
+def test_an_operator_fixes_it_anew_visibly(tmp_path: Path) -> None:
     project = write(tmp_path)
     ask(project)
     running = tacit.open(project)
@@ -192,13 +191,13 @@ def test_an_operator_fixes_it_anew_for_everybody_to_see(tmp_path: Path) -> None:
     ask(project)
     assert any("was an id of type INTEGER and is every row" in change for change in report(tmp_path).changes)
     with pytest.raises(InputError, match="population"):
-        fix_units(load(project), "nobody", reason="rows", operator="olga")
+        fix_units(load(project), "unknown", reason="rows", operator="olga")
 
 
 def test_a_ledger_from_before_gets_its_unit_at_the_first_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an earlier version wrote has no entry about units; the first opening fixes it, and nothing else changes."""
+    """A ledger of an earlier version has no entry about units; the first opening fixes it, and nothing else changes."""
     from tacit.curator import opening
     from tacit.project.unit_binding import BoundUnits
 
@@ -223,7 +222,7 @@ def test_a_ledger_from_before_gets_its_unit_at_the_first_opening(
 def bodies(folder: Path) -> list[Any]:
     opened = open_ledger(str(folder / "tacit.ledger"), anchor=str(folder / "anchor" / "tacit.anchor"))
     with opened.ledger as ledger:
-        return [body for _, body in ledger._bodies()]
+        return [body for _, body in ledger.journal.bodies()]
 
 
 def test_two_tables_of_a_duckdb_file_have_columns_of_their_own(tmp_path: Path) -> None:
@@ -348,7 +347,7 @@ def test_letters_of_names_decide_nothing(tmp_path: Path) -> None:
     assert entries(tmp_path) == before
 
 
-def test_a_source_that_nobody_recognises_leaves_a_trace(tmp_path: Path) -> None:
+def test_a_source_that_is_not_recognised_leaves_a_trace(tmp_path: Path) -> None:
     """A copy with other ends of lines is the same source; one with a further row is another, and that is told."""
     ask(write(tmp_path))
     (tmp_path / "visits.csv").write_text("patient,doctor,ward,cost\n1,2,a,3\n")

@@ -191,7 +191,7 @@ def test_no_type_is_guessed_from_the_values_of_a_frame(values: list[Any]) -> Non
 
 
 def test_a_column_of_missing_values_is_one_of_texts() -> None:
-    """Whether anybody has a text decides nothing."""
+    """Whether any person has a text decides nothing."""
     for values in ([None, None], [None, "x"]):
         made = Source.of_frame(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
         assert str(made.frame.schema.field("x").type) == "string"

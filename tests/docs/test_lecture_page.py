@@ -23,7 +23,7 @@ from lecture.table import PAGE, ROWS, page  # noqa: E402
 
 
 def run(row: Row) -> tuple[Any, str]:
-    """What the call returns, and what an interpreter shows of it."""
+    """Evaluate a row; return the value and what an interpreter shows of it."""
     space: dict[str, Any] = {}
     exec(HEADER, space)
     tree = ast.parse(row.call.strip())

@@ -211,7 +211,7 @@ def without(data: Mapping[str, list[tuple[Any, ...]]], table: str, unit: Any) ->
 def canonical(
     data: Mapping[str, list[tuple[Any, ...]]],
 ) -> dict[str, tuple[tuple[str, ...], list[tuple[Value | None, ...]]]]:
-    """What the rows mean: values that the declared types cannot hold are NULL."""
+    """Meaning of the rows: values that the declared types cannot hold are NULL."""
     found = {}
     for table in CATALOG.tables:
         kinds = [column.type for column in table.columns]

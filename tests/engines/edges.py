@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tacit.query.domains import Domain
 from tacit.query.relational.expressions import Reference
 from tacit.query.types import (
     BOOLEAN,
@@ -18,6 +17,7 @@ from tacit.query.types import (
     INTEGER,
     TEXT,
     TIMESTAMP,
+    Domain,
     Kind,
     SqlType,
     Value,

@@ -11,11 +11,15 @@ import decimal
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
+from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.question import FinalAggregation
+from tacit.query.resolve import resolve
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, SqlType
 from tacit.query.types import decimal as decimal_type
 
@@ -200,7 +204,45 @@ _OF: dict[SqlType, list[str]] = {
 
 
 def questions(declared: SqlType) -> Iterator[tuple[str, str]]:
-    """Pairs: about everybody, and about the others alone."""
+    """Pairs of questions: about all people, and about the others alone."""
     for text in [*_COMMON, *_OF[declared]]:
         others = text.replace("t{} WHERE", f"t WHERE id < {PERSON} AND").replace("t{}", f"t WHERE id < {PERSON}")
         yield text.replace("{}", ""), others
+
+
+SECRET = b"an owner's secret"
+
+
+Found = dict[str, tuple[dict[tuple[Any, ...], int], list[list[Any]]]]
+
+
+def cells(found: Measurements) -> tuple[dict[tuple[Any, ...], int], list[list[Any]]]:
+    return dict(zip(found.keys, found.raw_units.tolist(), strict=True)), [array.tolist() for array in found.raw]
+
+
+@cache
+def final_of(sql: str, declared: SqlType) -> FinalAggregation:
+    return resolve(sql, catalog(declared)).final
+
+
+def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
+    """Every question, ``times`` times: a table that is asked again is answered from a copy, by plans that are kept."""
+    results: list[Found] = []
+    for _ in range(times):
+        found: Found = {}
+        for pair in questions(declared):
+            for sql in pair:
+                found[sql] = cells(engine.measure(MeasurementTask(final_of(sql, declared), SECRET)))
+        results.append(found)
+    for sql, first in results[0].items():
+        assert all(result[sql] == first for result in results), f"a copy answers otherwise: {sql}"
+    return results[0]
+
+
+def check_neighbours(alone: Found, together: Found, declared: SqlType, people: int) -> None:
+    """The others' rows are what they were, and each further person moves one group at most, by one unit at most."""
+    for everybody, others in questions(declared):
+        assert together[others] == alone[others] == alone[everybody], others
+        before, after = alone[everybody][0], together[everybody][0]
+        moved = {key: after.get(key, 0) - before.get(key, 0) for key in {*before, *after}}
+        assert sum(map(abs, moved.values())) <= people, everybody

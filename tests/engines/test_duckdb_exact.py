@@ -7,6 +7,7 @@ import random
 import pytest
 
 from engines import clinic, slow_engine
+from support.engine_comparison import final_of
 from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.statements import statements
@@ -51,7 +52,7 @@ def check_equal(seed: int, people: int, rows: int) -> None:
     with engine(data) as fast:
         assert isinstance(fast, Engine)
         for sql in clinic.QUESTIONS:
-            final = resolve(sql, clinic.CATALOG).final
+            final = final_of(sql, clinic.CATALOG)
             want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
             assert plain(fast.measure(MeasurementTask(final, SECRET))) == want, sql
 
@@ -63,8 +64,7 @@ def test_order_of_rows_and_threads_change_nothing() -> None:
         shuffled = {name: random.Random(seed).sample(rows, len(rows)) for name, rows in data.items()}
         with engine(shuffled, threads) as fast:
             found = [
-                plain(fast.measure(MeasurementTask(resolve(sql, clinic.CATALOG).final, SECRET)))
-                for sql in clinic.QUESTIONS
+                plain(fast.measure(MeasurementTask(final_of(sql, clinic.CATALOG), SECRET))) for sql in clinic.QUESTIONS
             ]
         first = first or found
         for sql, old, new in zip(clinic.QUESTIONS, first, found, strict=True):
@@ -95,7 +95,7 @@ def test_another_secret_keeps_other_groups() -> None:
 def test_every_question_is_measured_without_rows() -> None:
     with engine(clinic.random_rows(0, 0, 0)) as fast:
         for sql in clinic.QUESTIONS:
-            final = resolve(sql, clinic.CATALOG).final
+            final = final_of(sql, clinic.CATALOG)
             found = fast.measure(MeasurementTask(final, SECRET))
             assert all(not array.any() for array in found.raw), sql
             assert len(found.keys) == (final.group_count if final.public_keys or not final.keys else 0), sql

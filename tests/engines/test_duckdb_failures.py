@@ -45,7 +45,7 @@ HARD = resolve("SELECT k, COUNT(*), COUNT(DISTINCT k) FROM t JOIN u ON a <> n GR
 
 def engine(limits: Limits, rows: int = 50_000) -> DuckDBEngine:
     numbers = pa.array(range(rows))
-    texts = pa.array([f"somebody's diagnosis {i}" for i in range(rows)])
+    texts = pa.array([f"a person's diagnosis {i}" for i in range(rows)])
     t = pa.table({"id": numbers, "k": texts, "x": pa.array([0.5] * rows), "n": numbers})
     u = pa.table({"a": pa.array(range(20_000))})
     return DuckDBEngine(CATALOG, {"t": DataSource("frame", None, t), "u": DataSource("frame", None, u)}, limits)

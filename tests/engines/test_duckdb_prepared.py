@@ -13,12 +13,11 @@ import pytest
 from engines import clinic
 from engines.makers import Frames, duckdb_engine
 from engines.stopping import interrupting
-from engines.test_duckdb_neighbours import corpus_frames
-from engines.test_duckdb_residents import CATALOG, engine_on, write
-from engines.test_every_engine import shown
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG as CORPUS
 from sql.corpus.data import DATABASE
+from support.engine_comparison import corpus_frames, final_of, shown
+from support.resident_files import CATALOG, engine_on, write
 from tacit.core.errors import EngineError
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine
@@ -87,7 +86,7 @@ def test_a_plan_gives_the_integers_of_a_statement(
 
 def numbered(engine: DuckDBEngine, number: int) -> list[list[int]]:
     sql = f"SELECT k, COUNT(*) FROM t WHERE id < {number} AND id <> -{number} GROUP BY k"
-    return [array.tolist() for array in engine.measure(MeasurementTask(resolve(sql, CATALOG).final, SECRET)).raw]
+    return [array.tolist() for array in engine.measure(MeasurementTask(final_of(sql, CATALOG), SECRET)).raw]
 
 
 def test_other_numbers_by_the_same_plan(tmp_path: Path, executed: list[str]) -> None:
@@ -100,7 +99,7 @@ def test_other_numbers_by_the_same_plan(tmp_path: Path, executed: list[str]) -> 
 
 
 def test_a_number_that_decides_about_the_plan(tmp_path: Path) -> None:
-    """How many digits a DECIMAL has is part of its type."""
+    """The number of digits of a DECIMAL is part of its type."""
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
         cursors = CursorPool(engine._sources.latest.new_cursor)
         sql = "SELECT round(12.345::DECIMAL(9, 3), CAST({} AS BIGINT)::INTEGER)"

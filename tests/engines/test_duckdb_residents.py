@@ -10,39 +10,24 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
 from engines import clinic
 from engines.makers import duckdb_engine
-from engines.test_every_engine import shown
+from support.engine_comparison import final_of, shown
+from support.resident_files import CATALOG, COLUMNS, engine_on, write
 from tacit.core.errors import EngineError
 from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.fast import table_cache as residents
 from tacit.engines.duckdb.statements import statements
-from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.catalog import Catalog, Population, Table
 from tacit.query.resolve import resolve
-from tacit.query.types import DOUBLE, INTEGER, TEXT
 
 SECRET = b"resident"
-COLUMNS = (Column("id", INTEGER), Column("k", TEXT, categories=("a", "b")), Column("x", DOUBLE, bounds=(0.0, 9.0)))
-CATALOG = Catalog((Table("t", COLUMNS, population="p", unit="id"),), (Population("p"),))
 ROWS = Catalog((Table("t", COLUMNS, population="p", unit="row"),), (Population("p"),))
 COUNT = "SELECT k, COUNT(*), SUM(x) FROM t GROUP BY k"
-
-
-def write(path: Path, people: int, keys: tuple[str, str] = ("a", "b")) -> Path:
-    table = pa.table(
-        {"id": list(range(people)), "k": [*keys] * (people // 2), "x": [1.0, float("nan")] * (people // 2)}
-    )
-    (pq.write_table if path.suffix == ".parquet" else pc.write_csv)(table, path)
-    return path
-
-
-def engine_on(path: Path, catalog: Catalog = CATALOG) -> DuckDBEngine:
-    return DuckDBEngine(catalog, {"t": DataSource(path.suffix[1:], str(path))})
 
 
 def asked(engine: DuckDBEngine, catalog: Catalog = CATALOG) -> Measurements:
@@ -68,7 +53,7 @@ def test_hostile_rows_give_what_frames_give(tmp_path: Path) -> None:
         files[name] = DataSource("parquet", str(tmp_path / f"{name}.parquet"))
     with duckdb_engine(clinic.CATALOG, frames) as plain, DuckDBEngine(clinic.CATALOG, files) as engine:
         for sql in clinic.QUESTIONS:
-            work = MeasurementTask(resolve(sql, clinic.CATALOG).final, SECRET)
+            work = MeasurementTask(final_of(sql, clinic.CATALOG), SECRET)
             assert shown(engine.measure(work)) == shown(plain.measure(work)), sql
         assert len(copies(engine)) > 3, "of every table that was asked about more than once"
 
@@ -96,7 +81,7 @@ def test_a_file_that_changes_is_read_anew(suffix: str, catalog: Catalog, tmp_pat
 
 
 def test_a_file_that_changes_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy is of the file before, and answers nobody."""
+    """The copy is of the file before, and answers no question."""
     path = write(tmp_path / "t.parquet", 10)
     real, looks = residents._state, 0
 
@@ -131,7 +116,7 @@ def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: 
     keys = ["b", "a", None, "c", "B", "a"]
     table = pa.table({"id": list(range(96)), "k": keys * 16, "x": [0.0, 1.0, 2.0] * 32})
     pq.write_table(table, tmp_path / "t.parquet")
-    final = resolve(sql, CATALOG).final
+    final = final_of(sql, CATALOG)
     with duckdb_engine(CATALOG, {"t": table}) as plain, engine_on(tmp_path / "t.parquet") as engine:
         want = shown(plain.measure(MeasurementTask(final, SECRET)))
         assert [shown(engine.measure(MeasurementTask(final, SECRET))) for _ in range(3)] == [want] * 3

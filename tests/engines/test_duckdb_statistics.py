@@ -1,4 +1,4 @@
-"""What a file states about its values decides nothing.
+"""Statistics that a file states about its values decide nothing.
 
 Writers leave NaN out of the smallest and largest value they state, and a database that believes these drops the tests
 that would have found it. A question that fails, or counts, by that tells whether a NaN is there.
@@ -17,10 +17,9 @@ import pytest
 
 from engines import clinic
 from engines.makers import duckdb_engine
-from engines.test_every_engine import shown
+from support.engine_comparison import final_of, shown
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine
-from tacit.query.resolve import resolve
 
 SECRET = b"statistics"
 
@@ -65,5 +64,5 @@ def test_a_few_nan_among_plain_doubles(
     files = sources(kind, frames, tmp_path)
     with duckdb_engine(clinic.CATALOG, frames) as plain, DuckDBEngine(clinic.CATALOG, files) as engine:
         for sql in clinic.QUESTIONS:
-            work = MeasurementTask(resolve(sql, clinic.CATALOG).final, SECRET)
+            work = MeasurementTask(final_of(sql, clinic.CATALOG), SECRET)
             assert shown(engine.measure(work)) == shown(plain.measure(work)), sql

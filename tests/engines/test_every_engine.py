@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
 from engines import clinic, slow_engine
 from engines.makers import MAKERS, OTHERS
-from engines.test_duckdb_neighbours import check_close, corpus_frames
 from sql.corpus.accepted import ACCEPTED
+from sql.corpus.by_value import BY_VALUE, STRUCTURES
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
-from sql.test_against_duckdb import BY_VALUE, STRUCTURES
+from support.engine_comparison import NOT_DONE, SECRET, agree, check_close, corpus_frames, final_of, plain, shown
 from tacit.curator.model_fit import ReadsExamples
-from tacit.engines import Engine, Measurements, MeasurementTask
+from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
-from tacit.query.question import FinalAggregation
-from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
-
-SECRET = b"an owner's secret"
-#: What an engine does not do, and why. A question stands here by its text; nothing is silently different.
-NOT_DONE: dict[str, dict[str, str]] = {"postgres": {}}
-
-
-def plain(found: Measurements) -> tuple[list[object], list[int], list[list[object]]]:
-    return [*found.keys], found.raw_units.tolist(), [array.tolist() for array in found.raw]
-
-
-def shown(found: Measurements) -> str:
-    """With the types of keys and arrays: 1, 1.0 and True are not the same."""
-    return repr((plain(found), [array.dtype for array in found.raw]))
 
 
 @pytest.fixture(scope="module", params=OTHERS)
@@ -40,41 +24,14 @@ def other(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def refusal(engine: Engine, final: FinalAggregation) -> str | None:
-    try:
-        engine.check(final)
-    except Refusal as refused:
-        return str(refused)
-    return None
-
-
-def agree(name: str, one: Engine, two: Engine, finals: Iterator[tuple[str, FinalAggregation]]) -> int:
-    """Ask both; how many questions had a measure that was not zero throughout."""
-    told = 0
-    for sql, final in finals:
-        work = MeasurementTask(final, SECRET)
-        if sql in NOT_DONE[name]:
-            with pytest.raises(Refusal):
-                two.check(final)
-            continue
-        refusals = [refusal(engine, final) for engine in (one, two)]
-        assert refusals[0] == refusals[1], sql
-        if refusals[0] is not None:
-            continue
-        found = one.measure(work)
-        assert shown(two.measure(work)) == shown(found), sql
-        told += any(array.any() for array in found.raw)
-    return told
-
-
 @pytest.mark.parametrize(("seed", "people", "rows"), [(0, 3, 0), (2, 6, 60), (3, 40, 120)])
 def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
     data = clinic.random_rows(seed, people, rows)
     tables, frames = clinic.canonical(data), clinic.arrow(data)
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
-        agree(other, one, two, ((sql, resolve(sql, clinic.CATALOG).final) for sql in clinic.QUESTIONS))
+        agree(other, one, two, ((sql, final_of(sql, clinic.CATALOG)) for sql in clinic.QUESTIONS))
         for sql in clinic.QUESTIONS[::3]:
-            final = resolve(sql, clinic.CATALOG).final
+            final = final_of(sql, clinic.CATALOG)
             if sql not in NOT_DONE[other]:
                 want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
                 assert plain(two.measure(MeasurementTask(final, SECRET))) == want, sql
@@ -84,7 +41,7 @@ def test_corpus_of_accepted_questions(other: str) -> None:
     frames = corpus_frames(DATABASE)
     questions = (*ACCEPTED, *BY_VALUE, *STRUCTURES)
     with MAKERS["duckdb"](CATALOG, frames) as one, MAKERS[other](CATALOG, frames) as two:
-        told = agree(other, one, two, ((sql, resolve(sql, CATALOG).final) for sql in questions))
+        told = agree(other, one, two, ((sql, final_of(sql, CATALOG)) for sql in questions))
     assert len(questions) > 500
     assert told > len(questions) // 2
 
@@ -94,7 +51,7 @@ def test_neighbours(other: str) -> None:
     moved = 0
     with MAKERS[other](CATALOG, corpus_frames(DATABASE)) as one, MAKERS[other](CATALOG, corpus_frames(gone)) as two:
         for sql in ACCEPTED[::3]:
-            final = resolve(sql, CATALOG).final
+            final = final_of(sql, CATALOG)
             if final.population == "patients" and sql not in NOT_DONE[other]:
                 work = MeasurementTask(final, SECRET)
                 moved += check_close(final, one.measure(work), two.measure(work), sql)
@@ -109,7 +66,7 @@ def test_order_of_rows_changes_nothing(other: str) -> None:
         with MAKERS[other](clinic.CATALOG, clinic.arrow(shuffled)) as engine:
             asked = [sql for sql in clinic.QUESTIONS if sql not in NOT_DONE[other]]
             found.append(
-                [shown(engine.measure(MeasurementTask(resolve(sql, clinic.CATALOG).final, SECRET))) for sql in asked]
+                [shown(engine.measure(MeasurementTask(final_of(sql, clinic.CATALOG), SECRET))) for sql in asked]
             )
     assert found[0] == found[1]
 
@@ -122,7 +79,7 @@ def test_rows_as_units_do_not_depend_on_where_they_stand(other: str) -> None:
         MAKERS[other](clinic.CATALOG, clinic.arrow(fewer)) as two,
     ):
         for sql in clinic.QUESTIONS:
-            final = resolve(sql, clinic.CATALOG).final
+            final = final_of(sql, clinic.CATALOG)
             if final.population == "rows" and sql not in NOT_DONE[other]:
                 check_close(
                     final, one.measure(MeasurementTask(final, SECRET)), two.measure(MeasurementTask(final, SECRET)), sql
@@ -147,7 +104,7 @@ def test_one_row_of_each_unit_for_a_model(other: str) -> None:
             "SELECT SUM(level), COUNT(note) FROM visits WHERE urgent OR level > 0",
             "SELECT SUM(n), COUNT(free) FROM events",
         ):
-            relation = resolve(sql, clinic.CATALOG).final.source
+            relation = final_of(sql, clinic.CATALOG).source
             names = [field.name for field in relation.fields]
             numbers = [names.index("level"), names.index("urgent")] if "level" in names else [names.index("n")]
             label = names.index("note" if "note" in names else "free")

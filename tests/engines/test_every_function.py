@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 import unicodedata
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -12,20 +11,29 @@ from fractions import Fraction
 import pytest
 
 from engines.benches import BENCHES, Bench, Rows, open_bench
+from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
 from engines.edges import EDGES, ref, stored
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.query.domains import Domain, Range
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Case, Cast, Expression, InList, Reference, literal
+from tacit.query.relational.expressions import Case, Cast, Expression, InList, literal
 from tacit.query.relational.functions import REGISTRY, call, evaluate
 from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
-from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, Kind, SqlType, Value, decimal
-
-TYPES = list(EDGES)
-#: Library functions may differ in the last digits between builds of a C library.
-INEXACT = ("sqrt", "cbrt", "exp", "ln", "log2", "log10", "power")
+from tacit.query.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TEXT,
+    TIMESTAMP,
+    Domain,
+    Kind,
+    SqlType,
+    Value,
+    decimal,
+)
 
 
 @pytest.fixture(scope="module", params=list(BENCHES))
@@ -48,40 +56,8 @@ def check(bench: Bench, node: Expression, kinds: list[SqlType], inexact: bool = 
     assert not wrong, f"{len(wrong)} of {len(rows)} differ, e.g. {wrong[:6]}"
 
 
-def few(values: list[Value | None]) -> list[Value | None]:
-    """Enough of the values to pair each with each."""
-    return values if len(values) <= 40 else values[:30] + values[30::4]
-
-
-def same(answer: object, want: object, inexact: bool) -> bool:
-    if isinstance(answer, float) and isinstance(want, float):
-        if math.copysign(1, answer) < 0 and answer == 0:
-            return False
-        return answer == want or (inexact and math.isclose(answer, want, rel_tol=1e-14))
-    return type(answer) is type(want) and answer == want
-
-
-def build(name: str, *args: Expression) -> Expression | None:
-    try:
-        return call(name, *args)
-    except Refusal:
-        return None
-
-
-def narrow(slot: int, kind: SqlType) -> Reference:
-    """A column presumed to be small, so that decimal results are chosen; the data does not keep to it."""
-    return Reference(kind, Domain(Range(Fraction(-1000), Fraction(1000))), slot, "c")
-
-
 def test_every_function_has_exactly_one_lowering(bench: Bench) -> None:
     assert set(bench.dialect.lowerings) == set(REGISTRY)
-
-
-ONE = [
-    name
-    for name in REGISTRY
-    if name not in ("date_trunc", "date_diff", "make_date", "like", "ilike", "clamp", "round", "trunc")
-]
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -113,21 +89,6 @@ def test_rounding(bench: Bench, name: str, digits: int | None) -> None:
                     assert got == math.trunc(product) / places
             continue
         check(bench, node, [kind])
-
-
-TEXT_CALLS = [
-    ("substring", (1,)), ("substring", (2, 3)), ("substring", (1000, 1)), ("substring", (1, 0)),
-    ("left", (0,)), ("left", (2,)), ("right", (0,)), ("right", (2,)), ("right", (1000,)),
-    ("lpad", (0, "x")), ("lpad", (4, "äß")), ("rpad", (4, "äß")), ("lpad", (2, "x")), ("rpad", (2, "x")),
-    ("split_part", (",", 1)), ("split_part", (",", 9)), ("split_part", ("b", 2)), ("split_part", ("日", 2)),
-    ("replace", ("a", "")), ("replace", ("aa", "b")), ("replace", ("日", "xx")),
-    ("like", ("%",)), ("like", ("a%",)), ("like", ("_",)), ("like", ("%b_c%",)), ("like", ("",)), ("like", ("back\\slash",)),
-    ("ilike", ("A%",)), ("ilike", ("É",)), ("ilike", ("%B",)), ("ilike", ("%A_%C%",)), ("ilike", ("_É%",)),
-    *(("like", (pattern,)) for pattern in (
-        "%a%", "%a", "a%c", "%a%b%", "a%_%c", "_%_", "%_%", "%%", "_%c%", "%.%", "%\\%", "%[%", "%(a%", "%$%", "^%", "%*_",
-        "%日%", "_日%", "é%", "%a_b%", "%'%", "%a%a%a%a%b", "% %", "%\n%", "a%%%c", "%-%1%", "{%}", "%|%", "%😀%", "_😀",
-    )),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "constants"), TEXT_CALLS)
@@ -254,20 +215,6 @@ def test_case_of_every_character(bench: Bench, name: str) -> None:
 
 def test_kinds_are_all_tried() -> None:
     assert {kind.kind for kind in TYPES} == set(Kind) - {Kind.NULL}
-
-
-def any_doubles(count: int) -> list[tuple[float, float]]:
-    """Pairs of every size, many of them such that their sum, product or quotient nearly overflows or vanishes."""
-    pick = random.Random(8)
-    found = []
-    for _ in range(count):
-        x = math.ldexp(pick.choice((-1, 1)) * (1 + pick.random()), pick.randrange(-1074, 1023))
-        y = math.ldexp(pick.choice((-1, 1)) * (1 + pick.random()), pick.randrange(-1074, 1023))
-        near = pick.choice((1.7976931348623157e308, 5e-324, 2.2250738585072014e-308))
-        with_x = [near - x, near / x if abs(near / x) < 1e308 else y, x / near if abs(near) > 1 else y, x, -x]
-        y = pick.choice([y, *(value for value in with_x if math.isfinite(value) and value != 0)])
-        found.append((x or 1.0, y))
-    return found
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "mod", "power"])

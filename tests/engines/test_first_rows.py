@@ -10,8 +10,7 @@ import pytest
 
 from engines import clinic, cut, slow_engine
 from engines.makers import MAKERS, OTHERS
-from engines.test_duckdb_neighbours import check_close, opened
-from engines.test_every_engine import SECRET, agree, plain
+from support.engine_comparison import SECRET, agree, check_close, opened, plain
 from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.planning.work import cuts
@@ -65,7 +64,7 @@ def test_a_neighbour_moves_no_more_than_it_may(table: str, seed: int, people: in
 
 
 def test_which_rows_are_kept_depends_on_that_unit_alone() -> None:
-    """Everybody else's pairs stay what they were, whoever comes or goes, in whatever order rows lie."""
+    """The pairs of all others stay the same when a person comes or goes, in whatever order rows lie."""
     data = clinic.random_rows(2, 6, 60)
     owners = [unit for unit, _ in Counter(row[1] for row in data["visits"]).most_common() if unit is not None]
     final = resolve("SELECT COUNT(*), SUM(a.cost) FROM visits a JOIN visits b USING (patient_id)", cut.CATALOG).final
@@ -84,7 +83,7 @@ def test_which_rows_are_kept_depends_on_that_unit_alone() -> None:
 
 
 def test_a_heavy_unit_makes_no_more_pairs_than_it_may() -> None:
-    """The bound that the plan states is one that the engine keeps, however many rows somebody has."""
+    """The bound that the plan states is one that the engine keeps, however many rows a person has."""
     rows = 5000
     visits = [(i, 1, "cardio", None, 0.5, 1.0, None, None, True, "x" * 3000, 1, i) for i in range(rows)]
     data = {**clinic.random_rows(0, 1, 0), "visits": visits}

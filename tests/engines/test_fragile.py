@@ -1,4 +1,4 @@
-"""Texts that are hard on planners are answered by every engine, alike, and whether anybody's rows are there or not."""
+"""Texts that are hard on planners are answered by every engine, alike, with and without rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from engines import clinic
 from engines.fragile import FOLDED, FRAGILE
 from engines.makers import MAKERS
-from engines.test_every_engine import shown
+from support.engine_comparison import final_of, shown
 from support.spark import spark_engine
 from tacit.engines import Engine, MeasurementTask
 from tacit.query.refusal import Refusal
@@ -19,8 +19,8 @@ PATIENCE = 60.0
 
 
 def asked(engine: Engine, sql: str) -> str:
-    """What an engine finds, or that it refuses; a failure is a failure."""
-    final = resolve(sql, clinic.CATALOG).final
+    """Measurements of an engine, or that it refuses; a failure is a failure."""
+    final = final_of(sql, clinic.CATALOG)
     try:
         engine.check(final)
     except Refusal as refused:

@@ -18,10 +18,10 @@ import psycopg
 import pytest
 
 from engines.makers import database, load
-from engines.test_duckdb_neighbours import corpus_frames, opened
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE
 from sql.corpus.gated import PERSON, gated
+from support.engine_comparison import corpus_frames, opened
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.engine import _register
@@ -50,7 +50,7 @@ Counting = Callable[[FinalAggregation], int]
 
 
 def person() -> dict[str, list[dict[str, Any]]]:
-    """Somebody with far more rows than declared, and texts that nearly fit a pattern many times."""
+    """A person with far more rows than declared, and texts that nearly fit a pattern many times."""
     visit = DATABASE["visits"][0]
     rows = [
         {**visit, "visit_id": 10**6 + n, "patient_id": PERSON, "nights": n % 50, "note": "a" * 40 * (1 + n % 9)}
@@ -131,7 +131,7 @@ PAIRS = {"duckdb": duckdb_pair, "postgres": postgres_pair}
 
 
 def excess(pair: tuple[Counting, Counting], final: FinalAggregation) -> float:
-    """How far the rows on account of a person exceed what is stated; at most 1 where the bound holds."""
+    """Excess of the rows on account of a person over the stated bound; at most 1 where the bound holds."""
     without, there = pair
     return (there(final) - without(final)) / (TIMES * unit_work(final) * OPERATORS)
 

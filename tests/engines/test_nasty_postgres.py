@@ -8,8 +8,7 @@ import psycopg
 import pytest
 
 from engines.makers import database
-from engines.nasty import MONEY, PERSON, catalog
-from engines.test_nasty_values import asked, check_neighbours
+from engines.nasty import MONEY, PERSON, asked, catalog, check_neighbours
 from tacit.engines.postgres import PostgresEngine, PostgresLimits
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, SqlType
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,51 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.makers import database, load
-from engines.nasty import NASTY, Nasty, catalog, questions, tables
+from engines.nasty import NASTY, Found, Nasty, asked, catalog, check_neighbours, tables
 from support.spark import spark_engine
 from tacit.core.errors import InputError
-from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.arrow_frames import sound_table
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.postgres import PostgresEngine, PostgresLimits
-from tacit.query.question import FinalAggregation
-from tacit.query.resolve import resolve
 from tacit.query.types import SqlType
-
-SECRET = b"an owner's secret"
-Found = dict[str, tuple[dict[tuple[Any, ...], int], list[list[Any]]]]
-
-
-def cells(found: Measurements) -> tuple[dict[tuple[Any, ...], int], list[list[Any]]]:
-    return dict(zip(found.keys, found.raw_units.tolist(), strict=True)), [array.tolist() for array in found.raw]
-
-
-@cache
-def final_of(sql: str, declared: SqlType) -> FinalAggregation:
-    return resolve(sql, catalog(declared)).final
-
-
-def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
-    """Every question, ``times`` times: a table that is asked again is answered from a copy, by plans that are kept."""
-    results: list[Found] = []
-    for _ in range(times):
-        found: Found = {}
-        for pair in questions(declared):
-            for sql in pair:
-                found[sql] = cells(engine.measure(MeasurementTask(final_of(sql, declared), SECRET)))
-        results.append(found)
-    for sql, first in results[0].items():
-        assert all(result[sql] == first for result in results), f"a copy answers otherwise: {sql}"
-    return results[0]
-
-
-def check_neighbours(alone: Found, together: Found, declared: SqlType, people: int) -> None:
-    """The others' rows are what they were, and each further person moves one group at most, by one unit at most."""
-    for everybody, others in questions(declared):
-        assert together[others] == alone[others] == alone[everybody], others
-        before, after = alone[everybody][0], together[everybody][0]
-        moved = {key: after.get(key, 0) - before.get(key, 0) for key in {*before, *after}}
-        assert sum(map(abs, moved.values())) <= people, everybody
 
 
 def sources(folder: Path, name: str, rows: pa.Table) -> dict[str, DataSource]:
@@ -130,7 +90,7 @@ def test_one_row_of_one_person(nasty: Nasty, declared: SqlType, tmp_path: Path) 
 
 
 def postgres_rows(rows: pa.Table) -> pa.Table | None:
-    """What a PostgreSQL table can hold of it."""
+    """Rows of it that a PostgreSQL table can hold."""
     texts = pa.types.is_string(rows["x"].type)
     kept = sound_table(rows, {"id", "x"}, "t")
     if texts and any("\0" in cell for cell in kept["x"].to_pylist() if cell is not None):
@@ -178,7 +138,7 @@ def test_spark_reads_as_duckdb_does(nasty: Nasty, form: str, tmp_path: Path) -> 
 
 
 def undeclared() -> Iterator[tuple[str, pa.Array]]:
-    """Columns that nobody declares, of types that no engine need know."""
+    """Columns that are not declared, of types that no engine need know."""
     yield "binary", pa.array([b"\xff"] * 12)
     yield "list", pa.array([[1, 2]] * 12)
     yield "struct", pa.array([{"a": 1}] * 12)

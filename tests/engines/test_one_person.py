@@ -1,6 +1,6 @@
 """One person in two tables that store ids otherwise: whatever meets in a question, they have one share of it.
 
-Everybody is taken out in turn, from all tables at once; no count may move by more than one unit's rows, in at most as
+Every person is taken out in turn, from all tables at once; no count may move by more than one unit's rows, in at most as
 many groups as one unit has.
 """
 
@@ -135,7 +135,7 @@ def check(before: dict[Any, Any], after: dict[Any, Any], what: str) -> bool:
     return bool(moved)
 
 
-def everybody(engine_of: Any, form: str, persons: list[int], questions: list[str]) -> None:
+def take_out_in_turn(engine_of: Any, form: str, persons: list[int], questions: list[str]) -> None:
     known = catalog(FORMS[form][0])
     with engine_of(known, form, None) as engine:
         before = [measured(engine, sql, known) for sql in questions]
@@ -145,23 +145,23 @@ def everybody(engine_of: Any, form: str, persons: list[int], questions: list[str
             for sql, was in zip(questions, before, strict=True):
                 if check(was, measured(engine, sql, known), f"{person}: {sql}"):
                     moved.add(sql)
-    assert moved == set(questions), "every question is about somebody"
+    assert moved == set(questions), "every question is about some person"
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_on_duckdb(form: str) -> None:
-    everybody(on_duckdb, form, list(range(1, 12)), QUESTIONS)
+    take_out_in_turn(on_duckdb, form, list(range(1, 12)), QUESTIONS)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_on_postgres(form: str) -> None:
-    everybody(on_postgres, form, [1, 3, 5, 8, 11], QUESTIONS)
+    take_out_in_turn(on_postgres, form, [1, 3, 5, 8, 11], QUESTIONS)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("form", ["numbers and texts", "decimals", "texts with signs"])
 def test_on_spark(form: str) -> None:
-    everybody(on_spark, form, [5, 8], QUESTIONS[:6])
+    take_out_in_turn(on_spark, form, [5, 8], QUESTIONS[:6])
 
 
 def test_the_check_finds_a_person_under_two_names() -> None:

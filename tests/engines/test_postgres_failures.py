@@ -48,7 +48,7 @@ class Site:
 
     def __init__(self) -> None:
         numbers = pa.array(range(ROWS))
-        texts = pa.array([f"somebody's diagnosis {i}" for i in range(ROWS)])
+        texts = pa.array([f"a person's diagnosis {i}" for i in range(ROWS)])
         frames = {
             "t": pa.table({"id": numbers, "k": texts, "x": pa.array([0.5] * ROWS), "n": numbers}),
             "u": pa.table({"a": pa.array(range(20_000))}),

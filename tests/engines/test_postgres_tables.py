@@ -1,4 +1,4 @@
-"""What PostgreSQL stores, read totally and by one rule: types, padding, case, collations, infinities, views, who a table is."""
+"""Stored values of PostgreSQL, read totally and by one rule: types, padding, case, collations, infinities, views, who a table is."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_every_type_is_read_totally(
     assert [repr(value) for value in got] == [repr(value) for value in meant]
 
 
-def test_types_that_nobody_stated(connection: Any) -> None:
+def test_types_that_are_not_stated(connection: Any) -> None:
     connection.execute(
         'CREATE TABLE kinds.many (a int, b numeric(10,2), c numeric, d short, e mood, f json, "G h" text, h bytea, k char(3), l timestamptz, m numeric(30,20))'
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.test_every_engine import shown
+from support.engine_comparison import shown
 from support.spark import QUICK
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
@@ -54,7 +54,12 @@ class Cluster:
         wait_for(lambda: self._says("deploy.worker.Worker", "registered with master"))
 
     def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        settings = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "256m"}
+        settings = {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK["spark.driver.extraJavaOptions"],
+        }
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [self._program, f"org.apache.spark.{name}", *words],

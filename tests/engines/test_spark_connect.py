@@ -25,10 +25,10 @@ import pytest
 import tacit
 from engines import clinic
 from engines.stopping import once_running
-from engines.test_every_engine import refusal, shown
-from engines.test_spark_project import project as spark_project
 from support.bits import SeededBits
+from support.engine_comparison import refusal, shown
 from support.spark import QUICK
+from support.spark_projects import project as spark_project
 from tacit.cli.doctor import examine
 from tacit.core.errors import EngineError, InputError
 from tacit.engines import MeasurementTask
@@ -63,8 +63,6 @@ SUMS = [[2], [3 * 2**19]]
 #: Minutes of work, in many small tasks.
 ENDLESS = "SELECT id, CONCAT('k', id % 40) AS k, 0.5D AS x FROM range(0, 80000000, 1, 8000)"
 SECRET = b"an owner's secret"
-#: Java looks at every class that it loads, of which there are thousands here; it may as well start sooner.
-UNCHECKED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 class Server:
@@ -83,7 +81,6 @@ class Server:
 
         settings = {
             **QUICK,
-            "spark.driver.extraJavaOptions": f"{QUICK['spark.driver.extraJavaOptions']} {UNCHECKED}",
             "spark.master": "local[2]",
             "spark.driver.memory": "700m",
             "spark.driver.host": "127.0.0.1",
@@ -128,7 +125,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def other(server: Server) -> Iterator[SessionHandle]:
-    """Somebody else's session at the same server."""
+    """Another user's session at the same server."""
     held = open_session(server.place, Limits())
     # It is released when the server is gone.
     held.spark.client.set_retry_policies([])
@@ -261,7 +258,7 @@ def test_time_limit_and_progress(server: Server, other: SessionHandle, caplog: p
 def test_interrupt_from_another_thread(
     server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is stopped is the work at the server, and that question's alone."""
+    """Only the work of that question is stopped, at the server."""
     other.spark.sql(f"CREATE OR REPLACE VIEW endless AS {ENDLESS}")
     stopped: list[str] = []
     real = type(other.spark).interruptTag
@@ -294,7 +291,7 @@ def test_what_the_server_says_of_a_failure_is_for_the_operator(
 
 
 def test_a_session_that_the_server_forgot_is_renewed(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """After a pause it is asked for first, so that nobody pays for finding out."""
+    """After a pause it is asked for first, so that no question pays for finding out."""
     with engine(server, FRAME) as made:
         made._held.spark.client.release_session()
         made._used = float("-inf")
@@ -360,7 +357,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not is_open_to_others(place)
 
 
-def test_doctor_where_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_where_no_server_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.engines.spark.connect._TRIES", {"max_retries": 1, "initial_backoff": 10})
     (tmp_path / "visits").mkdir()
     pq.write_table(pa.table({"patient": [1], "ward": ["a"]}), tmp_path / "visits" / "part.parquet")
@@ -440,7 +437,7 @@ def still_lost(made: SparkEngine, caplog: pytest.LogCaptureFixture) -> None:
 def test_a_connection_that_is_cut_and_a_server_that_is_killed(
     server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An id for whoever asked, also while the server is away; when it is back the next question is answered.
+    """An id for the asker, also while the server is away; when it is back the next question is answered.
 
     The last test, since it takes the server away.
     """

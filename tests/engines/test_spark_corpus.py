@@ -6,72 +6,24 @@ what they found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-import pyarrow as pa
 import pytest
 
 from engines import clinic, slow_engine
 from engines.makers import MAKERS
-from engines.test_duckdb_neighbours import check_close, corpus_frames
-from engines.test_every_engine import plain, refusal, shown
 from sql.corpus.accepted import ACCEPTED
+from sql.corpus.by_value import BY_VALUE, STRUCTURES
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
-from sql.test_against_duckdb import BY_VALUE, STRUCTURES
+from support.engine_comparison import check_close, corpus_frames, final_of, plain, shown
 from support.spark import spark_engine
-from tacit.engines import Measurements, MeasurementTask
-from tacit.engines.spark import SparkEngine
-from tacit.engines.spark.statements import statements
-from tacit.engines.sql.read_measurements import read_measurements
+from support.spark_comparison import SECRET, compare, measured
+from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
-from tacit.query.catalog import Catalog
 from tacit.query.resolve import resolve
 
 pytestmark = pytest.mark.spark
-SECRET = b"an owner's secret"
 #: What Spark does not do, and why: nothing of the corpora.
 NOT_DONE: dict[str, str] = {}
-
-
-def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> dict[str, Measurements]:
-    """What Spark finds, by question; every different statement runs once."""
-    finals = {sql: resolve(sql, catalog).final for sql in questions}
-    planned = {sql: statements(final, engine._tables, SECRET) for sql, final in finals.items()}
-    texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
-
-    def run(text: str) -> list[Any]:
-        with engine._question(None) as jobs:
-            return jobs.collect(text)
-
-    with ThreadPoolExecutor(2) as pool:
-        rows = dict(zip(texts, pool.map(run, texts), strict=True))
-    return {
-        sql: read_measurements(final, [(part, rows[part.sql]) for part in planned[sql]])
-        for sql, final in finals.items()
-    }
-
-
-def compare(catalog: Catalog, frames: Mapping[str, pa.Table], questions: tuple[str, ...]) -> int:
-    """How many questions had a measure that was not zero throughout."""
-    told = 0
-    with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
-        asked = []
-        for sql in questions:
-            final = resolve(sql, catalog).final
-            assert refusal(duckdb, final) == refusal(spark, final), sql
-            asked += [] if refusal(duckdb, final) else [sql]
-        found = measured(spark, catalog, asked)
-        for sql in asked:
-            want = duckdb.measure(MeasurementTask(resolve(sql, catalog).final, SECRET))
-            assert shown(found[sql]) == shown(want), sql
-            told += any(array.any() for array in want.raw)
-        for sql in asked[::40]:
-            # The engine does by itself what was done here by hand.
-            assert shown(spark.measure(MeasurementTask(resolve(sql, catalog).final, SECRET))) == shown(found[sql]), sql
-    return told
 
 
 def test_corpus_of_accepted_questions() -> None:
@@ -90,7 +42,7 @@ def test_generated_code_and_the_slow_engine_agree() -> None:
     tables = clinic.canonical(data)
     with spark_engine(clinic.CATALOG, clinic.arrow(data), generated=True) as spark:
         for sql in clinic.QUESTIONS[::8]:
-            final = resolve(sql, clinic.CATALOG).final
+            final = final_of(sql, clinic.CATALOG)
             want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
             assert plain(spark.measure(MeasurementTask(final, SECRET))) == want, sql
 
@@ -102,7 +54,7 @@ def test_looking_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with spark_engine(clinic.CATALOG, clinic.arrow(data)) as spark:
         little = measured(spark, clinic.CATALOG, questions)
         monkeypatch.setattr("tacit.engines.spark.statements._LARGE", 0)
-        finals = [resolve(sql, clinic.CATALOG).final for sql in questions]
+        finals = [final_of(sql, clinic.CATALOG) for sql in questions]
         assert sum("BROADCAST" in text for final in finals for text in spark.explain(final)) >= 2
         much = measured(spark, clinic.CATALOG, questions)
         monkeypatch.setattr("tacit.engines.spark.statements._MOST_UNITS", 1)
@@ -119,14 +71,14 @@ def test_no_rows() -> None:
 
 def test_neighbours() -> None:
     """Without one unit nothing moves further than its sensitivity."""
-    questions = [sql for sql in ACCEPTED[::24] if resolve(sql, CATALOG).final.population == "patients"]
+    questions = [sql for sql in ACCEPTED[::24] if final_of(sql, CATALOG).population == "patients"]
     with (
         spark_engine(CATALOG, corpus_frames(DATABASE)) as one,
         spark_engine(CATALOG, corpus_frames(without("patients", 1))) as two,
     ):
         before, after = measured(one, CATALOG, questions), measured(two, CATALOG, questions)
     moved = [
-        check_close(resolve(sql, CATALOG).final, before[sql], after[sql], sql) for sql in questions
+        check_close(final_of(sql, CATALOG), before[sql], after[sql], sql) for sql in questions
     ]  # fmt: skip
     assert sum(moved) > len(questions) // 3
 

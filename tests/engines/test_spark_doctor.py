@@ -81,7 +81,7 @@ def test_columns_that_do_not_fit_are_named() -> None:
     assert not found["table t"].ok
     assert "t.id: cannot read a column of type array" in found["table t"].words
     assert checks(spark)["table t"].ok
-    # Nothing stays behind in a session that is somebody's.
+    # Nothing stays behind in a session of the user's.
     assert spark.sql("SHOW VIEWS").collect() == views
 
 

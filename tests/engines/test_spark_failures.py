@@ -128,7 +128,7 @@ def test_a_task_that_fails_is_repeated_and_collected_once(monkeypatch: pytest.Mo
 
 
 def failed_tasks(spark: Any) -> int:
-    """How many tasks have failed so far, by Spark's own count."""
+    """Number of failed tasks so far, by Spark's own count."""
     executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
     return sum(executors.apply(i).failedTasks() for i in range(executors.size()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engines import clinic, cut
-from engines.test_spark_corpus import compare
+from support.spark_comparison import compare
 
 pytestmark = pytest.mark.spark
 

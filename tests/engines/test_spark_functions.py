@@ -14,17 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
 from engines.edges import EDGES, ref, storage_table, stored
-from engines.test_every_function import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
 from support.spark import held
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.query.domains import Domain
 from tacit.query.relational.expressions import Case, Cast, Expression, InList, literal
 from tacit.query.relational.functions import REGISTRY, call, evaluate
 from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
-from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, SqlType, Value, decimal
+from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, Domain, SqlType, Value, decimal
 
 pytestmark = pytest.mark.spark
 #: How many expressions one question asks for.
@@ -152,7 +151,7 @@ def test_make_date() -> None:
 
 
 def test_constants_come_back_as_they_are() -> None:
-    """Among them what would name a setting of Spark or of the system, if it were spelled as it is."""
+    """Among them what would name a setting of Spark or of the system, if it were not escaped."""
     hostile: list[tuple[Value | None, SqlType]] = [
         (text, TEXT)
         for text in ("'; DROP TABLE t; --", "$$x$$", "a\\'b", "nul\0inside", "${spark.master}", "${env:PATH}", "\\u0041", "%s {0}")
@@ -201,7 +200,7 @@ def test_logarithms_of_powers_are_whole() -> None:
 
 
 def test_a_pattern_that_nearly_fits_many_times_is_answered() -> None:
-    """Tried again from every place, each of these takes longer than anybody waits."""
+    """Tried again from every place, each of these takes longer than any caller waits."""
     patterns = ("%a%a%a%a%ab", "%a_%a_%a_%a_%ac%", "%a_a%a_a%b_a%", "_%a%a%a%a%b")
     nodes = [call("like", ref(0, TEXT), literal(pattern, TEXT)) for pattern in patterns]
     written = [scalar_sql(SPARK, node) for node in nodes]

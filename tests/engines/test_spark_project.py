@@ -12,39 +12,14 @@ import pytest
 import tacit
 from support.bits import SeededBits
 from support.spark import held
+from support.spark_projects import project
 from tacit.core.errors import InputError
 from tacit.noise import entropy
 
 pytestmark = pytest.mark.spark
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
-PROJECT = """
-[project]
-engine = "{engine}"
-ledger = "{ledger}"
-
-[populations.{people}]
-epsilon = "4"
-
-[tables.visits]
-source = "{source}"
-population = "{people}"
-unit = "patient"
-max_groups = 2
-max_rows = 3
-
-[tables.visits.columns]
-patient = {{ type = "integer" }}
-ward = {{ type = "text", categories = ["a", "b"] }}
-"""
 VISITS = pa.table({"patient": [1, 1, 2, 3, None], "ward": ["a", "b", "a", "c", "a"]})
 SQL = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
-
-
-def project(folder: Path, name: str, **words: str) -> Path:
-    usual = {"engine": "spark", "ledger": "tacit.ledger", "people": "patients", "source": "visits.parquet"}
-    place = folder / name
-    place.write_text(PROJECT.format(**usual | words))
-    return place
 
 
 def test_a_question_on_spark_is_the_question_on_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engines.test_duckdb_sources import CATALOG, COLUMNS, CSV, NARROW, ROWS, SQL, frame, measured
+from support.small_sources import CATALOG, COLUMNS, CSV, NARROW, ROWS, SQL, frame, measured
 from support.spark import held, spark_engine
 from tacit.core.errors import InputError
 from tacit.engines import MeasurementTask

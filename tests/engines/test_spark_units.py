@@ -1,4 +1,4 @@
-"""Who is a person on Spark: files, folders, frames and tables write one in one way, or are refused."""
+"""Units on Spark: files, folders, frames and tables write one in one way, or are refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engines.test_stored_units import BIG, counted, people, write
 from support.spark import held, spark_engine
+from support.unit_files import BIG, counted, people, write
 from tacit.core.errors import InputError
 from tacit.engines.duckdb import DataSource
 from tacit.query.catalog import Catalog
@@ -67,7 +67,7 @@ def test_padded_texts_are_not_mixed_with_others() -> None:
 
 
 def test_columns_called_as_the_numbers_of_rows(tmp_path: Path) -> None:
-    from engines.test_stored_units import rows
+    from support.unit_files import rows
 
     plain = pa.table({"id": [1], "x": [1]})
     for name in ("tacit row", "TACIT ROW", "seen tacit microseconds"):

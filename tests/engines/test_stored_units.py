@@ -1,4 +1,4 @@
-"""Who is a person, as stores write it: one form per population, and every row of one person under one unit."""
+"""Units as stores write them: one form per population, and every row of one person under one unit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.makers import database
+from support.unit_files import BIG, counted, people, rows, write
 from tacit.core.errors import InputError
-from tacit.engines import Engine, MeasurementTask
+from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.unit_columns import _in_files
 from tacit.engines.duckdb.unit_columns import form_of as duckdb_form
@@ -25,32 +26,9 @@ from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
 from tacit.query.types import BOOLEAN, DATE, INTEGER, TEXT, SqlType, decimal
 
-BIG = 2**53
-
-
-def people(kind: SqlType, *names: str) -> Catalog:
-    columns = (Column("id", kind), Column("x", INTEGER, bounds=(0, 9)))
-    return Catalog(
-        tuple(Table(name, columns, population="p", unit="id") for name in names or ("t",)), (Population("p"),)
-    )
-
-
-def rows(unit: str = "row") -> Catalog:
-    columns = (Column("id", INTEGER), Column("x", INTEGER, bounds=(0, 9)))
-    return Catalog((Table("t", columns, population="p", unit=unit),), (Population("p"),))
-
 
 def frame(ids: pa.Array) -> DataSource:
     return DataSource("frame", None, pa.table({"id": ids, "x": pa.array([1] * len(ids), pa.int64())}))
-
-
-def write(place: Path, ids: pa.Array) -> None:
-    pq.write_table(pa.table({"id": ids, "x": pa.array([1] * len(ids), pa.int64())}), place)
-
-
-def counted(engine: Engine, sql: str, catalog: Catalog) -> list[list[int]]:
-    found = engine.measure(MeasurementTask(resolve(sql, catalog).final, b"k"))
-    return [found.raw_units.tolist(), *(array.tolist() for array in found.raw)]
 
 
 # Files and frames
@@ -132,7 +110,7 @@ def test_stored_types_that_do_not_keep_persons_apart(kind: SqlType, ids: pa.Arra
     ],
 )
 def test_stored_types_that_do(kind: SqlType, ids: pa.Array) -> None:
-    """Two persons each; a row whose unit cannot be read belongs to nobody."""
+    """Two persons each; a row whose unit cannot be read belongs to no person."""
     catalog = people(kind)
     with DuckDBEngine(catalog, {"t": frame(ids)}) as engine:
         assert counted(engine, "SELECT COUNT(DISTINCT id) FROM t", catalog)[0] == [2]
@@ -248,7 +226,7 @@ def test_rows_of_a_view_have_no_number(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tacit row", "Tacit Row"])
 def test_a_frame_with_a_column_called_as_the_number_of_a_row(name: str) -> None:
-    """Its values would decide who is a person: all zeros made everybody one."""
+    """The values of the column would decide the units: all zeros made all people one."""
     table = pa.table({"id": [1, 2], "x": [1, 1], name: [0, 0]})
     with pytest.raises(InputError, match=r"tables\.t\.source: has a column called 'tacit row'"):
         DuckDBEngine(rows(), {"t": DataSource("frame", None, table)})
@@ -308,7 +286,7 @@ def test_rows_of_parents_and_children_are_different_persons(schema: Any) -> None
     with PostgresEngine(rows(), {"t": "persons.t"}, database()) as engine:
         assert counted(engine, doubled, rows()) == [[100], [100]]
         assert counted(engine, "SELECT MEDIAN(x) FROM t", rows())[0] == [100]
-        # A row that goes takes itself along and nobody else.
+        # A row that goes takes no other row along.
         schema.execute("DELETE FROM persons.child WHERE id = 7")
         assert counted(engine, doubled, rows()) == [[99], [99]]
 
@@ -412,7 +390,7 @@ def test_foreign_tables_for_one_place_share_a_mark(schema: Any) -> None:
 
 
 def test_a_view_of_a_function_is_refused(schema: Any) -> None:
-    """What the function reads stands in its text: the view would have a budget of its own."""
+    """The table that the function reads stands in its text: the view would have a budget of its own."""
     schema.execute("CREATE TABLE persons.t (id bigint, x bigint)")
     schema.execute("CREATE FUNCTION persons.f() RETURNS SETOF persons.t LANGUAGE sql AS 'SELECT * FROM persons.t'")
     schema.execute(

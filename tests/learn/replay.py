@@ -10,6 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tacit.core.events import (
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    PoissonSampledEvent,
+    RepeatedEvent,
+)
 from tacit.learn import release as noising
 
 Array = NDArray[np.int64]
@@ -17,7 +23,7 @@ Array = NDArray[np.int64]
 
 @dataclass
 class Recorder:
-    """What went into the noise, with which noise, and what came out, in order."""
+    """Inputs of the noise, the noise used, and the outputs, in order."""
 
     raw: list[Array] = field(default_factory=list)
     noise: list[tuple[str, Fraction]] = field(default_factory=list)
@@ -47,3 +53,14 @@ def record(monkeypatch: pytest.MonkeyPatch, fit: Callable[[], object], frozen: R
             patch.setattr(noising, name, patched(name))
         fit()
     return seen
+
+
+def released_events(event: object) -> list[DiscreteGaussianEvent]:
+    if isinstance(event, ComposedEvent):
+        return [one for part in event.events for one in released_events(part)]
+    if isinstance(event, RepeatedEvent):
+        return event.count * released_events(event.event)
+    if isinstance(event, PoissonSampledEvent):
+        return released_events(event.event)
+    assert isinstance(event, DiscreteGaussianEvent)
+    return [event]

@@ -1,6 +1,6 @@
 """Accuracy follows epsilon: more of it is better on average, and with plenty the private score is the plain one.
 
-A rival's logistic regression once ignored epsilon altogether, and nobody's test noticed.
+A rival's logistic regression once ignored epsilon altogether, and no test noticed.
 """
 
 from __future__ import annotations

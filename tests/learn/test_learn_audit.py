@@ -16,7 +16,7 @@ CANARIES = 1200
 
 
 def guesses_right(monkeypatch: pytest.MonkeyPatch, share_of_noise: Fraction, steps: int) -> tuple[int, float]:
-    """How many of the coins are guessed right from the weights, and the μ that the fit was accounted for.
+    """Number of coins guessed right from the weights, and the μ that the fit was accounted for.
 
     Every canary has a column of its own and full weight there, so each weight is one canary's fact and noise; that is
     the best an adversary can arrange. Guess "in" where the weight lies beyond the middle of what the two cases give.

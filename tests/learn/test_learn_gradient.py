@@ -8,14 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learn.replay import record
+from learn.replay import record, released_events
 from support.bits import SeededBits
 from tacit.accounting.compose import compose
 from tacit.core.events import (
-    ComposedEvent,
-    DiscreteGaussianEvent,
-    PoissonSampledEvent,
-    RepeatedEvent,
     event_from_json,
     event_to_json,
 )
@@ -76,17 +72,6 @@ def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, relation: str) ->
             assert int(gap @ gap) <= event.l2_squared
             moved += int(gap @ gap) > 0
         assert moved, "the neighbour has to make some difference, or nothing was tested"
-
-
-def released_events(event: object) -> list[DiscreteGaussianEvent]:
-    if isinstance(event, ComposedEvent):
-        return [one for part in event.events for one in released_events(part)]
-    if isinstance(event, RepeatedEvent):
-        return event.count * released_events(event.event)
-    if isinstance(event, PoissonSampledEvent):
-        return released_events(event.event)
-    assert isinstance(event, DiscreteGaussianEvent)
-    return [event]
 
 
 @pytest.mark.usefixtures("seeded")

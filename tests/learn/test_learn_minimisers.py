@@ -187,11 +187,11 @@ def release_relation() -> Any:
 
 
 def test_the_bound_on_the_minimiser_is_nearly_attained() -> None:
-    """Nobody against one row with slope one all the way: the minimiser moves by L/Λ, all that is declared."""
+    """An empty table against one row with slope one all the way: the minimiser moves by L/Λ, all that is declared."""
     loss, release = SmoothHinge(1), OutputRelease(SmoothHinge(1), Fraction(4))
     row = GradientTable(np.array([[float(UNIT)]]), np.array([[1]]), np.ones(1, dtype=bool))
-    nobody = GradientTable(row.rows[:0], row.targets[:0], row.counts[:0])
-    moved = [release.raw_steps(Problem(loss, table, Fraction(4), np.zeros((1, 1)))) for table in (row, nobody)]
+    empty = GradientTable(row.rows[:0], row.targets[:0], row.counts[:0])
+    moved = [release.raw_steps(Problem(loss, table, Fraction(4), np.zeros((1, 1)))) for table in (row, empty)]
     assert 0.999 * RESOLUTION < abs(int(moved[0][0, 0] - moved[1][0, 0])) <= moved_steps(1)
 
 
@@ -200,11 +200,11 @@ def test_output_densities_on_neighbours() -> None:
     loss, regularization = SmoothHinge(1), Fraction(4)
     release = OutputRelease(loss, regularization)
     row = GradientTable(np.array([[float(UNIT)]]), np.array([[1]]), np.ones(1, dtype=bool))
-    nobody = GradientTable(row.rows[:0], row.targets[:0], row.counts[:0])
+    empty = GradientTable(row.rows[:0], row.targets[:0], row.counts[:0])
     shift = abs(
         int(
             release.raw_steps(Problem(loss, row, regularization, np.zeros((1, 1))))[0, 0]
-            - release.raw_steps(Problem(loss, nobody, regularization, np.zeros((1, 1))))[0, 0]
+            - release.raw_steps(Problem(loss, empty, regularization, np.zeros((1, 1))))[0, 0]
         )
     )
     from tacit.core.relations import ADD_REMOVE

@@ -13,8 +13,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.datasets import load_breast_cancer, load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from learn.replay import record
-from learn.test_learn_gradient import released_events
+from learn.replay import record, released_events
 from tacit.accounting.compose import compose
 from tacit.core.errors import InputError
 from tacit.core.guarantees import PureDP

@@ -1,4 +1,4 @@
-"""Random layers: what a row draws is its own, whoever else is in the batch; and rows that a network cannot take."""
+"""Random layers: the draws of a row do not depend on the rest of the batch; and rows that a network cannot take."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _encoded() -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 class ByRow:
-    """Words that belong to rows: a request for one word per row gets the same ones, whoever is there."""
+    """Words that belong to rows: a request for one word per row gets the same ones, whichever rows are there."""
 
     def __init__(self, present: np.ndarray, rows: int) -> None:
         self._present, self._rows, self._rest = present, rows, SeededBits(3)
@@ -100,7 +100,7 @@ class ByRow:
 
 
 def added(monkeypatch: pytest.MonkeyPatch, make: Callable[[], nn.Module], present: np.ndarray) -> np.ndarray:
-    """The sum of one step in which everybody present is sampled."""
+    """The sum of one step in which all present rows are sampled."""
     X, y = table()
     learner = trainer(make(), n=12, batch_size=12, steps=1, micro_batch=8, epsilon=50)
     with monkeypatch.context() as patch:

@@ -50,7 +50,7 @@ def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, kind: str, relati
         left = (torch.cat([X, row]), torch.cat([y, torch.tensor([2])]))
         other = torch.cat([X, -row]), torch.cat([y, torch.tensor([0])])
         right = (X, y) if relation == "add_remove" else other
-        # Everybody is in the sample and the row in question comes last, so common rows draw the same words.
+        # Every row is in the sample and the row in question comes last, so common rows draw the same words.
         settings: dict[str, Any] = {"n": 12, "batch_size": 12, "micro_batch": 8, "relation": relation, "epsilon": 50}
         first, second = trainer(network(kind), **settings), trainer(network(kind), **settings)
         one = coupled(monkeypatch, first, left)

@@ -120,4 +120,4 @@ def test_an_anchor_of_the_first_form_is_read_and_goes_on(place: Place) -> None:
         assert ledger.head.seq == head.seq + 1
         mark = AnchorFile(place.anchor).read()
         assert mark is not None
-        assert mark.trail.has(head)
+        assert mark.recent.has(head)

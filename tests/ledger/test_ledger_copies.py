@@ -1,4 +1,4 @@
-"""What one caller writes down, or one copy spends, must not take anything from the others."""
+"""An entry of one caller, or a charge of one copy, must not take anything from the others."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_an_old_copy_that_is_put_back_under_a_running_process_stops_it(folder: P
         for _ in range(charges):
             reserved(ledger, asking("0.2"))
         bring_back(place, folder / "backup")
-        ledger._store = place.store()  # as after a lost connection
+        ledger.journal.store = place.store()  # as after a lost connection
         with pytest.raises(LedgerError, match="put back"):
             ledger.reserve(asking("0.7"))
 
 
 @pytest.mark.parametrize("key", ["\ud800\udc00", "\udc80", "k" * 201, 7])
-def test_a_key_that_cannot_be_read_back_is_refused_and_stops_nobody(place: Place, key: str) -> None:
+def test_a_key_that_cannot_be_read_back_is_refused_and_stops_no_caller(place: Place, key: str) -> None:
     with clinic(place) as ledger:
         for _ in range(2):
             with pytest.raises(InputError, match="idempotency_key"):

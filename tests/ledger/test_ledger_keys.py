@@ -13,8 +13,7 @@ from support.ledgers import Place, asking, clinic, reserved
 from tacit.core.errors import InputError
 from tacit.ledger import ConflictError, Ledger, LedgerError, Outcome, ReplacedKeyError, Succession
 from tacit.ledger.entries import step_of
-from tacit.ledger.key_succession import replace_key
-from tacit.ledger.signatures import succession_text
+from tacit.ledger.signing_keys import succession_text
 from tacit.receipts.keys import Keys, make_keys
 
 OLD, NEW, THIRD = make_keys(), make_keys(), make_keys()
@@ -27,7 +26,7 @@ def handed_over(ledger: Ledger, old: Keys, new: Keys, **changes: Any) -> Success
         "previous": old.public_key, "signature": old.sign(text), "accepted": new.sign(text), "operator": "olga",
         "reason": "it is a year old", **changes,
     }  # fmt: skip
-    return replace_key(ledger, new.public_key, **words)
+    return ledger.keys.replace(new.public_key, **words)
 
 
 def signed_clinic(place: Place) -> Ledger:
@@ -48,7 +47,7 @@ def test_a_key_follows_another_and_outcomes_say_which_was_in_force(place: Place)
         assert ledger.public_key == other.public_key == NEW.public_key
         assert ledger.first_key == OLD.public_key
         assert ledger.key_check == OLD.groups_check
-        # Whoever had not heard of it signs anew; nothing was written.
+        # A curator that had not heard of it signs anew; nothing was written.
         head = other.head
         with pytest.raises(ReplacedKeyError, match=f"replaced at entry {done.seq}"):
             other.commit(second, b"2", receipt=b"r", key=OLD.public_key)
@@ -103,7 +102,7 @@ def test_a_key_is_used_once_and_replaced_once(place: Place) -> None:
     with signed_clinic(place) as ledger:
         handed_over(ledger, OLD, NEW)
         for old, new in ((OLD, THIRD), (THIRD, make_keys())):
-            with pytest.raises(ConflictError, match="replaced by somebody else"):
+            with pytest.raises(ConflictError, match="replaced by another process"):
                 handed_over(ledger, old, new)
         with pytest.raises(InputError, match="used in this ledger before"):
             handed_over(ledger, NEW, OLD)
@@ -159,14 +158,14 @@ FORGED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
 def test_a_forged_succession_in_the_chain_is_found(
     place: Place, forge: Callable[[dict[str, Any]], dict[str, Any]], words: str
 ) -> None:
-    """Whoever can write to the database can append an entry; they cannot sign it."""
+    """A writer of the database can append an entry; they cannot sign it."""
     with signed_clinic(place) as ledger:
         text = succession_text(ledger.id, OLD.public_key, NEW.public_key)
         body = {
             "kind": "key", "previous": OLD.public_key, "public_key": NEW.public_key, "signature": OLD.sign(text),
             "accepted": NEW.sign(text), "operator": "o", "reason": "r", "time": "",
         }  # fmt: skip
-        ledger._store.append(step_of(forge(body)))
+        ledger.journal.store.append(step_of(forge(body)))
         report = ledger.verify()
         assert words in "; ".join(report.problems)
 
@@ -193,7 +192,7 @@ def test_an_index_that_points_elsewhere_stops_the_ledger(place: Place) -> None:
 def test_the_entry_tells_the_whole_story(place: Place) -> None:
     with signed_clinic(place) as ledger:
         done = handed_over(ledger, OLD, NEW)
-        entry = ledger._store.entry(done.seq)
+        entry = ledger.journal.store.entry(done.seq)
         assert entry is not None
         body = json.loads(entry.body)
     assert set(body) == {"kind", "previous", "public_key", "signature", "accepted", "operator", "reason", "time"}

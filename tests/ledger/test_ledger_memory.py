@@ -18,7 +18,7 @@ from tacit.ledger import Ledger, LedgerError, Order
 
 
 def in_a_child(work: Callable[[], Any]) -> str:
-    """What work raises in a forked child; empty where it raises nothing."""
+    """Error that work raises in a forked child; empty where it raises nothing."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

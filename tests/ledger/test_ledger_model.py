@@ -240,7 +240,7 @@ def steps(draw: st.DrawFn) -> Step:
         bars=draw(NAMES),
         puts=draw(NAMES),
         drops=draw(NAMES),
-        papers=draw(st.dictionaries(st.sampled_from(["result", "receipt"]), st.binary(max_size=5))),
+        attachments=draw(st.dictionaries(st.sampled_from(["result", "receipt"]), st.binary(max_size=5))),
     )
 
 
@@ -256,11 +256,11 @@ def contents(store: Any) -> tuple[object, ...]:
         store.head(),
         [*store.entries()],
         [*store.entries_down(before=3)],
-        store.levels(),
-        store.levels("p", ["", "o"]),
+        store.balances(),
+        store.balances("p", ["", "o"]),
         [*store.names()],
         [*store.names("a")],
-        [store.paper(seq, "result") for seq in range(4)],
+        [store.attachment(seq, "result") for seq in range(4)],
         store.find(Name("a", "Y")),
         store.entry(2),
         store.entry(0),

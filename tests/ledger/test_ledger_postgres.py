@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: servers that crash, connections that break, and servers that cannot be trusted."""
+"""Behaviour of PostgreSQL alone: servers that crash, connections that break, and servers that cannot be trusted."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from tacit.accounting.filters import PureFilter
 from tacit.ledger import BusyError, Ledger, LedgerError
 from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.entries import step_of
-from tacit.ledger.fixed_point import GRAINS
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.migrations.postgres import MIGRATIONS
-from tacit.ledger.protocol import AlreadyTaken, BalanceChange, BalanceKey, InsufficientBudget, Name, Step
+from tacit.ledger.postgres_schema import MIGRATIONS
+from tacit.ledger.protocol import GRAINS, AlreadyTaken, BalanceChange, BalanceKey, InsufficientBudget, Name, Step
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_clients_killed_at_random_moments(postgres: Place) -> None:
 
         pair = [child(work), child(work)]
         if run % 2:
-            # However slow the machine is, every second time somebody has been answered; else many are still opening.
+            # However slow the machine is, every second time a caller has been answered; else many are still opening.
             select.select([pipe for _, pipe in pair], [], [], 30)
         time.sleep(moments.uniform(0.02, 0.2))
         for pid, _ in pair:
@@ -166,7 +165,7 @@ def test_a_ledger_that_is_held_for_too_long_is_busy_and_nothing_was_charged(post
     address, _, schema = postgres.where.partition("#")
     with clinic(postgres) as ledger, psycopg.connect(address, options=f"-c search_path={schema}") as other:
         other.execute("SELECT pg_advisory_xact_lock(1952539497, 'entries'::regclass::oid::integer)")
-        ledger._store._patience = b"50ms"  # type: ignore[attr-defined]
+        ledger.journal.store._patience = b"50ms"  # type: ignore[attr-defined]
         with pytest.raises(BusyError, match="nothing was charged"):
             ledger.reserve(asking("0.1"))
         other.rollback()
@@ -176,12 +175,12 @@ def test_a_ledger_that_is_held_for_too_long_is_busy_and_nothing_was_charged(post
 
 
 def test_a_refusal_leaves_no_trace(postgres: Place) -> None:
-    """What is short, and what is taken, is found after something was written, and all of it is taken back."""
+    """Short and taken amounts are found after something was written, and all of it is taken back."""
     with clinic(postgres) as ledger:
         first = step_of(
             {"kind": "quota", "population": "patients", "owner": "analyst:ana", "caps": {"epsilon": "1/10"}}
         )
-        ledger._store.append(first)
+        ledger.journal.store.append(first)
         short = Step(
             "x",
             moves=[
@@ -190,13 +189,13 @@ def test_a_refusal_leaves_no_trace(postgres: Place) -> None:
             ],
             claims=[Name("a", "free")],
         )
-        found = ledger._store.append(short)
+        found = ledger.journal.store.append(short)
         assert isinstance(found, InsufficientBudget)
-        assert [level.pocket.owner for level in found.levels] == ["analyst:ana"]
+        assert [level.key.owner for level in found.balances] == ["analyst:ana"]
         taken = Step("x", claims=[Name("a", "free"), Name("account", "patients")])
-        assert ledger._store.append(taken) == AlreadyTaken(Name("account", "patients"), 2)
-        assert ledger._store.find(Name("a", "free")) is None
-        assert {level.pocket.owner: level.spent for level in ledger._store.levels()} == {"": 0, "analyst:ana": 0}
+        assert ledger.journal.store.append(taken) == AlreadyTaken(Name("account", "patients"), 2)
+        assert ledger.journal.store.find(Name("a", "free")) is None
+        assert {level.key.owner: level.spent for level in ledger.journal.store.balances()} == {"": 0, "analyst:ana": 0}
         assert ledger.head.seq == 3
         assert ledger.verify().ok
 
@@ -213,15 +212,15 @@ def test_tables_of_the_first_version_are_brought_up_to_date(postgres: Place) -> 
         old.execute("INSERT INTO version VALUES (1)")
         for entry in told.entries():
             step = step_of(json.loads(entry.body))
-            moves = [[*move.pocket, str(move.amount), move.opens] for move in step.moves]
-            caps = [[*cap.pocket, str(cap.cap)] for cap in step.caps]
+            moves = [[*move.key, str(move.amount), move.opens] for move in step.moves]
+            caps = [[*cap.key, str(cap.cap)] for cap in step.caps]
             named = [*step.claims, *step.puts]
             values = [step.body, *map(json.dumps, (moves, caps, named, named, []))]
             assert old.execute("SELECT append(%s, %s, %s, %s, %s, %s, '{}', '{}')", values).fetchone() is not None
     AnchorFile(postgres.anchor).replace(ident, told.head())
     with postgres.open() as ledger:
         assert [fields for _, fields in ledger.notes("migration")] == [{"from": 1, "to": 2}]
-        assert [entry.body for entry in ledger._store.entries()][:3] == [entry.body for entry in told.entries()]
+        assert [entry.body for entry in ledger.journal.store.entries()][:3] == [entry.body for entry in told.entries()]
         assert spent(ledger) == Fraction(4, 10)
         reserved(ledger, asking("0.6", analyst="ana"))
         assert ledger.verify().ok

@@ -1,4 +1,4 @@
-"""Many at once: nobody gets what is not there, everybody's view fits one order of events."""
+"""Many callers at once: none gets more than there is, and all views fit one order of events."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from tacit.core.errors import BudgetError
 from tacit.core.guarantees import PureDP
 from tacit.ledger import Ledger, Order, Outcome
 from tacit.ledger.entries import step_of
-from tacit.ledger.fixed_point import GRAINS
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import GENESIS, AlreadyTaken, Appended, Head, InsufficientBudget, RecentHeads, Step
+from tacit.ledger.protocol import GENESIS, GRAINS, AlreadyTaken, Appended, Head, InsufficientBudget, RecentHeads, Step
 
 PROCESSES, THREADS, EACH, ANALYSTS, FITS = 5, 10, 10, 20, 10
 
 
 def in_processes(count: int, work: Callable[[int], list[object]]) -> list[list[object]]:
-    """What each of several processes found, which all begin at the same moment."""
+    """Results of several processes, which all begin at the same moment."""
     ready, go = os.pipe(), os.pipe()
     pipes = []
     for number in range(count):
@@ -105,7 +104,7 @@ def test_five_hundred_requests_on_a_budget_for_ten(place: Place) -> None:
     # Linearizable: the ledger's order never puts a request before one that had ended when it began ...
     for earlier, later in itertools.pairwise(admitted):
         assert later[1] > earlier[0]
-    # ... and nobody was refused before the budget could have been used up.
+    # ... and no caller was refused before the budget could have been used up.
     assert all(ended > admitted[-1][0] for _, ended, _ in refused)
 
 
@@ -138,7 +137,7 @@ def test_equal_questions_at_once_are_paid_once(place: Place) -> None:
         assert ledger.verify().ok
 
 
-def test_nobody_waits_for_ever(place: Place) -> None:
+def test_no_caller_waits_for_ever(place: Place) -> None:
     """Eight processes, forty charges each: everyone gets all of theirs."""
     clinic(place, epsilon=1000).close()
 
@@ -154,7 +153,7 @@ def test_nobody_waits_for_ever(place: Place) -> None:
 
 
 def test_opening_and_examining_while_others_write(place: Place) -> None:
-    """What is compared at an opening belongs to one moment, whatever happens meanwhile."""
+    """The values compared at an opening belong to one moment, whatever happens meanwhile."""
     clinic(place, epsilon=10**6).close()
 
     def work(process: int) -> list[object]:
@@ -181,7 +180,7 @@ class Tallying(MemoryStore):
         after, short = self._after(step)
         if short:
             return InsufficientBudget(tuple(short))
-        self._levels.update(after)
+        self._balances.update(after)
         return Appended(Head(1, GENESIS.hash), GENESIS.hash, RecentHeads(GENESIS))
 
 
@@ -196,13 +195,13 @@ def test_a_million_of_the_smallest_charges_reach_the_cap_exactly() -> None:
     assert last is not None
     step = step_of(json.loads(last.body))
     tally = Tallying()
-    tally._levels = dict(book._levels)
+    tally._balances = dict(book._balances)
     for _ in range(million - 1):
         assert type(tally.append(step)) is Appended
-    (level,) = tally.levels()
+    (level,) = tally.balances()
     assert level.spent == level.cap == million
     assert isinstance(tally.append(step), InsufficientBudget)
-    assert tally.levels() == (level,)
+    assert tally.balances() == (level,)
 
 
 def test_thousands_of_the_smallest_charges_reach_the_cap_exactly_on_disk(place: Place) -> None:

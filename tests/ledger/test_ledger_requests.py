@@ -247,5 +247,5 @@ def test_a_failure_is_an_outcome_and_runs_are_counted(place: Place) -> None:
 
 def test_a_run_of_what_charges_nothing_is_found(place: Place) -> None:
     with clinic(place) as ledger:
-        ledger._write({"kind": "run", "of": 1, "number": 2})
+        ledger.journal.write({"kind": "run", "of": 1, "number": 2})
         assert "runs entry 1 again" in ledger.verify().problems[0]

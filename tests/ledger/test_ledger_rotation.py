@@ -21,9 +21,9 @@ from support.tiny_http import TinyServer, response
 from tacit.client.client_errors import RemoteError, TrustError
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.curator import Curator
-from tacit.curator.opened_ledger import open_ledger
+from tacit.curator.opening import open_ledger
 from tacit.ledger import ConflictError, Ledger, Outcome, Succession, VerificationReport
-from tacit.ledger.signatures import key_id, succession_text
+from tacit.ledger.signing_keys import SigningKeys, key_id, succession_text
 from tacit.receipts.key_rotation import rotate_key
 from tacit.receipts.keyring import keys_in_force
 from tacit.receipts.keys import Keys, make_keys, open_keys, waiting_place
@@ -46,7 +46,7 @@ def key_file(place: Path) -> Path:
 
 
 def rotated(place: Path, **options: Any) -> Succession:
-    """What an operator does in a process of their own."""
+    """Work of an operator in a process of their own."""
     with Ledger.open(place, create=False) as ledger:
         return rotate_key(ledger, key_file(place), **{"reason": "a test", "operator": "olga", **options})
 
@@ -72,14 +72,14 @@ def test_receipts_before_and_after_hold_and_the_same_groups_count(place: Path) -
     measure = engine.measure
     engine.measure = lambda work: secrets.append(work.key_secret) or measure(work)  # type: ignore[method-assign, func-returns-value]
     before = curator.sql(COUNT, epsilon="0.5")
-    old, veiled = curator.public_key, curator.desk.keys.veil("x")
+    old, veiled = curator.public_key, curator.context.keys.veil("x")
     done = rotated(place)
     after = curator.sql(ALL, epsilon="0.5")
     new = curator.public_key
     assert (done.previous, done.public_key) == (old, new)
     assert old != new
     assert secrets[0] == secrets[1]
-    assert curator.desk.keys.veil("x") == veiled
+    assert curator.context.keys.veil("x") == veiled
     # Offline, with the key of its time and with no other.
     assert verify_receipt(before.receipt, old).ok
     assert verify_receipt(after.receipt, new).ok
@@ -118,7 +118,7 @@ def test_what_a_stolen_old_key_signs_does_not_hold_for_any_entry(place: Path) ->
         for said in lies:
             assert not curator.check_receipt(Receipt(said, thief.sign(signed_text(said)))).ok, said
         assert curator.check_receipt(early).ok
-        # Whoever has the new key may say the same about an older release: so does the curator to later askers.
+        # A holder of the new key may say the same about an older release: so does the curator to later askers.
         keys = open_keys(key_file(place))
         said = {**early.statement, "key": key_id(keys.public_key)}
         assert curator.check_receipt(Receipt(said, keys.sign(signed_text(said)))).ok
@@ -181,7 +181,7 @@ def dying(place: Path, last: int, **options: Any) -> Callable[[int], None]:
         with Ledger.open(place, create=False) as ledger:
             for name in ("open", "fsync", "fdatasync", "link", "unlink", "replace"):
                 setattr(os, name, mortal(getattr(os, name)))
-            store: Any = ledger._store
+            store: Any = ledger.journal.store
             store.append = mortal(store.append)
             rotate_key(ledger, key_file(place), reason="a test", operator="olga", **options)
 
@@ -203,7 +203,7 @@ def deaths(place: Path, between: Callable[[], None], **options: Any) -> int:
 def test_killed_at_every_step_leaves_a_curator_that_signs_with_a_key_of_the_chain(place: Path) -> None:
     curator, _ = open_clinic(place)
     curator.sql(COUNT, epsilon="0.05")
-    groups, answers = curator.desk.keys.group_secret("patients"), 0
+    groups, answers = curator.context.keys.group_secret("patients"), 0
     curator.close()
 
     def look() -> None:
@@ -214,7 +214,7 @@ def test_killed_at_every_step_leaves_a_curator_that_signs_with_a_key_of_the_chai
             answer = curator.sql(f"SELECT COUNT(*) AS n{answers} FROM visits WHERE cost < {answers}", epsilon="0.05")
             assert verify_receipt(answer.receipt, curator.ledger.public_key).ok
             assert curator.public_key == curator.ledger.public_key
-            assert curator.desk.keys.group_secret("patients") == groups
+            assert curator.context.keys.group_secret("patients") == groups
             assert checked(curator.ledger).ok
             # What an opening has found is where the next one looks first.
             assert open_keys(key_file(place)).public_key == curator.public_key
@@ -256,7 +256,7 @@ def test_killed_at_every_step_of_replacing_a_lost_key(place: Path) -> None:
 
 def test_a_lost_key_with_an_older_file_keeps_the_group_secret(place: Path) -> None:
     curator, _ = open_clinic(place)
-    groups = curator.desk.keys.group_secret("patients")
+    groups = curator.context.keys.group_secret("patients")
     backup = key_file(place).read_bytes()
     rotated(place)
     key_file(place).write_bytes(backup)
@@ -268,7 +268,7 @@ def test_a_lost_key_with_an_older_file_keeps_the_group_secret(place: Path) -> No
     assert (done.signature, done.key_check) == ("", "")
     curator, _ = open_clinic(place)
     with curator:
-        assert curator.desk.keys.group_secret("patients") == groups
+        assert curator.context.keys.group_secret("patients") == groups
         assert verify_receipt(curator.sql(COUNT, epsilon="0.5").receipt, done.public_key).ok
         assert checked(curator.ledger).ok
 
@@ -283,7 +283,7 @@ def test_when_everything_is_lost_what_was_spent_stays_and_repeats_stay_free(
         rotated(place)
     done = rotated(place, lost=True)
     assert done.key_check
-    # Whoever runs with the old group secret does not go on with another one in the middle of things.
+    # A curator with the old group secret does not go on with another one in the middle of things.
     with pytest.raises(InternalError):
         curator.sql(ALL, epsilon="0.5")
     assert "open the project anew" in caplog.text
@@ -318,17 +318,15 @@ def test_a_ledger_without_a_key_has_none_to_replace(place: Path) -> None:
 
 def test_who_comes_second_leaves_nothing_behind(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_clinic(place)[0].close()
-    from tacit.receipts import key_rotation as rotation
-
-    real = rotation.replace_key
+    real = SigningKeys.replace
 
     def late(*arguments: Any, **words: Any) -> Succession:
-        monkeypatch.setattr(rotation, "replace_key", real)
+        monkeypatch.setattr(SigningKeys, "replace", real)
         rotated(place)
         return real(*arguments, **words)
 
-    monkeypatch.setattr(rotation, "replace_key", late)
-    with pytest.raises(ConflictError, match="somebody else"):
+    monkeypatch.setattr(SigningKeys, "replace", late)
+    with pytest.raises(ConflictError, match="another process"):
         rotated(place)
     assert len(list(place.parent.glob("a.ledger.key*"))) == 1
     open_clinic(place)[0].close()
@@ -378,7 +376,7 @@ def test_another_machine_refuses_until_it_has_the_new_key_and_charges_nothing(
     with curator:
         own = tmp_path / "own.key"
         shutil.copy(key_file(place), own)
-        curator.desk.keys._place = own
+        curator.context.keys._place = own
         done = rotated(place)
         # The first question meets the new key only when it is answered: its charge stands, and waits.
         with pytest.raises(InternalError, match="operator's log"):
@@ -466,7 +464,7 @@ def test_a_client_does_not_follow_from_a_lost_key(place: Path, served: tuple[Cur
 
 
 def forgeries(ledger: Ledger, old: Keys, evil: Keys) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """What somebody may show who has another key and not the old one."""
+    """Signature by a caller who has another key and not the old one."""
     text = succession_text(ledger.id, old.public_key, evil.public_key)
     named = {"previous": old.public_key, "public_key": evil.public_key}
     signed = {"signature": evil.sign(text), "accepted": evil.sign(text)}

@@ -73,7 +73,8 @@ def test_an_old_copy_is_always_found_out() -> None:
         def append(step: Step, original: Any = original, kept: Any = kept, world: Any = world) -> Any:
             copied = MemoryStore()
             copied._entries, copied._names = list(world.store._entries), dict(world.store._names)
-            copied._levels, copied._papers = dict(world.store._levels), dict(world.store._papers)
+            copied._balances = dict(world.store._balances)
+            copied._attachments = dict(world.store._attachments)
             kept.append(copied)
             return original(step)
 
@@ -108,9 +109,9 @@ class Refunding(MemoryStore):
     """Gives the charge back when the answer is committed."""
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
-        if step.papers:
-            for pocket, level in self._levels.items():
-                self._levels[pocket] = BalanceState(pocket, max(level.spent - 1, 0), level.cap)
+        if step.attachments:
+            for pocket, level in self._balances.items():
+                self._balances[pocket] = BalanceState(pocket, max(level.spent - 1, 0), level.cap)
         return super().append(step)
 
 
@@ -120,7 +121,7 @@ class Lazy(MemoryStore):
     lost = 0
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
-        if step.papers:
+        if step.attachments:
             self.lost += 1
             if self.lost % 5 == 0:
                 head = Head(self.head().seq + 1, "0" * 64)

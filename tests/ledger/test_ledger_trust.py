@@ -16,9 +16,8 @@ from tacit.core.errors import BudgetError, InputError
 from tacit.ledger import Ledger, LedgerError, Outcome, RollbackError
 from tacit.ledger.anchor import AnchorFile, AnchorFolder, find_anchor, state_folder
 from tacit.ledger.entries import canonical
-from tacit.ledger.hash_chain import link
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import BalanceKey, BalanceState, Head, Name, Step
+from tacit.ledger.protocol import BalanceKey, BalanceState, Head, Name, Step, link
 from tacit.ledger.verify import verify
 
 
@@ -56,7 +55,7 @@ def test_an_override_is_a_permanent_entry_and_works_once(sqlite: Place, folder: 
         lost = ledger.head
     bring_back(sqlite, folder / "backup")
     with sqlite.adopt(reason="the disk died", operator="owner") as ledger:
-        entry = ledger._store.entry(ledger.head.seq)
+        entry = ledger.journal.store.entry(ledger.head.seq)
         assert entry is not None
         for words in (
             '"kind":"adopted"',
@@ -73,7 +72,7 @@ def test_an_override_is_a_permanent_entry_and_works_once(sqlite: Place, folder: 
 
 
 def test_what_the_anchor_proves_to_be_lost_is_charged(place: Place) -> None:
-    """The lost entries may have spent all that was left; nobody knows, so it is."""
+    """The lost entries may have spent all that was left; it cannot be known, so it is."""
     with clinic(place) as ledger:
         reserved(ledger, asking("0.25"))
         missing = Head(ledger.head.seq + 3, "ab" * 32)
@@ -85,7 +84,7 @@ def test_what_the_anchor_proves_to_be_lost_is_charged(place: Place) -> None:
         assert spent(ledger) == 1
         with pytest.raises(BudgetError):
             ledger.reserve(asking("0.001"))
-        # Whoever wants to go on says so, for good.
+        # An operator who wants to go on says so, for good.
         ledger.change_caps("patients", PureFilter(epsilon=2), reason="a new year", operator="olga")
         reserved(ledger, asking("0.5"))
         told = ledger.overrides()
@@ -180,7 +179,7 @@ def test_a_deleted_ledger_is_missed(sqlite: Place, folder: Path) -> None:
         sqlite.open()
     with sqlite.adopt() as ledger:
         assert ledger.accounts() == ()
-        entry = ledger._store.entry(2)
+        entry = ledger.journal.store.entry(2)
         assert entry is not None
         assert '"kind":"adopted"' in entry.body
         # What the lost ledger had charged is not known, so all of it is.
@@ -379,11 +378,11 @@ def test_verify_does_not_rely_on_seals() -> None:
     ledger = Ledger.on(store, MemoryAnchor())
     ledger.ensure_account("patients", PureFilter(epsilon=1))
     reserved(ledger, asking("0.1"))
-    (level,) = store.levels()
+    (level,) = store.balances()
     for changed in (level._replace(spent=level.spent - 1), level._replace(cap=(level.cap or 0) + 1)):
-        store._levels[level.pocket] = changed
+        store._balances[level.key] = changed
         assert "epsilon of patients: " in verify(store).problems[0]
-    store._levels[level.pocket] = level
+    store._balances[level.key] = level
     assert verify(store).ok
 
 
@@ -413,7 +412,7 @@ def test_a_well_made_forgery_is_found(sqlite: Place) -> None:
     """Hashes recomputed, rows resealed: prices and the anchor still tell."""
     with clinic(sqlite) as ledger:
         reserved(ledger, asking("0.1"))
-        entry = ledger._store.entry(ledger.head.seq)
+        entry = ledger.journal.store.entry(ledger.head.seq)
     assert entry is not None
     forged = entry.body.replace("1/10", "1/20", 1) if '"amounts":{"epsilon":"1/10"}' in entry.body else ""
     assert forged != entry.body

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from support.bits import SeededBits
 from tacit.core.events import DiscreteLaplaceEvent
+from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import exp_bounds
 from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
 from tacit.mechanisms.gaussian_calibration import calibrate_discrete_sigma
@@ -87,7 +88,7 @@ def test_a_coarser_lattice_gives_more_away(parts: int, finer: int) -> None:
 
 
 def test_a_lattice_that_is_not_nested_may_give_more_away() -> None:
-    """Why grids are enlarged to a multiple: 3 steps are not covered by 2 parts."""
+    """The reason to enlarge grids to a multiple: 3 steps are not covered by 2 parts."""
     excess = [laplace_profile(Fraction(2), (3,), odds) - laplace_profile(Fraction(4, 3), (2,), odds) for odds in ODDS]
     assert max(excess) > 1e-3
 
@@ -212,7 +213,7 @@ def float_delta(epsilon: float, sigma: float, shift: int) -> float:
 
 
 def test_the_continuous_sigma_would_break_the_promise_of_discrete_noise() -> None:
-    """Why the calibration is for discrete noise: Balle and Wang's σ for (1, 1e-5) gives a larger δ on integers."""
+    """The reason to calibrate for discrete noise: Balle and Wang's σ for (1, 1e-5) gives a larger δ on integers."""
     assert exact_delta("1", Fraction("3.73063163481594183") ** 2, 1) > mpmath.mpf("1.02e-5")
 
 
@@ -257,13 +258,19 @@ def test_gaussian_vectors_keep_their_delta(
     assert max(vector_delta(float(epsilon), 0.64 * float(m.sigma2), shift) for shift in shifts) > float(delta)
 
 
-def test_both_vector_bounds_are_used() -> None:
-    """σ² = 98 is proven by comparison with the rounded normal, below what zCDP alone would need."""
-    sigma = calibrate_discrete_sigma(Fraction(1), Fraction(1, 1000), 100, 2)
-    assert rounded_normal_gives_at_most(Fraction(1), Fraction(1, 1000), sigma2=sigma**2, l2_squared=100, dimension=2)
-    small = calibrate_discrete_sigma(Fraction(1), Fraction(1, 1000), 1, 2)
-    assert not rounded_normal_gives_at_most(Fraction(1), Fraction(1, 1000), sigma2=small**2, l2_squared=1, dimension=2)
-    assert small * 10 > sigma
+def test_every_vector_bound_is_used() -> None:
+    """Large σ² is proven by comparison with the rounded normal, a small Δ² shift by shift, the rest by zCDP."""
+    epsilon, delta = Fraction(1), Fraction(1, 1000)
+    rounded = calibrate_discrete_sigma(epsilon, delta, 100, 2)
+    assert rounded_normal_gives_at_most(epsilon, delta, sigma2=rounded**2, l2_squared=100, dimension=2)
+    shifted = calibrate_discrete_sigma(epsilon, delta, 1, 2)
+    assert shifted == calibrate_discrete_sigma(epsilon, delta, 1, 1)
+    assert shifted * 10 < rounded < shifted * Fraction(102, 10)
+    concentrated = calibrate_discrete_sigma(Fraction(8), delta, 20, 2)
+    assert not rounded_normal_gives_at_most(Fraction(8), delta, sigma2=concentrated**2, l2_squared=20, dimension=2)
+    assert ZCDP(20 / (2 * concentrated**2)).to_approx(delta).epsilon <= 8
+    less = concentrated * Fraction(999, 1000)
+    assert ZCDP(20 / (2 * less**2)).to_approx(delta).epsilon > 8
 
 
 def test_the_discrete_gaussian_is_nearly_a_rounded_normal() -> None:

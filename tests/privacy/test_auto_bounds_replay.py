@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engines.test_duckdb_neighbours import check_close, corpus_frames, opened
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
+from support.engine_comparison import check_close, corpus_frames, opened
 from support.toy_engine import ToyEngine
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.engines import MeasurementTask

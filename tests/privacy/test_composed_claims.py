@@ -1,4 +1,4 @@
-"""What a composition claims beside its ε: lower ends that are attained, one release within its promise, either side.
+"""Claims of a composition beside its ε: lower ends that are attained, one release within its promise, either side.
 
 Small mechanisms are enumerated: every outcome of every release, in floats that are good to a part in 10^12.
 """
@@ -160,7 +160,7 @@ def test_neighbours_that_change_sides(name: str, rate: float, k: int, delta: flo
 
 
 def sided(k: int) -> list[list[bool]]:
-    """How many releases have the unit in the second database; their order makes no difference."""
+    """Sides on which releases have the unit, by their number; their order makes no difference."""
     return [[True] * (k - n) + [False] * n for n in range(k + 1)]
 
 

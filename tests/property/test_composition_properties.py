@@ -1,4 +1,4 @@
-"""What must hold of every composition: more releases cost more, more noise or δ less, order does not matter."""
+"""Laws of every composition: more releases cost more, more noise or δ less, order does not matter."""
 
 from __future__ import annotations
 

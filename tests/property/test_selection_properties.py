@@ -1,4 +1,4 @@
-"""What must hold for all scores: laws are laws, invariances, exact rounding, bounds that invert."""
+"""Laws for all scores: laws are laws, invariances, exact rounding, bounds that invert."""
 
 from __future__ import annotations
 

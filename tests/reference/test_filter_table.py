@@ -1,4 +1,4 @@
-"""How many questions of ε₀ fit a budget (ε, δ): by filters, and by composition with parameters fixed beforehand.
+"""Number of questions of ε₀ that fit a budget (ε, δ): by filters, and by composition with parameters fixed beforehand.
 
 The counts are from the closed forms at 40 digits: Σε; Σε²/2 + √(2 ln(1/δ) Σε²); √(2k ln(1/δ))·ε + kε(e^ε-1); and the
 optimum of Kairouz, Oh and Viswanath.

@@ -1,4 +1,4 @@
-"""How often somebody came, counted by several processes in one memory, whoever is killed meanwhile."""
+"""Rate limits counted by several processes in one memory, some of which are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def forked(work: Callable[[], int]) -> int:
 
 
 def taken(rate: RateLimit, caller: str, tries: int) -> int:
-    """How many of so many tries are let through."""
+    """Number of tries that are let through."""
     found = 0
     for _ in range(tries):
         try:
@@ -56,7 +56,7 @@ def test_processes_share_one_limit(shared: Buckets) -> None:
     assert taken(RateLimit(60, clock=lambda: 7.0, buckets=shared, name="asks"), "alice", 9) == 2
 
 
-def test_a_worker_that_is_killed_while_it_counts_stops_nobody(shared: Buckets) -> None:
+def test_a_worker_that_is_killed_while_it_counts_stops_no_other(shared: Buckets) -> None:
     rate = RateLimit(60, clock=lambda: 5.0, buckets=shared)
     reading, writing = os.pipe()
 

@@ -92,7 +92,7 @@ def server(curator: Curator) -> Iterator[TinyServer]:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Nobody waits in these tests; how long they would have is remembered."""
+    """Waits are skipped in these tests; their lengths are remembered."""
     waited: list[float] = []
     original = channel.Channel.__init__
 

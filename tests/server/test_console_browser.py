@@ -53,7 +53,7 @@ Opens = Callable[..., Any]
 
 @pytest.fixture
 def opens(browser: Any, address: str) -> Iterator[Opens]:
-    """Opens a window, signed in as somebody if said; afterwards no window has complained about anything."""
+    """Opens a window, signed in as a named user if one is given; afterwards no window has complained about anything."""
     said: list[str] = []
     contexts: list[Any] = []
 
@@ -212,7 +212,7 @@ def test_the_first_owner_comes_in_by_the_set_up_link(opens: Opens, hospital: Ser
 
 def test_wrong_and_unknown_get_the_same_words(opens: Opens) -> None:
     words = []
-    for name in ("alice", "nobody"):
+    for name in ("alice", "unknown"):
         page = opens()
         page.goto("/console/sign-in")
         page.fill("#name", name)

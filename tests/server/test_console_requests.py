@@ -1,4 +1,4 @@
-"""What the console does with requests: headers, cookies, forms, escaping, roles."""
+"""Requests to the console: headers, cookies, forms, escaping, roles."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def served() -> Iterator[Served]:
 def visit(served: Served) -> Iterator[Any]:
     made: list[Visitor] = []
 
-    def as_somebody(name: str = "", base: str = "http://tacit") -> Visitor:
+    def signed_in(name: str = "", base: str = "http://tacit") -> Visitor:
         visitor = Visitor(served, base)
         made.append(visitor)
         if name:
             assert visitor.sign_in(name).status_code == 303
         return visitor
 
-    yield as_somebody
+    yield signed_in
     for visitor in made:
         visitor.close()
 
@@ -117,7 +117,7 @@ def test_a_stranger_is_asked_to_sign_in_and_comes_back_to_where_they_were(visit:
 @pytest.mark.parametrize(
     "where", ["//evil.example", "https://evil.example", "/console/..//evil", "/other", "/console/\\x"]
 )
-def test_nobody_is_led_elsewhere_after_signing_in(visit: Any, where: str) -> None:
+def test_no_user_is_led_elsewhere_after_signing_in(visit: Any, where: str) -> None:
     stranger = visit()
     stranger.get("/console/sign-in")
     found = stranger.post("/console/sign-in", name="alice", password=PASSWORD, next=where)
@@ -133,7 +133,7 @@ def test_a_link_from_elsewhere_is_asked_once_more_from_here(visit: Any) -> None:
 def test_wrong_unknown_and_revoked_look_the_same(visit: Any, served: Served) -> None:
     served.people.revoke("carol", operator="test")
     pages = []
-    for name, password in (("alice", "wrong"), ("nobody-here", PASSWORD), ("carol", PASSWORD), ("bob", PASSWORD)):
+    for name, password in (("alice", "wrong"), ("unknown-name", PASSWORD), ("carol", PASSWORD), ("bob", PASSWORD)):
         stranger = visit()
         stranger.get("/console/sign-in")
         found = stranger.post("/console/sign-in", name=name, password=password)
@@ -148,8 +148,8 @@ def test_too_many_failures_from_one_address_are_stopped_in_the_same_words(visit:
     stranger.get("/console/sign-in")
     pages = set()
     for i in range(served.settings.failures_per_minute + 1):
-        found = stranger.post("/console/sign-in", name=f"nobody{i}", password="wrong")
-        pages.add(found.text.replace(f"nobody{i}", "NAME"))
+        found = stranger.post("/console/sign-in", name=f"unknown{i}", password="wrong")
+        pages.add(found.text.replace(f"unknown{i}", "NAME"))
     found = stranger.post("/console/sign-in", name="alice", password=PASSWORD)
     assert found.status_code == 401, "although it is right"
     assert pages == {found.text.replace("alice", "NAME")}
@@ -243,7 +243,7 @@ def test_a_form_from_here_works(visit: Any) -> None:
         assert found.status_code == 200
 
 
-def test_nobody_is_signed_in_by_a_form_of_another_site(visit: Any) -> None:
+def test_no_user_is_signed_in_by_a_form_of_another_site(visit: Any) -> None:
     stranger = visit()
     found = stranger.post("/console/sign-in", csrf="", name="alice", password=PASSWORD)
     assert found.status_code == 403
@@ -347,7 +347,7 @@ def test_a_chart_is_an_image_and_only_of_what_its_address_says(visit: Any) -> No
     chart = alice.get(address)
     assert chart.headers["content-type"] == "image/svg+xml"
     assert chart.headers["content-security-policy"].startswith("default-src 'none'")
-    assert chart.headers["cache-control"] == "no-store", "whoever uses the browser next finds no numbers in it"
+    assert chart.headers["cache-control"] == "no-store", "the next user of the browser finds no numbers in it"
     assert "<script" not in chart.text
     assert alice.get("/console/chart.svg?of=nonsense&look=light").status_code == 400
     assert alice.get(address.replace("look=light", "look=purple")).status_code == 400
@@ -392,7 +392,7 @@ def test_a_spent_budget_says_so_and_repeats_stay_free(visit: Any) -> None:
     assert "Free repeat" in ask(alice, amount="10").text
 
 
-def test_whoever_is_revoked_is_out_at_the_next_click(visit: Any, served: Served) -> None:
+def test_a_revoked_person_is_out_at_the_next_click(visit: Any, served: Served) -> None:
     alice = visit("alice")
     served.people.revoke("alice", operator="test")
     sent = ask(alice)
@@ -417,7 +417,7 @@ def test_the_script_gets_parts(visit: Any, served: Served) -> None:
     assert "/console/sign-in" in ended.text
 
 
-def test_an_owner_adds_somebody_who_chooses_their_own_password(visit: Any, served: Served) -> None:
+def test_an_owner_adds_a_person_who_chooses_their_own_password(visit: Any, served: Served) -> None:
     olga = visit("olga")
     page = olga.post("/console/people", name="erin", role="analyst", sees__patients="yes")
     link = re.search(r'value="(/console/welcome/[^"]+)"', page.text)
@@ -436,10 +436,10 @@ def test_an_owner_adds_somebody_who_chooses_their_own_password(visit: Any, serve
     assert erin.get("/console/ask").status_code == 200
     assert visit().get(link.group(1)).status_code == 404, "works once"
     again = olga.post("/console/people", name="erin", role="owner", sees="all")
-    assert (again.status_code, "erin is here already" in again.text) == (400, True), "nobody is changed by adding"
+    assert (again.status_code, "erin is here already" in again.text) == (400, True), "no person is changed by adding"
 
 
-def test_what_somebody_may_see_has_to_be_ticked(visit: Any, served: Served) -> None:
+def test_what_a_person_may_see_has_to_be_ticked(visit: Any, served: Served) -> None:
     """Everything as well: a form that was sent too early gives nothing."""
     olga = visit("olga")
     nothing = olga.post("/console/people", name="erin", role="auditor")
@@ -461,7 +461,7 @@ def test_what_somebody_may_see_has_to_be_ticked(visit: Any, served: Served) -> N
     assert person.populations is None
 
 
-def test_what_somebody_sees_is_changed_where_their_role_is(visit: Any, served: Served) -> None:
+def test_what_a_person_sees_is_changed_where_their_role_is(visit: Any, served: Served) -> None:
     olga = visit("olga")
     page = olga.get("/console/people/one?name=carol").text
     assert '<input type="checkbox" name="sees.patients" value="yes" checked>' in page
@@ -500,7 +500,7 @@ def test_a_token_is_shown_once_works_and_is_withdrawn(visit: Any, served: Served
     assert olga.post("/console/people/token", name="alice", label="x", days="-1").status_code == 400
 
 
-def test_a_share_stops_somebody_and_is_an_alert(visit: Any, served: Served) -> None:
+def test_a_share_stops_a_person_and_is_an_alert(visit: Any, served: Served) -> None:
     olga = visit("olga")
     page = olga.post("/console/people/quota", name="alice", population="patients", cap__epsilon="0.5")
     assert "The share is set." in page.text
@@ -526,7 +526,7 @@ def test_roles_change_and_owners_cannot_lock_themselves_out(visit: Any, served: 
     assert (alone.status_code, "cannot step down" in alone.text) == (400, True)
     assert olga.post("/console/people/revoke", name="olga").status_code == 400
     assert olga.post("/console/people/role", name="alice", role="emperor", sees="all").status_code == 400
-    assert olga.post("/console/people/revoke", name="nobody").status_code == 404
+    assert olga.post("/console/people/revoke", name="unknown").status_code == 404
 
 
 def test_verification_runs_on_demand_and_every_worker_finds_it(visit: Any, served: Served) -> None:
@@ -550,7 +550,7 @@ def test_a_ledger_that_stopped_is_an_alert_and_nothing_is_asked(tmp_path: Path) 
     served.people.set_password("olga", PASSWORD, operator="test")
     olga = Visitor(served)
     olga.sign_in("olga")
-    served.curator.ledger._stopped = "of a secret reason"
+    served.curator.ledger.journal.stopped = "of a secret reason"
     page = olga.get("/console/ledger")
     assert page.status_code == 200
     assert "The ledger has stopped" in page.text
@@ -636,7 +636,7 @@ def test_hostile_text_stays_text(visit: Any, served: Served, text: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/console"])
-def test_nobody_is_sent_to_the_host_that_a_request_names(visit: Any, path: str) -> None:
+def test_no_redirect_goes_to_the_host_that_a_request_names(visit: Any, path: str) -> None:
     found = visit(base="http://evil.example").get(path)
     assert (found.status_code, found.headers["location"]) == (307, "/console/")
 
@@ -687,7 +687,7 @@ def test_static_files_are_kept_long_and_named_by_their_content(visit: Any) -> No
         assert visit().get(old).status_code == 404
 
 
-def test_whoever_comes_too_often_is_told_to_wait() -> None:
+def test_a_client_that_comes_too_often_is_told_to_wait() -> None:
     served = serve(reads_per_minute=10)
     served.people.set_password("alice", PASSWORD, operator="test")
     alice = Visitor(served)
@@ -723,7 +723,7 @@ def test_a_question_that_came_too_soon_or_found_no_room_says_when_to_come_back(p
     served.close()
 
 
-def test_somebody_changes_their_password_and_is_signed_out_everywhere_else(visit: Any, served: Served) -> None:
+def test_a_user_changes_their_password_and_is_signed_out_everywhere_else(visit: Any, served: Served) -> None:
     here, there, fresh = visit("alice"), visit("alice"), "four deaf cats sing"
     form = here.get("/console/password")
     assert 'value="alice" readonly' in form.text
@@ -751,7 +751,7 @@ def test_somebody_changes_their_password_and_is_signed_out_everywhere_else(visit
         (PASSWORD, PASSWORD, PASSWORD, 400, "is the one you have"),
     ],
 )
-def test_a_password_is_changed_only_by_whoever_knows_it(
+def test_a_password_is_changed_only_by_a_user_who_knows_it(
     visit: Any, served: Served, old: str, new: str, again: str, status: int, words: str
 ) -> None:
     alice = visit("alice")

@@ -1,4 +1,4 @@
-"""What pages say: figures, gauges, odds, drawings, charts, quotes; without requests."""
+"""Texts of pages: figures, gauges, odds, drawings, charts, quotes; without requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody starves others: a limit of running questions for each, turns among those who wait, room for first ones."""
+"""No user starves others: a limit of running questions for each, turns among those who wait, room for first ones."""
 
 from __future__ import annotations
 
@@ -44,44 +44,44 @@ async def until(found: Any) -> None:
     raise AssertionError("it did not come to that")
 
 
-def taken(queue: FairQueue, count: int) -> list[str]:
-    """What is handed out next, so many times."""
+def taken(queue: FairQueue[str], count: int) -> list[str]:
+    """Items handed out next, so many times."""
     found = []
     for _ in range(count):
-        item = queue.get()
-        assert item is not None
-        found.append(item[2]())
+        turn = queue.take()
+        assert turn is not None
+        assert turn[0] == turn[1][0]
+        found.append(turn[1])
     return found
 
 
-def put(queue: FairQueue, *names: str) -> None:
-    future: Any = None
+def put(queue: FairQueue[str], *names: str) -> None:
     for name in names:
-        queue.put((name[0], future, lambda name=name: name))
+        queue.put(name[0], name)
 
 
 def test_people_take_turns_and_none_has_more_than_so_much_under_way() -> None:
-    queue = FairQueue(2)
+    queue = FairQueue[str](2)
     put(queue, "a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2", "c0")
     assert taken(queue, 5) == ["a0", "b0", "c0", "a1", "b1"]
-    assert queue._next() is None, "a and b have two each under way"
+    assert queue.take() is None, "a and b have two each under way"
     queue.ended("c")
-    assert queue._next() is None
+    assert queue.take() is None
     put(queue, "d0")
-    assert taken(queue, 1) == ["d0"], "whoever came last and has nothing goes ahead of those who have their share"
+    assert taken(queue, 1) == ["d0"], "the last comer, who has nothing, goes ahead of those who have their share"
     queue.ended("b")
     assert taken(queue, 1) == ["b2"]
     queue.ended("a")
     queue.ended("a")
     assert taken(queue, 2) == ["a2", "a3"]
-    assert queue._next() is None
+    assert queue.take() is None
     queue.ended("a")
     assert taken(queue, 1) == ["a4"]
 
 
 def test_the_queue_of_one_never_delays_the_first_of_another_by_more_than_what_runs() -> None:
     """With however many waiting: as soon as one thread is free, or two where another is before them."""
-    queue = FairQueue(1)
+    queue = FairQueue[str](1)
     put(queue, *(f"a{i}" for i in range(9)))
     assert taken(queue, 1) == ["a0"]
     put(queue, "b0")
@@ -95,7 +95,7 @@ def test_the_queue_of_one_never_delays_the_first_of_another_by_more_than_what_ru
     put(queue, "d0")
     assert taken(queue, 2) == ["a2", "d0"], "those who come anew do not keep a queue waiting for ever"
     assert set(queue._served) == {"a", "d"}
-    one = FairQueue(1)
+    one = FairQueue[str](1)
     put(one, "a0")
     assert taken(one, 1) == ["a0"]
     put(one, "a1", "b0")
@@ -137,15 +137,38 @@ def test_the_queue_of_one_keeps_no_first_question_out() -> None:
         asyncio.run(lane.run_for("a", work, "a0"))
 
 
-def test_a_queue_ends_threads_when_nothing_is_left() -> None:
-    queue = FairQueue(1)
-    put(queue, "a0", "a1", "a2")
-    queue.put(None)
-    found = []
-    while (item := queue.get()) is not None:
-        found.append(item[2]())
-        queue.ended("a")
-    assert found == ["a0", "a1", "a2"]
+def test_a_closed_pool_finishes_what_waits_and_ends_its_threads() -> None:
+    lane, work = FairExecutor("closed", 1, 4, 1), Stepped()
+
+    async def story() -> None:
+        tasks = [asyncio.ensure_future(lane.run_for("a", work, f"a{i}")) for i in range(3)]
+        await until(lambda: work.begun == ["a0"])
+        lane.close()
+        with pytest.raises(Busy):
+            await lane.run_for("b", work, "b0")
+        for i in range(3):
+            work.end(f"a{i}")
+        assert await asyncio.gather(*tasks) == ["a0", "a1", "a2"]
+        await until(lambda: not [each for each in threading.enumerate() if each.name.startswith("tacit-closed")])
+
+    asyncio.run(story())
+
+
+def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
+    lane, work = FairExecutor("test", 1, 4), Stepped()
+
+    async def story() -> None:
+        tasks = [asyncio.ensure_future(lane.run(work, f"a{i}")) for i in range(3)]
+        await until(lambda: work.begun == ["a0"])
+        tasks[1].cancel()
+        for i in range(3):
+            work.end(f"a{i}")
+        assert await asyncio.gather(tasks[0], tasks[2]) == ["a0", "a2"]
+        await until(lambda: not lane.taken)
+        assert work.begun == ["a0", "a2"]
+
+    asyncio.run(story())
+    lane.close()
 
 
 class Gate(ToyEngine):

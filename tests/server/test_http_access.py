@@ -1,4 +1,4 @@
-"""Who may do what: tokens, roles, and tables that do not exist for somebody."""
+"""Permissions: tokens, roles, and tables that do not exist for a person."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JSON = (b"content-type", b"application/json")
 
 
 def strangers(served: Served) -> list[bytes | None]:
-    """What shows nobody, in many ways."""
+    """Headers without a valid token, in many ways."""
     people, alice = served.people, served.tokens["alice"]
     ended = people.issue("alice", expires=datetime.now(UTC) + timedelta(days=1), operator="test")
     people.withdraw(ended.id, operator="test")
@@ -64,7 +64,7 @@ def strangers(served: Served) -> list[bytes | None]:
     ]
 
 
-def test_whoever_shows_nothing_valid_gets_one_response() -> None:
+def test_all_clients_without_a_valid_token_get_one_response() -> None:
     served = serve(failures_per_minute=10**6)
     seen = set()
     for method, path in PATHS:
@@ -95,7 +95,7 @@ def test_a_token_ends_at_once(served: Served) -> None:
     assert served.get("/v1/me").status_code == 200
 
 
-def test_somebody_who_was_revoked(served: Served) -> None:
+def test_a_person_who_was_revoked(served: Served) -> None:
     assert served.ask(epsilon=0.5).status_code == 200
     access = served.access()
     served.people.revoke("alice", operator="test")
@@ -107,7 +107,7 @@ def test_somebody_who_was_revoked(served: Served) -> None:
     assert late.headers["www-authenticate"] == "Bearer"
 
 
-def test_health_and_the_description_are_for_anybody(served: Served) -> None:
+def test_health_and_the_description_need_no_token(served: Served) -> None:
     for path in ("/v1/health", "/v1/openapi.json", "/v1/docs"):
         assert served.get(path, "").status_code == 200
 
@@ -128,7 +128,7 @@ def test_an_auditor_looks_and_does_not_ask(served: Served) -> None:
 def test_owner_endpoints_are_closed_to_analysts_before_anything_is_read(served: Served) -> None:
     seen = set()
     for method, path in PATHS[9:]:
-        for path_again in (path, path.replace("bob", "nobody")):
+        for path_again in (path, path.replace("bob", "unknown")):
             response = served.call(
                 method,
                 path_again,
@@ -180,7 +180,7 @@ def test_a_forbidden_table_and_one_that_never_was(served: Served, sql: str, path
     assert "employees" not in seen[0][2]
 
 
-def test_names_of_what_somebody_may_not_see_are_nowhere(served: Served) -> None:
+def test_names_of_what_a_person_may_not_see_are_nowhere(served: Served) -> None:
     served.ask(STAFF, "dan", epsilon=0.5)
     texts = [served.get(path, "carol").text for path in ("/v1/tables", "/v1/budget", "/v1/history", "/v1/me")]
     wrong = ("SELECT COUNT(*) FROM nothing", "SELECT nothing FROM visits", "SELECT COUNT(*) FROM visits, nothing")
@@ -239,8 +239,8 @@ def test_history_is_ones_own(served: Served) -> None:
         (COUNT, {"epsilon": "0.5"}, True)
     ]
     assert mine["next"] is None or isinstance(mine["next"], int)
-    everybody = served.get("/v1/history?everyone=true", "olga").json()
-    assert [entry["analyst"] for entry in everybody["entries"]] == ["bob", "alice"]
+    entries_of_all = served.get("/v1/history?everyone=true", "olga").json()
+    assert [entry["analyst"] for entry in entries_of_all["entries"]] == ["bob", "alice"]
     assert served.get("/v1/history", "carol").json()["entries"] == []
 
 
@@ -274,7 +274,7 @@ def test_too_many_failures_from_one_address_are_told_to_wait() -> None:
     assert [status for status, _, _ in seen] == [401, 401, 401, 429, 429]
     assert int(seen[-1][1][b"retry-after"]) >= 1
     assert error(seen[-1][2])["code"] == "rate"
-    # Whoever has a token is not kept out by neighbours.
+    # A client with a token is not kept out by neighbours.
     assert served.raw("GET", "/v1/me")[0] == 200
     served.close()
 

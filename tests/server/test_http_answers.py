@@ -1,4 +1,4 @@
-"""What a question gets over HTTP: shapes, forms, repeats, keys, prices."""
+"""Answers over HTTP: shapes, forms, repeats, keys, prices."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_dates_and_unbounded_things(served: Served) -> None:
     assert set(response.json()["charge"]["amounts"]) == {"epsilon", "delta"}
 
 
-def test_a_repeat_is_free_and_the_same_bytes_for_everybody(served: Served) -> None:
+def test_a_repeat_is_free_and_the_same_bytes_for_all(served: Served) -> None:
     first = served.ask(epsilon=0.5)
     for name in ("alice", "bob", "carol", "olga"):
         again = served.ask(name=name, epsilon=0.5)
@@ -139,7 +139,7 @@ def test_a_key_that_is_none(served: Served, key: str) -> None:
 
 
 def test_a_caller_who_leaves_is_answered_later(served: Served) -> None:
-    """What was begun is finished; sent again with its key it is the same, for one charge."""
+    """A question that was begun is finished; sent again with its key it is the same, for one charge."""
     body = json.dumps({"sql": COUNT, "epsilon": 0.5}).encode()
     headers = [
         (b"content-type", b"application/json"),

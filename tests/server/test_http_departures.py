@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from server.test_timing import late_probability
 from support.bits import SeededBits
+from support.latency import late_probability
 from support.served import COUNT, Served, error, raw, rows, serve
 from support.timers import Clock, SteppedSlots, TestedSlots
 from support.toy_engine import ToyEngine
@@ -76,7 +76,7 @@ def test_an_answer_that_is_not_ready_is_looked_at_again_later() -> None:
         assert floor.late.late("alice") == 1, "it still ran"
         engine.go.release()
         await until(slots.ended)
-        assert answered(served) == [(False, False)], "ready, and nobody can know"
+        assert answered(served) == [(False, False)], "ready, and no client can know"
         assert not asked.done()
         second = slots.ring()
         assert (await asked)[0] == 200
@@ -135,7 +135,7 @@ def test_fresh_questions_are_refused_where_too_many_answers_were_late_and_repeat
         assert (await ask(served, 1))[0] == 200, "a repeat"
         assert [(await ask(served, i))[0] for i in (2, 3)] == [500, 500], "failures are repeated as well"
         assert (await ask(served, 4, "bob"))[0] == 200, "others go on"
-        assert (await ask(served, 4))[0] == 200, "and what they got is a repeat for everybody"
+        assert (await ask(served, 4))[0] == 200, "and what they got is a repeat for all"
 
     asyncio.run(story())
     served.close()
@@ -263,7 +263,7 @@ def test_an_answer_at_the_edge_tells_of_one_person_what_epsilon_allows(monkeypat
 
 
 def _late_rate(there: bool, factor: int, rounds: int) -> float:
-    """How often an answer is late that is ready in the midst of the noise; or a person's work later."""
+    """Share of late answers that are ready in the midst of the noise; or a person's work later."""
     clock = Clock()
     words = {"time_epsilon": 1.0, "late_per_analyst": 10**8, "late_per_population": 10**8, "asks_per_minute": 10**6}
     budgets = {"patients": {"accounting": "pure", "epsilon": "1000"}, "employees": {"epsilon": "5"}}

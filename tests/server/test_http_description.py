@@ -90,7 +90,7 @@ def try_out(shared: Served, method: str, path: str, mode: GenerationMode) -> Non
     checks = CHECKS if mode is GenerationMode.POSITIVE else [*CHECKS, negative_data_rejection]
     name = "olga"
 
-    # Nothing is shrunk: what fails is shown as it is.
+    # Nothing is shrunk: a failing example is shown unchanged.
     @settings(
         max_examples=12,
         derandomize=True,

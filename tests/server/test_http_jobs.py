@@ -1,4 +1,4 @@
-"""Questions that are polled for: nothing is lost, nothing is charged twice, and nobody else sees them."""
+"""Questions that are polled for: nothing is lost, nothing is charged twice, and no other user sees them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_job_that_fails(served: Served) -> None:
     assert (job["state"], job["error"]["code"]) == ("failed", "budget")
 
 
-def test_whoever_was_revoked_meanwhile_gets_no_answer(served: Served) -> None:
+def test_a_person_revoked_meanwhile_gets_no_answer(served: Served) -> None:
     words = ask_text(Request(sql=COUNT, epsilon="1"), "")
     job = Job(served.people.new_id(), "alice", words, datetime.now(UTC))
     served.people.put_job(job)
@@ -244,7 +244,7 @@ def test_progress_is_in_whole_slots() -> None:
 
 
 def test_a_job_is_finished_at_its_departure() -> None:
-    """Until its time it runs, for whoever looks."""
+    """Until its time it runs, as every observer sees it."""
     served = serve(slot=0.25)
     seen = []
 

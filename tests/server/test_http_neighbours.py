@@ -63,7 +63,7 @@ class Quoting(ToyEngine):
 
 
 def blanked(value: Any) -> Any:
-    """What is left of a body without noise, keys, hashes and times."""
+    """Body without noise, keys, hashes and times."""
     if isinstance(value, dict):
         if set(value) == {"value", "low", "high"}:
             return "noise"
@@ -172,8 +172,8 @@ def test_a_server_that_counts_rows_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
     def leaky(call: Any, answer: Any, form: str, seen: Any) -> Any:
         reply = real(call, answer, form, seen)
-        engine = call.floor.office.curator._desk.engine
-        reply.headers += ((b"x-rows", str(len(engine.tables["visits"])).encode()),)
+        engine = call.floor.office.curator._context.engine
+        reply.headers["x-rows"] = str(len(engine.tables["visits"]))
         return reply
 
     monkeypatch.setattr(routes, "_answered", leaky)

@@ -1,4 +1,4 @@
-"""What owners do over HTTP: people, tokens, quotas. All of it stands in the ledger."""
+"""Work of owners over HTTP: people, tokens, quotas. All of it stands in the ledger."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_owner_brings_in_a_colleague(served: Served) -> None:
     assert served.curator.ledger.verify().ok
 
 
-def test_a_change_of_role_shows_nobody_more(served: Served) -> None:
+def test_a_change_of_role_shows_no_person_more(served: Served) -> None:
     """Unless it says so: what was left out is as it was."""
 
     def put(**words: Any) -> Any:
@@ -55,7 +55,7 @@ def test_a_change_of_role_shows_nobody_more(served: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["ward 3/nurse", "/", "a//b", "a/../b", "?", "50% off", "a#b", "x;y", "tokens/x"])
-def test_whoever_was_let_in_can_be_put_out(served: Served, name: str) -> None:
+def test_a_person_who_was_let_in_can_be_put_out(served: Served, name: str) -> None:
     """Whatever their name looks like in a path."""
     assert served.call("POST", "/v1/people", "olga", json={"name": name, "role": "analyst"}).status_code == 201
     gone = served.call("DELETE", f"/v1/people/{quote(name, safe='')}", "olga")
@@ -95,8 +95,8 @@ def test_a_token_is_shown_once(served: Served) -> None:
         ("tokens", {"name": "bob", "days": 1, "scopes": ["root"]}, 400, "scopes"),
         ("tokens", {"name": "bob", "days": 1, "scopes": ["admin"]}, 400, "scopes"),
         ("tokens", {"name": "bob", "days": 1, "label": "x" * 201}, 400, "label"),
-        ("tokens", {"name": "nobody", "days": 1}, 400, "name"),
-        ("quotas", {"name": "nobody", "population": "patients", "caps": {}}, 404, ""),
+        ("tokens", {"name": "unknown", "days": 1}, 400, "name"),
+        ("quotas", {"name": "unknown", "population": "patients", "caps": {}}, 404, ""),
         ("quotas", {"name": "bob", "population": "martians", "caps": {}}, 404, ""),
         ("quotas", {"name": "bob", "population": "patients", "caps": {"euros": 1}}, 400, "euros"),
         ("quotas", {"name": "bob", "population": "patients", "caps": {"epsilon": -1}}, 400, "epsilon"),
@@ -113,7 +113,7 @@ def test_what_cannot_be_done(served: Served, path: str, body: dict[str, Any], st
 
 def test_an_owner_does_not_lock_the_door_behind_them(served: Served) -> None:
     assert served.call("DELETE", "/v1/people/olga", "olga").status_code == 400
-    assert served.call("DELETE", "/v1/people/nobody", "olga").status_code == 404
+    assert served.call("DELETE", "/v1/people/unknown", "olga").status_code == 404
     assert served.call("DELETE", "/v1/people/%E2%80%AE", "olga").status_code == 404
     assert served.call("DELETE", "/v1/tokens/nothing", "olga").status_code == 404
     assert served.ask(COUNT, "olga", epsilon=0.5).status_code == 200

@@ -13,7 +13,7 @@ from support.timers import SteppedSlots, TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError, InputError
 from tacit.ledger import ConflictError
-from tacit.server.api.thread_pools import BoundedExecutor
+from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.errors import Busy, TooMany
 from tacit.server.rate_limit import RateLimit, network_of
 from tacit.server.response_slots import ResponseSlots
@@ -74,7 +74,7 @@ def test_answers_refusals_and_failures_are_held_alike() -> None:
 
 
 def test_the_floor_asks_as_the_endpoint_does() -> None:
-    """What the console uses: a slot for answers and for failures."""
+    """The door of the console: a slot for answers and for failures."""
     from tacit.query.request import Request
 
     served = serve(slot=0.25)
@@ -110,7 +110,7 @@ class Gate(ToyEngine):
 
 @pytest.mark.parametrize("prefer", [b"", b"respond-async"])
 def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> None:
-    """Whoever polls the history, a receipt or a repeat would else see when the engine was done, to the millisecond."""
+    """A poll of the history, a receipt or a repeat would else show when the engine was done, to the millisecond."""
     served = serve(threads=2, queue=0, slot=0.25)
 
     async def seen(position: int) -> tuple[Any, ...]:
@@ -166,7 +166,7 @@ def test_a_failure_keeps_its_thread_as_an_answer_does() -> None:
     served.close()
 
 
-def test_what_was_begun_is_written_down_even_if_nobody_waits_any_more() -> None:
+def test_what_was_begun_is_written_down_even_if_no_client_waits_any_more() -> None:
     """The loop has ended while a thread waits for a slot."""
     served = serve(slot=0.25)
 
@@ -268,7 +268,7 @@ def test_a_server_does_not_wait_for_ever() -> None:
 
 
 def test_a_lane_hands_back_what_happened() -> None:
-    lane = BoundedExecutor("test", 2, 4)
+    lane = FairExecutor("test", 2, 4)
 
     def fails() -> None:
         raise KeyError("x")
@@ -320,7 +320,7 @@ def test_a_rate() -> None:
         rate.take("a")
     with pytest.raises(TooMany):
         rate.take("a")
-    assert RateLimit(6).wait_for("nobody") == 0.0
+    assert RateLimit(6).wait_for("unknown") == 0.0
 
 
 def test_addresses_that_one_caller_can_choose_from_are_one() -> None:
@@ -362,7 +362,7 @@ def test_guesses_made_side_by_side_are_counted_and_take_no_thread_of_others() ->
         await asyncio.sleep(0)
         # The fourth is refused before anything is computed for it; elsewhere it would not be.
         assert await floor.enter("192.0.2.1", guess, True) is None
-        # Whoever only wants a quote need not wait for them.
+        # A client that only wants a quote need not wait for them.
         assert (await _query(served, "0.5", path="/v1/explain"))[0] == 200
         assert floor.under_way == 3
         gate.set()
@@ -401,13 +401,22 @@ def test_settings() -> None:
 
 
 def test_a_lane_goes_on_with_the_next_loop() -> None:
-    lane = BoundedExecutor("test", 1, 4)
+    lane = FairExecutor("test", 1, 4)
 
     async def seven() -> int:
         return await asyncio.wait_for(lane.run(lambda: 7), 30)
 
     assert asyncio.run(seven()) == 7
-    # A thread called the loop just as it ended.
-    lane._called = True
+    gate = threading.Event()
+
+    async def left() -> None:
+        running = asyncio.ensure_future(lane.run(gate.wait, 30))
+        await asyncio.sleep(0)
+        assert not running.done()
+
+    # Its thread hands back what it found when the loop has ended.
+    asyncio.run(left())
+    gate.set()
     assert asyncio.run(seven()) == 7
+    assert not lane.taken
     lane.close()

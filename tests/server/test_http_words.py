@@ -1,4 +1,4 @@
-"""What somebody wrote to ask a question is theirs: whoever asks the same gets the release, and none of the words."""
+"""The words of a question belong to its author: others who ask the same get the release, and none of the words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from support.served import COUNT, Served
 from support.toy_engine import Killed
 from tacit.ledger.entries import canonical
-from tacit.ledger.hash_chain import link
 from tacit.ledger.history import charge_at
+from tacit.ledger.protocol import link
 from tacit.query.request import Request
 from tacit.receipts.verify_receipt import verify_receipt
 
-#: The same release, asked for in words that nobody else would choose.
+#: The same release, asked for in words that no other analyst would choose.
 PAYER = (
     "SELECT COUNT(*) AS suspects, ward AS secret_ward /* case 17 against Mr. Doe */ FROM visits -- ask Zelda\n"
     "GROUP BY ward ORDER BY suspects DESC"
@@ -61,15 +61,15 @@ def test_bounds_that_were_found_are_in_both(served: Served) -> None:
     assert verify_receipt(json.dumps(again.json()["receipt"]), served.curator.public_key).ok
 
 
-def test_a_job_and_what_costs_nothing_have_the_words_of_whoever_asks(served: Served) -> None:
+def test_a_job_and_what_costs_nothing_have_the_words_of_the_asker(served: Served) -> None:
     served.ask(PAYER, epsilon=0.5)
     free = served.ask(COUNT, "bob", epsilon=0.5, headers={"Tacit-Repeat": "only"})
     assert free.json()["receipt"]["receipt"]["answers"][0]["query"] == COUNT
     assert not [word for word in WORDS if word in free.text]
 
 
-def test_whoever_finishes_what_another_paid_for_tells_them_nothing_either(served: Served) -> None:
-    """A run that died is taken up under the same charge, perhaps by somebody else and in other words."""
+def test_an_analyst_who_finishes_what_another_paid_for_tells_them_nothing_either(served: Served) -> None:
+    """A run that died is taken up under the same charge, perhaps by another analyst and in other words."""
     served.engine.fail = Killed()
     with pytest.raises(Killed):
         served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5"))
@@ -94,10 +94,10 @@ def test_no_guess_about_a_charge_can_be_tried_out_on_its_hash(served: Served) ->
     salt = charge.quote["salt"]
     assert len(salt) == 64
     assert salt not in json.dumps(repeated)
-    entry = served.curator.ledger._store.entry(place["position"])
+    entry = served.curator.ledger.journal.store.entry(place["position"])
     assert entry is not None
     body = json.loads(entry.body)
-    assert link(place["previous"], canonical(body)) == place["hash"], "whoever knows all of it can compute it"
+    assert link(place["previous"], canonical(body)) == place["hash"], "a reader who knows all of it can compute it"
     del body["quote"]["salt"]
     assert link(place["previous"], canonical(body)) != place["hash"]
     # Another question, or another person, has another one.

@@ -27,8 +27,8 @@ def test_a_part_of_a_catalogue_has_the_digest_of_the_whole() -> None:
     assert seen.tables[0].foreign_keys == ()
     assert [each.name for each in seen.populations] == ["patients"]
     assert seen.table("staff") is None
-    nobody = _Seen.of(CATALOG, frozenset())
-    assert [table.name for table in nobody.tables] == ["wards"]
+    no_population = _Seen.of(CATALOG, frozenset())
+    assert [table.name for table in no_population.tables] == ["wards"]
 
 
 def test_the_spelling_of_a_population_hides_nothing() -> None:
@@ -50,7 +50,7 @@ def test_persons_who_see_the_same_share_their_plans(served: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["alice", "carol"])
-def test_plans_are_the_same_whatever_else_somebody_sees(served: Served, name: str) -> None:
+def test_plans_are_the_same_whatever_else_a_person_sees(served: Served, name: str) -> None:
     """Also of questions with joins, keys and public tables; so that what they release is shared."""
     for sql in (
         COUNT,
@@ -61,7 +61,7 @@ def test_plans_are_the_same_whatever_else_somebody_sees(served: Served, name: st
         assert mine.plan.digest == served.curator.explain(sql, epsilon="0.5").plan.digest
 
 
-def test_a_join_into_what_somebody_does_not_see(served: Served) -> None:
+def test_a_join_into_what_a_person_does_not_see(served: Served) -> None:
     ask = Request(sql="SELECT COUNT(*) FROM visits AS v JOIN staff AS s ON v.nurse = s.id", epsilon="0.5")
     with pytest.raises(QueryError) as problem:
         served.office.quote(served.access("carol"), ask)
@@ -162,7 +162,7 @@ def test_a_page_looks_at_so_much_and_no_more(served: Served, monkeypatch: pytest
             served.access(), Request(sql=f"SELECT COUNT(*) AS n{i} FROM visits WHERE cost < {i + 1}", epsilon="0.01")
         )
     looked = 0
-    real = type(ledger._store).entries_down
+    real = type(ledger.journal.store).entries_down
 
     def counted(self: Any, **words: Any) -> Any:
         nonlocal looked
@@ -170,7 +170,7 @@ def test_a_page_looks_at_so_much_and_no_more(served: Served, monkeypatch: pytest
             looked += 1
             yield entry
 
-    monkeypatch.setattr(type(ledger._store), "entries_down", counted)
+    monkeypatch.setattr(type(ledger.journal.store), "entries_down", counted)
     found = page(ledger, analyst="bob", look=10)
     assert (found.records, looked) == ((), 10)
     assert found.next == ledger.head.seq - 9

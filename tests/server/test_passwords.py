@@ -1,4 +1,4 @@
-"""Passwords that everybody thinks of first, and links whose address nobody else may choose."""
+"""Passwords that are guessed first, and links whose address no client may choose."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ FINE = [
     [each for each in GUESSED if len(each) >= 10]
     + ["this is my password", "p\u00e4ssw\u00f6rd123456", "a\u200dl\u200di\u200dc\u200de12345"],
 )
-def test_what_everybody_thinks_of_first(password: str) -> None:
+def test_passwords_that_are_guessed_first(password: str) -> None:
     with pytest.raises(InputError, match="guessed first") as caught:
         check_password(password, "alice", ["hospital", "Clinic North"])
     assert password not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Questions that are answered later: nobody else's, taken by one worker, lost by no restart."""
+"""Questions that are answered later: seen by their owner alone, taken by one worker, lost by no restart."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import pytest
 
 from support.crowds import Crowd
 from tacit.core.errors import InputError
+from tacit.ledger.storage.database import bring_up_to_date
+from tacit.ledger.storage.sqlite_database import runner
 from tacit.server.identity import Job
-from tacit.server.identity.migrations import MIGRATIONS, SQLITE, bring_up_to_date
-from tacit.server.identity.sqlite import runner
+from tacit.server.identity.tables import MIGRATIONS, schema
 
 
 def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -> Job:
@@ -108,14 +109,14 @@ def test_it_is_counted_how_many_workers_took_one(crowd: Crowd) -> None:
 
 
 def test_tables_of_before_learn_to_count(quick_folder: Path) -> None:
-    """What was put down by an older Tacit is taken up by a newer one."""
+    """A job of an older Tacit is taken up by a newer one."""
     with sqlite3.connect(quick_folder / "people") as connection:
-        bring_up_to_date(runner(connection), SQLITE, MIGRATIONS[:1])
+        bring_up_to_date(runner(connection), schema(migrations=MIGRATIONS[:1]))
         columns = "id, analyst, request, created, state, outcome, worker, lease, finished"
         connection.execute(
             f"INSERT INTO people_jobs ({columns}) VALUES ('a', 'b', '', 0, 'waiting', '', '', NULL, NULL)"
         )
-        bring_up_to_date(runner(connection), SQLITE)
+        bring_up_to_date(runner(connection), schema())
         assert connection.execute("SELECT tries FROM people_jobs").fetchall() == [(0,)]
     connection.close()
 
@@ -157,7 +158,7 @@ def test_the_outcome_is_not_in_the_repr(crowd: Crowd) -> None:
 
 
 def test_only_so_many_outcomes_are_kept_for_one_person(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeats cost nothing, so the number of answers that somebody can have kept must end somewhere."""
+    """Repeats cost nothing, so the number of answers that a person can have kept must end somewhere."""
     monkeypatch.setattr("tacit.server.identity.jobs._MOST_FINISHED", 3)
     waiting, others = put(crowd), put(crowd, "bob")
     assert crowd.people.finish_job(others.id, "bob's")

@@ -144,7 +144,7 @@ def test_an_invitation_is_taken_once(crowd: Crowd) -> None:
         assert (crowd.people.sign_in("alice", f"{GOOD} {number}") is not None) == (number == won)
 
 
-def test_an_invitation_that_somebody_else_takes_at_the_last_moment(crowd: Crowd) -> None:
+def test_an_invitation_that_another_person_takes_at_the_last_moment(crowd: Crowd) -> None:
     people, other = crowd.people, crowd.again()
     add(people, "alice")
     secret = people.invite("alice", operator="olga")
@@ -165,7 +165,7 @@ def test_an_invitation_that_somebody_else_takes_at_the_last_moment(crowd: Crowd)
 
 
 def test_revoked_while_accepting(crowd: Crowd) -> None:
-    """What they chose meanwhile lets them in neither now nor when they are admitted again."""
+    """The password chosen meanwhile lets them in neither now nor when they are admitted again."""
     people = crowd.people
     add(people, "alice")
     secret = people.invite("alice", operator="olga")

@@ -111,14 +111,14 @@ class Door(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def sign_in(self, name: str) -> None:
-        password, unsure = self.passwords.get(name, ("a password that nobody has", True))
+        password, unsure = self.passwords.get(name, ("a password that no user has", True))
         opened = self.crowd.people.sign_in(name, password)
         assert opened is not None or unsure
         if opened is not None:
             assert name in self.passwords
             self.sessions.append(Thing(opened.text, opened.access.id, name, self.minute, self.minute))
-        # Nobody in this test is made to wait.
-        with self.crowd.people._room.tables.write() as run:
+        # No user in this test is made to wait.
+        with self.crowd.people._context.tables.write() as run:
             run("DELETE FROM people_tries", ())
 
     @rule(which=st.integers(0, 5))

@@ -49,7 +49,7 @@ def test_processes_that_start_at_once(kind: object, quick_folder: Path) -> None:
         for number in range(3)
     ]
     # The set-up of the clock in this test is that of another day; the processes use the real one.
-    with crowd.people._room.tables.write() as run:
+    with crowd.people._context.tables.write() as run:
         run("UPDATE people_links SET expires = ?", (2**62,))
     said = []
     for other in others:

@@ -1,4 +1,4 @@
-"""Who somebody is: roles, populations and names, all of it read from the chain."""
+"""Roles, populations and names of people, all of it read from the chain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_what_each_role_may_do(crowd: Crowd) -> None:
     assert [person.role for person in people.everyone()] == [Role.ANALYST, Role.AUDITOR, Role.OWNER]
 
 
-def test_who_somebody_is_stands_in_the_chain(crowd: Crowd) -> None:
+def test_a_person_is_read_from_the_chain(crowd: Crowd) -> None:
     crowd.people.add("Alice", Role.AUDITOR, populations=["STAFF", "patients"], operator="olga")
     (analyst,) = crowd.ledger.analysts()
     assert analyst.name == "alice"
@@ -38,7 +38,7 @@ def test_who_somebody_is_stands_in_the_chain(crowd: Crowd) -> None:
 
 
 def test_an_owner_sees_everything(crowd: Crowd) -> None:
-    """They could let anybody in to anything, so that a limit would only look like one."""
+    """An owner could give any person access to anything, so that a limit would only look like one."""
     with pytest.raises(InputError, match="an owner sees everything"):
         crowd.people.add("alice", Role.OWNER, populations=["patients"], operator="olga")
     assert crowd.people.person("alice") is None
@@ -100,7 +100,7 @@ def test_what_cannot_be_a_name(crowd: Crowd) -> None:
     assert people.everyone() == ()
 
 
-def test_what_cannot_be_said_about_somebody(crowd: Crowd) -> None:
+def test_what_cannot_be_said_about_a_person(crowd: Crowd) -> None:
     for role in ("king", "", None, 1):
         with pytest.raises(InputError, match="role"):
             crowd.people.add("alice", role, operator="olga")  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_details_that_others_wrote(crowd: Crowd) -> None:
         assert crowd.people.person("alice") == Person("alice", role, True, populations)
 
 
-def test_revoking_nobody(crowd: Crowd) -> None:
+def test_revoking_an_unknown_person(crowd: Crowd) -> None:
     with pytest.raises(InputError, match="nobody is registered"):
         crowd.people.revoke("alice", operator="olga")
     add(crowd.people, "alice")

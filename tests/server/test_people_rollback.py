@@ -10,9 +10,9 @@ import pytest
 from support.crowds import GOOD, Crowd, add, put_back, rows_of, token
 from support.ledgers import bring_back, copy_files, sqlite_place
 from tacit.ledger import LedgerError, RollbackError
+from tacit.ledger.storage.database import bring_up_to_date
 from tacit.server.identity import People
-from tacit.server.identity.migrations import MIGRATIONS, SQLITE, bring_up_to_date
-from tacit.server.identity.sqlite import SqliteTables
+from tacit.server.identity.tables import MIGRATIONS, open_tables, schema
 
 NEW = "another long password"
 
@@ -96,7 +96,7 @@ def test_notes_that_others_wrote_break_nothing(lasting: Crowd) -> None:
     assert lasting.people.everyone() == ()
 
 
-def test_a_whole_copy_is_refused_and_when_adopted_everybody_is_let_in_anew(quick_folder: Path) -> None:
+def test_a_whole_copy_is_refused_and_when_adopted_all_people_are_let_in_anew(quick_folder: Path) -> None:
     place = sqlite_place(quick_folder)
     crowd = Crowd(place)
     add(crowd.people, "alice", "bob")
@@ -135,7 +135,7 @@ def test_tables_of_another_history_are_emptied(lasting: Crowd) -> None:
     text = token(lasting.people, "alice")
     lasting.people.set_password("alice", GOOD, operator="olga")
     for seen in ("seq = 1000000", f"seq = 1, hash = '{'0' * 64}'"):
-        with lasting.people._room.tables.write() as run:
+        with lasting.people._context.tables.write() as run:
             run(f"UPDATE people_seen SET {seen}", ())
         lasting.restart()
         assert not opens(lasting.people, text)
@@ -157,7 +157,7 @@ def test_more_news_than_are_carried_out_at_once(lasting: Crowd, monkeypatch: pyt
 
 
 def test_tables_that_are_newer_than_this_program(lasting: Crowd) -> None:
-    with lasting.people._room.tables.write() as run:
+    with lasting.people._context.tables.write() as run:
         run("UPDATE people_version SET version = 99", ())
     with pytest.raises(LedgerError, match="use a newer one"):
         lasting.again()
@@ -170,13 +170,13 @@ def test_a_migration_is_carried_out_once_and_whole(quick_folder: Path) -> None:
     text = token(crowd.people, "alice")
     known = len(MIGRATIONS)
     step = ("ALTER TABLE people_tokens ADD COLUMN more {integer}", "SELECT nonsense")
-    tables = SqliteTables.open(place.where)
+    tables = open_tables(crowd.ledger, place.where)
     with pytest.raises(LedgerError), tables.write() as run:
-        bring_up_to_date(run, SQLITE, (*MIGRATIONS, step))
+        bring_up_to_date(run, schema(migrations=(*MIGRATIONS, step)))
     assert tables.read("SELECT version FROM people_version") == [(known,)]
     for _ in range(2):
         with tables.write() as run:
-            bring_up_to_date(run, SQLITE, (*MIGRATIONS, step[:1]))
+            bring_up_to_date(run, schema(migrations=(*MIGRATIONS, step[:1])))
         assert tables.read("SELECT version FROM people_version") == [(known + 1,)]
     assert tables.read("SELECT more FROM people_tokens") == [(None,)]
     tables.close()
@@ -184,7 +184,7 @@ def test_a_migration_is_carried_out_once_and_whole(quick_folder: Path) -> None:
     crowd.close()
 
 
-def test_nobody_else_on_the_machine_reads_the_hashes(quick_folder: Path) -> None:
+def test_no_other_user_of_the_machine_reads_the_hashes(quick_folder: Path) -> None:
     place = sqlite_place(quick_folder)
     before = os.umask(0o022)
     try:

@@ -1,4 +1,4 @@
-"""Passwords and sessions: rules, lifetimes, guessing, and that nothing tells why somebody was not let in."""
+"""Passwords and sessions: rules, lifetimes, guessing, and that nothing tells why a person was not let in."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_visits_are_written_down_once_a_minute_and_not_waited_for(
     before = rows_of(people)["sessions"]
     people.session(opened.text)
     assert rows_of(people)["sessions"] == before
-    monkeypatch.setattr(type(people._room.tables), "write", busy)
+    monkeypatch.setattr(type(people._context.tables), "write", busy)
     crowd.watch.wait(seconds=10)
     assert people.session(opened.text) is not None
     assert rows_of(people)["sessions"] == before
@@ -203,7 +203,7 @@ def test_a_damaged_hash_fits_nothing() -> None:
 # Guessing -------------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_hears_why(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_reason_is_told(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown, without a password, revoked, wrong, and made to wait: one hash of the same costs, and None."""
     import argon2
 
@@ -220,7 +220,14 @@ def test_nobody_hears_why(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None
             return _real(self, *given, **more)
 
         monkeypatch.setattr(argon2.PasswordHasher, name, counted)
-    ways = [("nobody at all", GOOD), ("bob", GOOD), ("carol", GOOD), ("alice", WRONG), ("", GOOD), ("alice", "\ud800")]
+    ways = [
+        ("an unknown name", GOOD),
+        ("bob", GOOD),
+        ("carol", GOOD),
+        ("alice", WRONG),
+        ("", GOOD),
+        ("alice", "\ud800"),
+    ]
     for name, password in [*ways, *[("alice", WRONG)] * 8, ("alice", GOOD)]:
         work.clear()
         assert people.sign_in(name, password) is None
@@ -247,7 +254,7 @@ def test_guessing_becomes_slow_and_is_forgotten(crowd: Crowd) -> None:
     assert people.sign_in("alice", GOOD) is not None
 
 
-def test_what_was_right_is_not_held_against_anybody(crowd: Crowd) -> None:
+def test_what_was_right_is_not_held_against_a_user(crowd: Crowd) -> None:
     people = with_alice(crowd)
     for _ in range(4):
         assert people.sign_in("alice", WRONG) is None
@@ -258,7 +265,7 @@ def test_what_was_right_is_not_held_against_anybody(crowd: Crowd) -> None:
 
 
 def test_guesses_per_day_are_few_and_a_wait_is_short(crowd: Crowd) -> None:
-    """Somebody who tries every second for ten minutes; whoever comes a minute after them is let in."""
+    """An attacker tries every second for ten minutes; the user who comes a minute later is let in."""
     people = with_alice(crowd)
     looked_at = 0
     fits = people._sessions._hasher.fits
@@ -318,7 +325,7 @@ def test_guesses_side_by_side_count_as_well(crowd: Crowd) -> None:
     assert len(looked_at) == 5
 
 
-def test_a_clock_that_is_set_back_locks_nobody_out(crowd: Crowd) -> None:
+def test_a_clock_that_is_set_back_locks_no_user_out(crowd: Crowd) -> None:
     people = with_alice(crowd)
     for _ in range(5):
         people.sign_in("alice", WRONG)
@@ -327,9 +334,9 @@ def test_a_clock_that_is_set_back_locks_nobody_out(crowd: Crowd) -> None:
 
 
 def test_names_that_do_not_exist_fill_no_table(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.identity.login_throttle._LANE_DIGITS", 1)
+    monkeypatch.setattr("tacit.server.identity.sessions._LANE_DIGITS", 1)
     for number in range(40):
-        crowd.people.sign_in(f"somebody {number}", GOOD)
+        crowd.people.sign_in(f"person {number}", GOOD)
     assert len(rows_of(crowd.people)["tries"]) <= 16
 
 
@@ -358,7 +365,7 @@ def test_only_so_many_hashes_at_once(crowd: Crowd, monkeypatch: pytest.MonkeyPat
     assert 1 <= most <= 2
 
 
-def test_whoever_waits_too_long_for_a_hash_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_waits_too_long_for_a_hash_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.server.identity.passwords._PATIENCE", 0.01)
     hasher = Hasher(Hashing(time_cost=1, memory_cost=8, parallelism=1, at_once=1))
     with hasher._working(), pytest.raises(BusyError):
@@ -380,7 +387,7 @@ def test_no_lock_is_held_while_a_hash_is_made(lasting: Crowd) -> None:
     assert people.sign_in("alice", GOOD) is not None
 
 
-def test_a_password_that_changes_while_somebody_signs_in(crowd: Crowd) -> None:
+def test_a_password_that_changes_while_a_user_signs_in(crowd: Crowd) -> None:
     people = with_alice(crowd)
     other = crowd.again()
     fits = people._sessions._hasher.fits

@@ -169,7 +169,7 @@ def test_a_token_that_is_issued_while_its_person_is_revoked(crowd: Crowd, monkey
     assert crowd.people.tokens() == ()
 
     add(crowd.people, "alice")
-    write = crowd.people._room.tables.write
+    write = crowd.people._context.tables.write
 
     def revoked_between(*_: object) -> Any:
         monkeypatch.undo()
@@ -177,7 +177,7 @@ def test_a_token_that_is_issued_while_its_person_is_revoked(crowd: Crowd, monkey
         add(crowd.people, "alice")
         return write()
 
-    monkeypatch.setattr(type(crowd.people._room.tables), "write", revoked_between)
+    monkeypatch.setattr(type(crowd.people._context.tables), "write", revoked_between)
     text = token(crowd.people, "alice")
     assert crowd.people.authenticate(text) is None
 
@@ -192,7 +192,7 @@ def hostile(good: str) -> list[Any]:
         f"{prefix}_{id_}_{flipped}", f"{prefix}_{'0' * 16}_{secret}", f"{prefix}_{secret}_{id_}",
         f"{other}_{id_}_{secret}", good.replace("_", "\0"), good + "\0", "\ud800" * 98,
         "tacit_" + "f" * 10**6, "é" * 10**6, "' OR 1=1 --",
-        None, 0, good.encode(), [good], f"{prefix}_nobody_{'0' * 64}", "tacit_%s_%s", "\u202e" + good,
+        None, 0, good.encode(), [good], f"{prefix}_unknown_{'0' * 64}", "tacit_%s_%s", "\u202e" + good,
     ]  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def test_every_way_to_fail_does_the_same_look_ups(crowd: Crowd, monkeypatch: pyt
     people.authenticate(good.text)
     crowd.watch.wait(seconds=1)
     done: list[str] = []
-    tables, chain = people._room.tables, people._room.chain
+    tables, chain = people._context.tables, people._context.chain
     for owner, name in ((type(tables), "read"), (type(tables), "write"), (type(chain), "analyst"), (Code, "fits")):
         real = getattr(owner, name)
 
@@ -255,7 +255,7 @@ def test_the_day_of_the_last_use(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) 
     def busy(*_: object) -> None:
         raise BusyError("a moment")
 
-    monkeypatch.setattr(type(crowd.people._room.tables), "write", busy)
+    monkeypatch.setattr(type(crowd.people._context.tables), "write", busy)
     assert crowd.people.authenticate(text) is not None
     assert str(crowd.people.tokens()[0].used) == "2026-11-16"
 
@@ -268,10 +268,10 @@ def test_labels_fit_on_a_line(crowd: Crowd) -> None:
             token(crowd.people, "alice", label=label)
 
 
-def test_storage_that_fails_lets_nobody_in(lasting: Crowd) -> None:
+def test_storage_that_fails_lets_no_user_in(lasting: Crowd) -> None:
     add(lasting.people, "alice")
     text = token(lasting.people, "alice")
-    with lasting.people._room.tables.write() as run:
+    with lasting.people._context.tables.write() as run:
         run("DROP TABLE people_tokens", ())
     with pytest.raises(LedgerError) as caught:
         lasting.people.authenticate(text)

@@ -145,7 +145,7 @@ async def listening(
 
 
 async def spoken(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
-    """What comes back for some bytes, until the other side ends it."""
+    """Bytes that come back for some bytes, until the other side ends it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         for part in parts:
@@ -201,7 +201,7 @@ def test_a_slow_head_is_cut_off_and_an_idle_connection_closed() -> None:
             assert failure(await spoken(port, GET)) == (408, "request.time")
             assert await spoken(port) == b"", "who says nothing is told nothing"
             drip = (GET, *(b"x-%d: y\r\n" % i for i in range(40)))
-            # Whoever goes on writing may lose the last words of the other side.
+            # A client that goes on writing may lose the last words of the other side.
             assert (await spoken(port, *drip, pause=0.02))[:12] in (b"", b"HTTP/1.1 408")
             first = b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nab"
             raw = await spoken(port, first, GET, pause=0.05)
@@ -287,7 +287,7 @@ def test_an_older_client_is_served() -> None:
 
 
 def test_what_follows_a_body_is_no_part_of_the_head() -> None:
-    """A trailer could show a token, or an address, that nobody on the way has looked at."""
+    """A trailer could show a token, or an address, that no proxy on the way has looked at."""
     seen: list[Any] = []
 
     async def noted(scope: Any, receive: Any, send: Any) -> None:
@@ -306,7 +306,7 @@ def test_what_follows_a_body_is_no_part_of_the_head() -> None:
 
 @pytest.mark.parametrize("rest", [[b"z" * 20_000, b"z" * 20_000], [b"zz\r\n"]])
 def test_a_request_gets_one_response(rest: list[bytes]) -> None:
-    """A second one would be taken for that of whoever asks next by the same way."""
+    """A second one would be taken for that of the next client on the same way."""
 
     async def hasty(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 415, "headers": [(b"content-length", b"0")]})
@@ -334,7 +334,7 @@ def test_a_request_gets_one_response(rest: list[bytes]) -> None:
     assert asyncio.run(run()) == b""
 
 
-def test_whoever_does_not_read_is_hung_up_on() -> None:
+def test_a_client_that_does_not_read_is_disconnected() -> None:
     ended = asyncio.Event()
 
     async def endless(scope: Any, receive: Any, send: Any) -> None:

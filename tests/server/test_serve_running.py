@@ -72,7 +72,7 @@ def test_a_worker_that_is_killed_is_replaced(server: Server, token: str) -> None
     assert [line["status"] for line in lines if line["event"] == "worker ended"][:2] == [-9, -9]
 
 
-def test_metrics_count_what_everybody_could_count(server: Server, token: str) -> None:
+def test_metrics_count_what_any_client_could_count(server: Server, token: str) -> None:
     address = server.told["metrics"]
     assert address.startswith("http://127.0.0.1:")
 
@@ -129,7 +129,7 @@ def test_logs_name_people_and_charges_but_no_question_and_no_number(server: Serv
     assert all(json.loads(each)["event"] for each in text.splitlines()), "strangers do not write into it"
 
 
-def test_thousands_of_idle_connections_and_endless_bodies_stop_nobody(server: Server, token: str) -> None:
+def test_thousands_of_idle_connections_and_endless_bodies_stop_no_client(server: Server, token: str) -> None:
     idle = []
     for number in range(3000):
         caller = socket.socket()
@@ -156,7 +156,7 @@ def test_thousands_of_idle_connections_and_endless_bodies_stop_nobody(server: Se
 
 
 def _swallowed(port: int) -> int:
-    """How much of a body of a gigabyte is taken before the server hangs up."""
+    """Bytes of a body of a gigabyte that are taken before the server hangs up."""
     part, sent = b"x" * 65536, 0
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as caller:
         caller.sendall(b"POST /v1/query HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000\r\n\r\n")
@@ -274,7 +274,7 @@ def test_behind_a_proxy_only_the_proxy_is_believed_about_addresses(tmp_path: Pat
         assert failures(running, "192.0.2.2") == [401, 401, 429, 429], "another address, another count"
     with Server(project, "--workers", "1", limits=few) as running:
         assert failures(running, "192.0.2.1") == [401, 401, 429, 429]
-        assert failures(running, "192.0.2.2") == [429] * 4, "without a proxy nobody is believed"
+        assert failures(running, "192.0.2.2") == [429] * 4, "without a proxy no client is believed"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org", ""])

@@ -29,7 +29,7 @@ def test_what_is_under_way_is_finished_when_the_terminal_closes(project: Path) -
         asking = threading.Thread(target=lambda: got.append(fetch(f"{server.address}/v1/query", token, body)))
         asking.start()
         time.sleep(0.5)
-        # A terminal tells the whole group: the worker and whoever watches it.
+        # A terminal tells the whole group: the worker and its supervisor.
         os.kill(worker, signal.SIGHUP)
         os.kill(server.process.pid, signal.SIGHUP)
         asking.join(30)

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "share-with-colleagues
 
 
 def run(folder: Path, *words: str, **more: str) -> str:
-    """What a program prints, in the folder of the page."""
+    """Run a program in the folder of the page and return what it prints."""
     env = {**os.environ, **more}
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=folder, env=env, check=False)
     assert done.returncode == 0, done.stderr

@@ -12,13 +12,14 @@ from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import generate_latest
 
 from support.served import COUNT, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
 from tacit.server.serve import metrics
 from tacit.server.serve.access_log import AccessLog, Lines
-from tacit.server.serve.metrics import Counters, exposition, read_added
+from tacit.server.serve.metrics import Counters, MetricsPage
 from tacit.server.serve.worker_pipe import WorkerLink
 
 QUESTIONS: list[dict[str, Any]] = [
@@ -34,7 +35,7 @@ QUESTIONS: list[dict[str, Any]] = [
 
 
 class Failing(ToyEngine):
-    """Fails at one question, in words that quote somebody."""
+    """Fails at one question, in words that quote a person."""
 
     def measure(self, work: Any) -> Any:
         if "units" in work.final.text:
@@ -64,7 +65,17 @@ def watched(tables: dict[str, list[dict[str, Any]]]) -> tuple[list[dict[str, Any
     text = stream.getvalue()
     lines = [json.loads(line) for line in text.splitlines()]
     served.close()
-    return lines, exposition(counters, {"tacit_workers": ("Workers that run.", 1)}), text
+    return lines, shown(counters), text
+
+
+def shown(*counters: Counters) -> bytes:
+    """The page of metrics after some workers have reported."""
+    page = MetricsPage()
+    for each in counters:
+        page.add(json.loads(json.dumps(each.news())))
+    page.workers.set(1)
+    page.server_close()
+    return generate_latest(page.registry)
 
 
 def plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -73,14 +84,14 @@ def plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_neighbours_leave_the_same_lines_and_counts() -> None:
-    everybody = rows()
+    all_people = rows()
     heavy = rows()
     heavy["visits"] = [row for row in heavy["visits"] if row["patient"] != 17] + [
-        dict(heavy["visits"][0], patient=17, street="nobody else's") for _ in range(500)
+        dict(heavy["visits"][0], patient=17, street="a street of one") for _ in range(500)
     ]
     without = rows()
     without["visits"] = [row for row in without["visits"] if row["patient"] != 17]
-    found = [watched(tables) for tables in (everybody, heavy, without)]
+    found = [watched(tables) for tables in (all_people, heavy, without)]
     assert plain(found[0][0]) == plain(found[1][0]) == plain(found[2][0])
     assert found[0][1] == found[1][1] == found[2][1]
     assert len(found[0][0]) == 2 * len(QUESTIONS) + 8
@@ -108,7 +119,7 @@ def test_lines_hold_no_question_and_nothing_that_was_released() -> None:
     assert len(fresh["sql"]) == 16
 
 
-def test_a_reader_that_went_away_stops_nobody() -> None:
+def test_a_reader_that_went_away_stops_no_worker() -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
@@ -119,23 +130,31 @@ def test_a_reader_that_went_away_stops_nobody() -> None:
 
 
 def test_counts_are_told_once_and_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker, whole = Counters(), Counters()
+    worker, whole = Counters(), MetricsPage()
+
+    def report() -> None:
+        whole.add(json.loads(json.dumps(worker.news())))
+
+    def lines() -> dict[str, float]:
+        text = generate_latest(whole.registry).decode()
+        found = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, value in found if float(value)}
+
     worker.add("tacit_requests", "/v1/query", "200")
-    whole.take(read_added(json.loads(json.dumps(worker.news()))))
+    report()
     worker.add("tacit_requests", "/v1/query", "200")
     worker.add("tacit_repeats")
-    whole.take(read_added(json.loads(json.dumps(worker.news()))))
+    report()
     assert worker.news() == []
-    assert dict(whole.items()) == {("tacit_requests", ("/v1/query", "200")): 2, ("tacit_repeats", ()): 1}
-    with pytest.raises(ValueError, match="labels"):
-        worker.add("tacit_requests", "alone")
-    monkeypatch.setattr(metrics, "_MOST_LINES", 2)
+    assert lines() == {'tacit_requests_total{route="/v1/query",status="200"}': 2, "tacit_repeats_total": 1}
+    with pytest.raises(ValueError, match="label"):
+        whole.add([("tacit_requests", ("alone",), 1)])
+    monkeypatch.setattr(metrics, "_MOST_LINES", 3)
     for number in range(10):
-        whole.add("tacit_refusals", f"code{number}")
-    assert dict(whole.items())["tacit_refusals", ("other",)] == 10
-    text = exposition(whole, {}).decode()
-    assert 'tacit_requests_total{route="/v1/query",status="200"} 2.0' in text
-    assert read_added("nothing") == []
+        worker.add("tacit_refusals", f"code{number}")
+    report()
+    assert lines()['tacit_refusals_total{code="other"}'] == 10
+    whole.server_close()
 
 
 def test_a_link_carries_reports_whole_and_ends_with_its_worker() -> None:

@@ -1,4 +1,4 @@
-"""What several workers of a real server do together: one limit for all, and a job that kills whoever runs it."""
+"""Several workers of a real server together: one limit for all, and a job that kills the worker that runs it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ except InternalError as problem:
 
 
 def test_a_worker_that_is_told_to_stop_as_it_is_born_stops(project: Path) -> None:
-    """The signal is not swallowed by what the child still has of its parent; else nobody would tell it again."""
+    """The signal is not swallowed by what the child still has of its parent; else no signal would come again."""
     ran = subprocess.run(
         [sys.executable, "-c", STOPPED_AT_BIRTH, str(project)], capture_output=True, text=True, check=False, timeout=60
     )

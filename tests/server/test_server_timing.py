@@ -31,7 +31,7 @@ HEAVY = 100
 
 
 class TimedEngine(ToyEngine):
-    """Takes a time that grows with the rows, and varies by chance; may fail where somebody has very many rows."""
+    """Takes a time that grows with the rows, and varies by chance; may fail where a person has very many rows."""
 
     def __init__(self, tables: Any, clock: Clock, each: float, *, fails: bool = False) -> None:
         super().__init__(tables)
@@ -47,7 +47,7 @@ class TimedEngine(ToyEngine):
 
 
 def latencies(*, heavy: bool, slot: float, each: float = 8e-4, fails: bool = False) -> tuple[list[float], list[float]]:
-    """How long fresh questions take on one of two neighbours, by the clock, and how large the noise was.
+    """Times of fresh questions on one of two neighbours, by the clock, and the size of the noise.
 
     Shares of the time at which the question was to leave; with a slot of 0, seconds.
     """

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.bits import SeededBits
+from support.latency import late_probability
 from tacit.noise import entropy
 from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
@@ -78,7 +79,7 @@ def test_the_limit_of_the_project_ends_the_departures() -> None:
     assert len(DepartureSchedule(settings(late_per_analyst=10**6)).decide(plan(1)).times) < 20
 
 
-def test_whoever_was_late_has_later_departures_and_fewer_of_them() -> None:
+def test_a_late_answer_has_later_departures_and_fewer_of_them() -> None:
     schedule = DepartureSchedule(Settings())
     assert schedule.decide(plan(1), late=2, slow=1).times == (TICKS, 4 * TICKS)
     assert schedule.decide(plan(1), late=3, slow=3).times == (16 * TICKS,)
@@ -99,26 +100,6 @@ def test_one_unit_moves_lateness_by_one_unit_at_most(unit: int) -> None:
 
 
 # The law of a verdict ------------------------------------------------------------------------------------------------
-
-
-def late_probability(lateness: int, epsilon: float) -> float:
-    """P(lateness + ν >= ρ), from the two laws, computed without any of the code that runs."""
-    first = epsilon / (1 + 2 ** (2 / 3))
-    threshold, question = STEPS / first, 2 * STEPS / (epsilon - first)
-
-    def tail(k: int) -> float:
-        """P(ν >= k)."""
-        q = math.exp(-1 / question)
-        return q**k / (1 + q) if k > 0 else 1 - q ** (1 - k) / (1 + q)
-
-    q = math.exp(-1 / threshold)
-    wide = int(40 * threshold)
-    step = 64
-    total = weight = 0.0
-    for rho in range(-wide, wide, step):
-        mass = q ** abs(rho)
-        total, weight = total + mass * tail(rho - lateness), weight + mass
-    return total / weight
 
 
 @pytest.mark.parametrize("margin", [-8, -2, 0, 3])
@@ -168,7 +149,7 @@ def test_what_is_ready_is_on_time_and_what_is_not_is_late() -> None:
 
 
 def test_a_stream_tells_of_one_late_answer_and_streams_are_counted_for_all_workers() -> None:
-    """Two workers and three late answers: five streams, whoever begins them, and then no data decides any more."""
+    """Two workers and three late answers: five streams, in any order, and then no data decides any more."""
     shared = Buckets()
     words = {"workers": 2, "late_per_population": 3, "late_per_analyst": 100}
     workers = [answers(shared, **words), answers(shared, **words)]

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -27,6 +26,7 @@ import pytest
 
 from sql.corpus.accepted import ACCEPTED, GENERATED, WRITTEN
 from sql.corpus.bounded import BOUNDED, arrow
+from sql.corpus.by_value import BY_VALUE, STRUCTURES
 from sql.corpus.clinic import CATALOG
 from sql.plain_sql import plain_connection, plain_sql
 from support.noiseless import without_noise
@@ -56,16 +56,8 @@ LEFT_OUT = {
     "SELECT s.ward, DP_INTERVAL_LOW(x) AS low, s.n / w.beds AS x FROM (SELECT ward, COUNT(*) AS n FROM visits "
     "GROUP BY ward) s JOIN wards w ON w.ward = s.ward AND w.beds > 0": "DuckDB wants an alias before its use",
 }
-CORPUS = Path(__file__).with_name("corpus")
-#: Every function, by the values it gives: each is a private key, so all of them are compared.
-BY_VALUE = tuple(
-    f"SELECT {line} AS k, COUNT(*) AS n FROM visits GROUP BY k"
-    for line in (CORPUS / "expressions.txt").read_text(encoding="utf-8").splitlines()
-)
-#: Joins, groups, windows and subqueries around NULL.
-STRUCTURES = tuple((CORPUS / "structures.sql").read_text(encoding="utf-8").splitlines())
 #: Which part of the corpus each database is asked.
-ASKED = {"many": ACCEPTED, "odd": WRITTEN + GENERATED[::3], "one": WRITTEN[::2], "nobody": WRITTEN[1::2]}
+ASKED = {"many": ACCEPTED, "odd": WRITTEN + GENERATED[::3], "one": WRITTEN[::2], "empty": WRITTEN[1::2]}
 #: No value of the databases is larger than this.
 WIDE = Fraction(2**22)
 #: The most rows that a visit becomes in any join of the corpus.
@@ -98,7 +90,7 @@ class Clinic:
         return with_bounds(plan, [(-WIDE, WIDE)] * len(sought(plan.final)))
 
     def difference(self, sql: str, spoil: int = 0) -> str | None:
-        """What is wrong with our answer to a question, if anything; ``spoil`` is added to every measurement."""
+        """Faults of our answer to a question, if any; ``spoil`` is added to every measurement."""
         plan = self.bounded(planned(sql))
         measured = spoiled(self.measure(plan), spoil)
         public = [self.engine.rows(relation, most=1000) for relation in plan.question.reads]
@@ -176,7 +168,7 @@ def moment(cell: Any) -> Any:
 
 
 def slack_of(question: Question, column: int, rows: int) -> Fraction:
-    """How far a column may be off because values were rounded to a grid."""
+    """Distance by which a column may be off because values were rounded to a grid."""
     final = question.final
     parts = [part_slack(final, final.aggregates[index], rows) for index in aggregates_of(question, column)]
     kind = question.columns[column].type

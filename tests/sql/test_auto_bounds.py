@@ -16,7 +16,6 @@ from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.engines.sql.unit_totals import check_width
 from tacit.query import Refusal, resolve
-from tacit.query.domains import Domain, Range
 from tacit.query.planning.auto_bounds import MOST_STEPS, choose, edges_of, provisional, search_of, sought
 from tacit.query.planning.explain import explain
 from tacit.query.planning.measures import MeasureKind
@@ -25,7 +24,7 @@ from tacit.query.planning.plan import Plan, make_plan, with_bounds
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions import evaluate
 from tacit.query.request import Account, Request
-from tacit.query.types import DOUBLE, INTEGER, SqlType, decimal, ordinal
+from tacit.query.types import DOUBLE, INTEGER, Domain, Range, SqlType, decimal, ordinal
 
 AVG = "SELECT AVG(CLAMP(score, AUTO)) FROM visits"
 TWO = (
@@ -257,7 +256,7 @@ def test_coarse_steps_keep_wide_bounds_narrow_in_steps() -> None:
 
 
 def test_an_engine_that_accepts_the_quote_accepts_whatever_is_found() -> None:
-    """Refusing after the search would tell something for which nobody paid."""
+    """Refusing after the search would tell something that was not paid for."""
     for text in ("score", "points", "CAST(score AS DECIMAL(18, 2))", "CAST(score AS DECIMAL(18, 9))"):
         plan = planned(f"SELECT VARIANCE(CLAMP({text}, AUTO)), SUM(CLAMP({text}, AUTO)) FROM visits")
         for measure in plan.final.measures:

@@ -13,8 +13,9 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.refused import REFUSED
 from support.bits import SeededBits
 from tacit.query import Refusal, resolve
+from tacit.query.aggregates import SQL_NAMES
 from tacit.query.relational.functions import REGISTRY
-from tacit.query.resolve.sql_functions import AGGREGATES, RAW_AGGREGATES, VOLATILE
+from tacit.query.resolve.sql_functions import RAW_AGGREGATES, VOLATILE
 
 _SETTINGS = settings(
     max_examples=400,
@@ -32,7 +33,7 @@ _CONSTANTS = re.findall(
     "0 1 -1 3.5 .5 1e5 1e400 99999999999999999999 'a' '' '2020-01-01' 'x%' NULL TRUE FALSE DATE'2021-02-03' "
     "INTERVAL'1'DAY $1 ? [1,2] (1,2)",
 )
-_FUNCTIONS = sorted({*REGISTRY, *AGGREGATES, "if", "nullif", "date_part", "row_number", "lag", "nope"})
+_FUNCTIONS = sorted({*REGISTRY, *SQL_NAMES, "if", "nullif", "date_part", "row_number", "lag", "nope"})
 _OPERATORS = re.findall(r"\S+", "+ - * / // % ^ || = <> < <= > >= AND OR LIKE IN IS & ~")
 _TABLES = re.findall(r"\S+", "visits visits visits patients prescriptions wards staff log nothing a b")
 
@@ -219,7 +220,7 @@ def test_any_text_at_all(sql: str) -> None:
 
 
 def test_every_word_in_every_place_of_a_call() -> None:
-    for name in sorted({*REGISTRY, *AGGREGATES, *RAW_AGGREGATES, *VOLATILE}):
+    for name in sorted({*REGISTRY, *SQL_NAMES, *RAW_AGGREGATES, *VOLATILE}):
         for arguments in ("", "*", "cost", "note, 1, 2"):
             _survives(f"SELECT {name}({arguments}) FROM visits")
             _survives(f"SELECT COUNT(*) FROM visits WHERE {name}({arguments}) IS NULL")

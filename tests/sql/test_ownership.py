@@ -12,13 +12,20 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from sql.interpreter import rows_of
 from tacit.query import resolve
-from tacit.query.public_keys import public_values
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import Join, JoinKind, RelationNode, UnitAggregate, reference, sources
+from tacit.query.relational.algebra import (
+    Join,
+    JoinKind,
+    RelationNode,
+    UnitAggregate,
+    is_public_throughout,
+    reference,
+    sources,
+)
 from tacit.query.relational.expressions import TRUE, shift
 from tacit.query.relational.functions import call
-from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.resolve.aggregation import public_values
 from tacit.query.types import INTEGER
 
 _UNITS = {"patients": (1, 2, 4, 6, 7, 99), "staff": (1, 5), "events": (0, 6)}
@@ -69,7 +76,7 @@ def test_a_public_relation_never_depends_on_protected_rows() -> None:
                 assert any(ownership.identifies_unit(node.source, key) for key in node.keys)
 
 
-def test_what_is_read_beside_released_cells_is_nobodys() -> None:
+def test_what_is_read_beside_released_cells_belongs_to_no_person() -> None:
     """Removing any one person leaves the rows of every public relation above the aggregation as they were."""
     seen = 0
     for sql in ACCEPTED:

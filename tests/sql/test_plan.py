@@ -17,8 +17,7 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import make_plan, plan_question
-from tacit.query.planning.pricing import PlanBudget, Priced, price
-from tacit.query.planning.purchase import check_charge
+from tacit.query.planning.pricing import PlanBudget, Priced, check_charge, largest_rho_of, price
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.request import Account, Request
@@ -48,7 +47,9 @@ def test_the_number_typed_is_the_guarantee(request_: Request, guarantee: object)
 
 def test_delta_is_charged_where_it_is_needed() -> None:
     zcdp = Request(epsilon="0.5", delta="1e-6", account=Account("zcdp"))
-    assert count_plan(zcdp, "private").guarantee == ZCDP("0.125", delta="1e-6")
+    # Half of the delta selects keys, the other half converts rho to epsilon.
+    half = Fraction(1, 2 * 10**6)
+    assert count_plan(zcdp, "private").guarantee == ZCDP(largest_rho_of(Fraction(1, 2), half), delta=half)
     approx = Request(epsilon="0.5", delta="1e-6", account=Account("approx"))
     assert count_plan(approx, "private").guarantee == ApproxDP("0.5", "1e-6")
     # Many groups per unit: Gaussian noise is worth its delta.
@@ -254,7 +255,8 @@ def test_the_list_of_public_keys_is_free(kind: str, free: object) -> None:
         plan_question(Builder().question(keys="public"), ADD_REMOVE, Request(within=1))
     request = Request(epsilon=1, delta="1e-6", account=Account("zcdp"))
     private = plan_question(Builder().question(keys="private"), ADD_REMOVE, request)
-    assert private.guarantee == ZCDP("0.5", delta="1e-6")
+    half = Fraction(1, 2 * 10**6)
+    assert private.guarantee == ZCDP(largest_rho_of(Fraction(1), half), delta=half)
     assert private.keys is not None
     assert private.keys.share == 1
 
@@ -272,7 +274,7 @@ def test_every_plan_is_checked_against_its_charge(monkeypatch: pytest.MonkeyPatc
     def generous(final: FinalAggregation, budget: PlanBudget, *args: Any, **more: Any) -> Priced:
         return price(final, replace(budget, amount=budget.amount * Fraction(1000001, 1000000)), *args, **more)
 
-    monkeypatch.setattr("tacit.query.planning.purchase.price", generous)
+    monkeypatch.setattr("tacit.query.planning.pricing.price", generous)
     for kind in ("pure", "approx", "zcdp", "gdp"):
         with pytest.raises(InternalError):
             count_plan(Request(epsilon=1, account=Account(kind)))
@@ -314,6 +316,7 @@ def test_private_keys_from_sql() -> None:
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6) city, COUNT(*) AS n FROM visits GROUP BY city"
     )
     plan = make_plan(sql, CATALOG, Request(account=Account("zcdp")))
-    assert plan.guarantee == ZCDP("0.5", delta="1e-6", relation=REPLACE_ONE)
+    half = Fraction(1, 2 * 10**6)
+    assert plan.guarantee == ZCDP(largest_rho_of(Fraction(1), half), delta=half, relation=REPLACE_ONE)
     assert plan.keys is not None
     assert plan.keys.groups == 2

@@ -17,11 +17,9 @@ from tacit.accounting.filters import ApproxFilter, GDPFilter, PureFilter, ZCDPFi
 from tacit.accounting.prices import gdp_price, pure_price, zcdp_price
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
-from tacit.query.planning.budget_shares import split
-from tacit.query.planning.measures import MeasureKind
+from tacit.query.planning.measures import Block, MeasureKind, blocks_of
 from tacit.query.planning.plan import Plan, plan_question
-from tacit.query.planning.pricing import PlanBudget, epsilon_of_mu2, largest_rho_of, price
-from tacit.query.planning.release_blocks import Block, blocks_of
+from tacit.query.planning.pricing import PlanBudget, epsilon_of_mu2, largest_rho_of, price, split
 from tacit.query.question import FinalAggregation
 from tacit.query.release import inputs
 from tacit.query.request import Account, Request
@@ -104,7 +102,7 @@ def test_events_cost_what_is_charged_for_many_questions(
 
 
 def unit_values(final: FinalAggregation, values: tuple[int, ...], rounding: int) -> list[int]:
-    """What one unit with these row values adds to one group, as engines are told to compute it."""
+    """Contribution of one unit with these row values to one group, as engines are told to compute it."""
     result = []
     n = len(values)
     for m in final.measures:

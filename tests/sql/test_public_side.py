@@ -33,11 +33,11 @@ from tacit.query.relational.algebra import (
     RelationNode,
     Scan,
     UnitAggregate,
+    is_public_throughout,
     reference,
     row_bounds,
 )
 from tacit.query.relational.expressions import TRUE
-from tacit.query.relational.public_relations import is_public_throughout
 from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT
@@ -100,8 +100,8 @@ def test_null_meets_nothing_and_a_join_of_no_keys_still_has_its_columns(seeded: 
     sql = f"SELECT s.doctor, w.floor, s.n FROM wards w LEFT JOIN {inner} s ON s.doctor = w.ward"
     asked = Asked(sql, account=account)
     assert [row[::2] for row in asked.finished().values] == [(None, None)] * 5
-    nobody = replace(asked.released, keys=(), noisy=tuple(array[:0] for array in asked.released.noisy))  # type: ignore[index]
-    assert [row[1] for row in asked.finished(nobody).values] == [1, 3, 2, 5, 4]
+    empty = replace(asked.released, keys=(), noisy=tuple(array[:0] for array in asked.released.noisy))  # type: ignore[index]
+    assert [row[1] for row in asked.finished(empty).values] == [1, 3, 2, 5, 4]
 
 
 def test_an_interval_is_the_same_beside_public_values_and_scales_with_them(seeded: SeededBits) -> None:

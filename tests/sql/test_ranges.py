@@ -12,11 +12,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tacit.query.domains import Domain, Range, finite
-from tacit.query.public_keys import public_values
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal, Reference, literal
 from tacit.query.relational.functions import REGISTRY, call, case, cast, evaluate, in_list
+from tacit.query.resolve.aggregation import public_values
 from tacit.query.types import (
     BOOLEAN,
     DATE,
@@ -24,10 +23,13 @@ from tacit.query.types import (
     INTEGER,
     TEXT,
     TIMESTAMP,
+    Domain,
     Kind,
+    Range,
     SqlType,
     as_value,
     decimal,
+    finite,
     from_ordinal,
     ordinal,
 )

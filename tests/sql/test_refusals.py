@@ -1,4 +1,4 @@
-"""What cannot be answered privately is refused, with a stable code and a sentence that says what to change."""
+"""Questions without a private answer are refused, with a stable code and a sentence that says what to change."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ RUNNING = "OVER (ORDER BY g ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 
 
 def finished(sql: str, visits: Sequence[dict[str, Any]] = ()) -> Finished:
-    """The answer; about nobody, every count is 0, and so is every sum."""
+    """The answer; of an empty table every count is 0, and so is every sum."""
     plan = make_plan(sql, CATALOG, Request(epsilon="1", account=Account("pure")))
     released = release(plan, ToyEngine({"visits": list(visits)}).measure(MeasurementTask(plan.final, b"")))
     return finish(plan.question, released, confidence="0.95")

@@ -50,7 +50,7 @@ def _raw(sql: str) -> Question:
 
 
 def _measured(question: Question) -> Counter[Any]:
-    """What the aggregation reads of each row: its unit, keys, and the argument and filter of every aggregate."""
+    """Columns that the aggregation reads: its unit, keys, and the argument and filter of every aggregate."""
     final = question.final
     assert final.source.unit is not None
     found: Counter[Any] = Counter()

@@ -58,7 +58,7 @@ def test_rows_stand_alone(kinds: tuple[SqlType | None, ...]) -> None:
 
 
 @pytest.mark.parametrize("kind", [DOUBLE, TIMESTAMP])
-def test_types_without_one_form_tell_nobody_apart(kind: SqlType) -> None:
+def test_types_without_one_form_tell_no_persons_apart(kind: SqlType) -> None:
     with pytest.raises(InputError, match=r"a\.id: tells persons apart and is of type"):
         catalog(table("a", kind))
     visits = Table("visits", (Column("key", kind),), population="p", foreign_keys=(ForeignKey("key", "people", "key"),))

@@ -1,4 +1,4 @@
-"""What one person's rows can cause is bounded by the text: the number, the cut, and the refusal."""
+"""Work on account of one person's rows is bounded by the text: the number, the cut, and the refusal."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def floats_at_once(mechanism: Any, count: int) -> NDArray[Any]:
 
 
 def deviation(draws: NDArray[Any], variance: float, kurtosis: float) -> float:
-    """How many standard errors the mean square of the draws lies from ``variance``."""
+    """Distance of the mean square of the draws from ``variance``, in standard errors."""
     return float((np.mean(draws**2) / variance - 1) / math.sqrt((kurtosis - 1) / len(draws)))
 
 

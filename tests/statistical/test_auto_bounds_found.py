@@ -24,7 +24,6 @@ from support.toy_engine import ToyEngine
 from tacit.engines.protocol import MeasurementTask
 from tacit.mechanisms.laplace import LaplaceNoise
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.domains import Domain, Range
 from tacit.query.planning.auto_bounds import choose, edges_of, find
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import make_plan, with_bounds
@@ -32,7 +31,7 @@ from tacit.query.postprocess.result import finish
 from tacit.query.relational.expressions import Reference
 from tacit.query.release import release
 from tacit.query.request import Account, Request
-from tacit.query.types import DOUBLE, INTEGER
+from tacit.query.types import DOUBLE, INTEGER, Domain, Range
 
 CATALOG = Catalog(
     (Table("people", (Column("id", INTEGER), Column("x", DOUBLE)), population="people", unit="id"),),

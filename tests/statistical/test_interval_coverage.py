@@ -119,7 +119,7 @@ def prepared(sql: str, account: str) -> tuple[Plan, Measurements, dict[Any, Any]
 
 
 def covered(sql: str, account: str, shrink: float, trials: int) -> tuple[int, int, int]:
-    """How many intervals hold the truth, how many still do when shrunk around their values, and how many there are."""
+    """Numbers of intervals that hold the truth, that still do when shrunk around their values, and of all."""
     plan, measurements, truth = prepared(sql, account)
     kind = plan.question.columns[-1].type
     whole = shrunk = total = 0

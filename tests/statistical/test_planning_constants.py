@@ -124,7 +124,7 @@ def test_mean_intervals_with_private_n_notice_louder_noise() -> None:
 
 
 def count_misses(mean: Mean, noisy: Mean, values: list[float], runs: int, confidence: str) -> int:
-    """How often the interval of ``mean`` misses the truth when the noise is that of ``noisy``."""
+    """Count how often the interval of ``mean`` misses the truth when the noise is that of ``noisy``."""
     truth = sum(values) / len(values) if values else 0.5
     misses = 0
     for _ in range(runs):

@@ -21,7 +21,7 @@ _PATIENCE = 90.0
 
 @dataclass
 class Findings:
-    """What all analysts saw together.
+    """Responses that all analysts saw together.
 
     Args:
         answers: the body that each fresh question got, by its idempotency key; it may come more than once.
@@ -82,7 +82,7 @@ class Line:
 
 
 class Analyst:
-    """Somebody who mixes quotes, repeats, refusals and fresh questions, and asks again whenever a response is lost."""
+    """Analyst who mixes quotes, repeats, refusals and fresh questions, and asks again whenever a response is lost."""
 
     def __init__(self, number: int, line: Line, known: dict[bytes, bytes], findings: Findings, patients: int) -> None:
         self._number = number
@@ -117,7 +117,7 @@ class Analyst:
         return 0, {}, b"{}"
 
     async def quote(self) -> None:
-        """Free, and the same for everybody."""
+        """Ask for a quote, which is free and the same for all."""
         body, _ = self._dice.choice(self._known)
         status, _, content = await self._ask("quote", "/v1/explain", body)
         self._findings.check(status == 200, f"a quote: {status} {content!r}")
@@ -169,7 +169,7 @@ class Analyst:
             )
 
     def truth(self, most: int) -> list[int]:
-        """What the fresh question counts, in the clinic of :func:`support.serving.make_clinic`."""
+        """True answer of the fresh question, in the clinic of :func:`support.serving.make_clinic`."""
         counts = dict.fromkeys(WARDS, 0)
         for patient in range(self._patients):
             for visit in range(3):
@@ -179,12 +179,12 @@ class Analyst:
 
 
 def bound() -> float:
-    """How far off a count may be: six rows of one person count, and the noise has the scale 6/ε."""
+    """Bound on the error of a count: six rows of one person count, and the noise has the scale 6/ε."""
     return 6 / EPSILON * math.log(1 / _ALARM)
 
 
 async def crowd(port: int, tokens: list[str], seconds: float, patients: int, *, most: float = 0.0) -> Findings:
-    """Everybody at once, for so long, or until the budget is gone (``most``); known questions are asked once before."""
+    """Run all analysts at once, for so long or until the budget is gone (``most``), after asking known questions."""
     findings = Findings()
     first = Line(port, tokens[0])
     known: dict[bytes, bytes] = {}

@@ -34,7 +34,7 @@ CATALOG = Catalog(
     ),
     (Population("patients"),),
 )
-# Everybody is in several groups, so that which one counts depends on the ledger's secret.
+# Every person is in several groups, so that which one counts depends on the ledger's secret.
 ROWS: list[dict[str, Any]] = [
     {"patient": i // 3, "ward": "abc"[i % 3], "cost": Fraction(i % 101), "street": f"street {i % 2}"}
     for i in range(900)

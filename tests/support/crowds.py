@@ -83,12 +83,12 @@ def token(people: People, name: str, **options: Any) -> str:
 
 def rows_of(people: People) -> dict[str, list[tuple[Any, ...]]]:
     """Everything in the tables."""
-    return {table: people._room.tables.read(f"SELECT * FROM people_{table}") for table in TABLES}
+    return {table: people._context.tables.read(f"SELECT * FROM people_{table}") for table in TABLES}
 
 
 def put_back(people: People, rows: dict[str, list[tuple[Any, ...]]]) -> None:
-    """The tables as they were, while the chain stays as it is."""
-    with people._room.tables.write() as run:
+    """Put old tables back, while the chain stays unchanged."""
+    with people._context.tables.write() as run:
         for table, content in rows.items():
             run(f"DELETE FROM people_{table}", ())
             for row in content:

@@ -6,7 +6,6 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
-from tacit.query.domains import Domain, Range, finite
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.measures import (
     Measure,
@@ -19,7 +18,7 @@ from tacit.query.planning.measures import (
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey, OutputColumn, Question
 from tacit.query.relational.algebra import Field, Scan
 from tacit.query.relational.expressions import Expression, Reference
-from tacit.query.types import DOUBLE, INTEGER, TEXT, Value
+from tacit.query.types import DOUBLE, INTEGER, TEXT, Domain, Range, Value, finite
 
 WARDS = ("cardiology", "oncology", "surgery")
 K = AggregateKind

@@ -63,7 +63,7 @@ def sqlite_place(folder: Path) -> Place:
 
 
 def copy_files(place: Place, to: Path) -> None:
-    """A backup of a SQLite ledger that nobody has open."""
+    """A backup of a SQLite ledger that no process has open."""
     shutil.copytree(Path(place.where).parent, to)
 
 
@@ -99,5 +99,5 @@ def reserved(ledger: Ledger, order: Order) -> Reservation:
 
 
 def spent(ledger: Ledger, population: str = "patients") -> Fraction:
-    """What an account has spent of its first currency."""
+    """Amount that an account has spent of its first currency."""
     return Fraction(ledger.budget(population).lines[0].spent)

@@ -1,4 +1,4 @@
-"""What would be released without noise: for comparing the machinery with ordinary SQL, and for nothing else.
+"""Releases without noise: for comparing the machinery with ordinary SQL, and for nothing else.
 
 The product has no such switch. Here the one seam of :mod:`tacit.query.release` is replaced by the identity, every
 private key is kept, and the laws of noise say that there is none.
@@ -28,7 +28,7 @@ def _unchanged(step: Release | KeySelection, keys: Any, raw: NDArray[Any]) -> ND
 
 
 def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
-    """The exact integers as if they had been released; groups without anybody are left out, as SQL leaves them."""
+    """The exact integers as if they had been released; empty groups are left out, as SQL leaves them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noising, "draw", _unchanged)
         released = noising.release(plan, measurements)

@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What a replay showed.
+    """Findings of a replay.
 
     Args:
         findings: what differs and must not; empty when all is well.
@@ -141,7 +141,7 @@ def _name(step: Step) -> str:
 
 
 def _gaps(call: Call, keys: tuple[KeyTuple, ...], raw: NDArray[Any]) -> list[int] | None:
-    """How far each integer of an input moved; groups that one of the databases lacks count as zeros.
+    """Distances by which the integers of an input moved; groups that one of the databases lacks count as zeros.
 
     None where inputs cannot be compared: released groups, shapes and types of integers must not depend on data.
     """

@@ -15,12 +15,12 @@ from support.toy_engine import ToyEngine
 from tacit.curator.accounts import account_kind, filter_of
 from tacit.curator.answer import CuratorContext
 from tacit.curator.curator import Curator
-from tacit.curator.opened_ledger import open_ledger
+from tacit.curator.opening import open_ledger
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
-from tacit.server.api import App, create_app
+from tacit.server.api.app import App, create_app
 from tacit.server.identity import Hashing, People, Role
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
@@ -95,16 +95,16 @@ class Served:
 
     @property
     def people(self) -> People:
-        """Who may come in."""
+        """People who may sign in."""
         return self.office.people
 
     @property
     def curator(self) -> Curator:
-        """Who answers."""
+        """Curator that answers."""
         return self.office.curator
 
     def client(self, name: str = "alice", **headers: str) -> httpx.AsyncClient:
-        """A client that shows the token of somebody; of nobody where the name is empty."""
+        """A client with the token of a named person; without a token where the name is empty."""
         shown = {"authorization": f"Bearer {self.tokens[name]}"} if name else {}
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=True)
         return httpx.AsyncClient(transport=transport, base_url="http://tacit", headers=shown | headers)
@@ -127,12 +127,12 @@ class Served:
         return self.call("POST", "/v1/query", name, json={"sql": sql, **words}, headers=headers)
 
     def raw(self, *args: Any, name: str = "alice", headers: Any = (), **words: Any) -> tuple[int, Any, bytes]:
-        """As :func:`raw`, with the token of somebody."""
+        """As :func:`raw`, with the token of a named person."""
         shown = [(b"authorization", f"Bearer {self.tokens[name]}".encode())] if name else []
         return asyncio.run(raw(self.app, *args, headers=[*shown, *headers], **words))
 
     def access(self, name: str = "alice") -> Any:
-        """What the token of somebody stands for."""
+        """Access that the token of a named person stands for."""
         found = self.people.authenticate(self.tokens[name])
         assert found is not None
         return found
@@ -158,7 +158,7 @@ def serve(
 ) -> Served:
     """The hospital, with alice and bob, carol (patients only), dan (employees only), audrey (auditor) and olga (owner).
 
-    Slots are off unless said.
+    Slots are off by default.
     """
     engine = engine or ToyEngine(rows())
     opened = open_ledger(ledger)
@@ -196,7 +196,7 @@ async def raw(
     query: bytes = b"",
     receive: Any = None,
 ) -> tuple[int, dict[bytes, bytes], bytes]:
-    """What an application answers to a request that no client would send."""
+    """Answer of an application to a request that no client would send."""
     parts = [body] if isinstance(body, bytes) else list(body)
     messages = [{"type": "http.request", "body": part, "more_body": i < len(parts) - 1} for i, part in enumerate(parts)]
     sent: list[dict[str, Any]] = []

@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 
 def until(done: Callable[[], Any], what: str) -> Any:
-    """What something gives once it gives anything."""
+    """Wait until ``done`` returns something true, and return it."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         found = done()
@@ -57,7 +57,7 @@ def fetch(url: str, token: str = "", body: bytes | None = None, **headers: str) 
 
 
 def spent(project: Path) -> Fraction:
-    """What was charged to the account of a project."""
+    """Amount charged to the account of a project."""
     with tacit.open(project) as curator:
         return Fraction(curator.budget().spent[0].amount)
 

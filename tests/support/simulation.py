@@ -100,7 +100,7 @@ class SimulatedStore:
         if fault == "torn crash":
             raise Crash
         if fault:
-            raise StorageError("injected: it was written, and nobody knows")
+            raise StorageError("injected: it was written, and the caller cannot know")
         return result
 
     def __getattr__(self, name: str) -> Any:
@@ -119,14 +119,14 @@ class SimulatedStore:
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         return self._store.entries_down(before=before)
 
-    def levels(self, *args: Any) -> tuple[BalanceState, ...]:
-        return self._store.levels(*args)
+    def balances(self, *args: Any) -> tuple[BalanceState, ...]:
+        return self._store.balances(*args)
 
     def snapshot(self) -> AbstractContextManager[Reader]:
         return self._store.snapshot()
 
     def close(self) -> None:
-        """What is underneath outlives the process."""
+        """Do nothing: the store underneath outlives the process."""
 
 
 @dataclass
@@ -264,7 +264,7 @@ class World:
         self.answers.append((order, outcome))
 
     def check(self) -> None:
-        """What must hold after any history."""
+        """Check the invariants of every history."""
         mark = AnchorFile(ANCHOR, self.disk).read()
         assert mark is not None
         assert all(outcome.seq <= mark.head.seq for _, outcome in self.answers), "the anchor went back"

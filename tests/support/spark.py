@@ -22,8 +22,11 @@ __all__ = ["LIMITS", "QUICK", "held", "spark_engine"]
 
 LIMITS = Limits(threads=2, memory="1GB")
 QUICK = {
-    # The quick compiler alone: nothing here runs long enough for the other one.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # The quick compiler alone: nothing here runs long enough for the other one. Java would look at every class that it
+    # loads, of which there are thousands.
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    ),
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",

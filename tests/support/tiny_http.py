@@ -20,7 +20,7 @@ Behaviour = Callable[["Request"], "bytes | None"]
 
 @dataclass
 class Request:
-    """What arrived."""
+    """Request that arrived."""
 
     method: str
     path: str
@@ -95,7 +95,7 @@ class TinyServer:
                         continue
 
     def usual(self, request: Request) -> bytes:
-        """What a server of Tacit would say."""
+        """Response of a server of Tacit."""
         try:
             return self._usual(request)
         except TacitError as problem:

@@ -20,9 +20,8 @@ from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
+from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan, is_public_throughout
 from tacit.query.relational.functions import evaluate
-from tacit.query.relational.public_relations import is_public_throughout
 from tacit.query.release import NoisyRelease
 from tacit.query.types import as_value, ordinal, sort_key
 
@@ -171,7 +170,7 @@ def _person(measure: Measure, rows: list[tuple[Any, ...]], secret: bytes) -> lis
 
 
 def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
-    """What would be released if nothing were added: for the truth that intervals speak of, and for nothing else."""
+    """Release without noise: the truth that intervals speak of, and for nothing else."""
     none = NoiseLaw("none", Fraction(0))
     raw = [np.array(entry, dtype=object) for entry in measurements.raw]
     noisy: dict[int, Any] = {}

@@ -1,4 +1,4 @@
-"""Somebody who visits the console: by requests in this process, or by a browser through a socket."""
+"""A visitor of the console: by requests in this process, or by a browser through a socket."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Visitor:
         return found
 
     def post(self, path: str, *, headers: dict[str, str] | None = None, **fields: str) -> httpx.Response:
-        """What a form gets; its token comes along unless another is given."""
+        """Send a form and return the response; its token comes along unless another is given."""
         data = urlencode({"csrf": self.csrf, **{name.replace("__", "."): text for name, text in fields.items()}})
         sent = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
         found = self._runner.run(self.client.post(path, content=data, headers=sent))

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.query.domains import Range
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact
 from tacit.query.postprocess.counts_and_sums import Direct
@@ -19,7 +18,7 @@ from tacit.query.postprocess.joint_mean import JointMean
 from tacit.query.postprocess.mean_variance import MeanEstimate
 from tacit.query.postprocess.result import Intervals
 from tacit.query.postprocess.rounding import type_range, value_at, value_of_ratio
-from tacit.query.types import DATE, DOUBLE, INTEGER, TIMESTAMP, SqlType, decimal, ordinal
+from tacit.query.types import DATE, DOUBLE, INTEGER, TIMESTAMP, Range, SqlType, decimal, ordinal
 
 LAWS = (NoiseLaw("laplace", Fraction(7, 2)), NoiseLaw("gaussian", Fraction(40), 1, Fraction(1, 3)))
 BETAS = st.sampled_from([Fraction(1, 20), Fraction(1, 3), Fraction(1, 10**9)])

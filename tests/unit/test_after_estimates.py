@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tacit.mechanisms.laplace import LaplaceNoise
-from tacit.query.domains import UNKNOWN, Range
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree, Tree
 from tacit.query.postprocess.cells import Affine, CellConfidence, Draw, Exact, linear_events
@@ -21,7 +20,7 @@ from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
 from tacit.query.postprocess.result import Intervals
 from tacit.query.postprocess.rounding import type_range, value_at
-from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, Kind, SqlType, decimal
+from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, UNKNOWN, Kind, Range, SqlType, decimal
 
 LAPLACE = NoiseLaw("laplace", Fraction(2))
 GAUSSIAN = NoiseLaw("gaussian", Fraction(9))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.query.domains import UNKNOWN, Domain
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.postprocess.cell_expressions import Derived, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact
@@ -18,7 +17,7 @@ from tacit.query.postprocess.regroup import pool
 from tacit.query.postprocess.result import Intervals
 from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import call, case, cast, evaluate, in_list
-from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, ordinal
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, UNKNOWN, Domain, ordinal
 
 LAW = NoiseLaw("laplace", Fraction(3))
 HALF = int(LAW.error(Fraction(1, 20)))

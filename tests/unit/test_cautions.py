@@ -60,7 +60,7 @@ def test_a_plan_carries_its_cautions() -> None:
 
 
 def test_a_delta_that_pays_for_the_noise_alone_needs_hardly_any_epsilon() -> None:
-    """It used to be refused, with words about an epsilon that nobody had given."""
+    """It used to be refused, with words about an epsilon that the caller had not given."""
     found = tacit.Gaussian.for_error(within=10, beta="0.05", delta="0.1", l2_sensitivity=1)
     assert found.error("0.05") <= 10
     assert found.guarantee.to_approx("0.1").epsilon == Fraction(1, 10**6)

@@ -211,7 +211,7 @@ def test_sampling() -> None:
     inner = PureEvent(Fraction(1))
     sampled = PoissonSampledEvent(Fraction(1, 100), inner)
     assert compose([sampled]).epsilon == amplify(epsilon=1, rate="0.01").epsilon
-    # A sample of a sample; a sample that holds everybody.
+    # A sample of a sample; a sample of all rows.
     nested = PoissonSampledEvent(Fraction(1, 10), PoissonSampledEvent(Fraction(1, 10), inner))
     assert compose([nested]).epsilon == compose([sampled]).epsilon
     assert compose([PoissonSampledEvent(Fraction(1), inner)]).epsilon == 1

@@ -19,7 +19,7 @@ from tacit.noise.entropy import SystemEntropy
 
 
 def in_child(action: str) -> list[int]:
-    """What a forked child draws, as a list of words sent through a pipe."""
+    """Words drawn by a forked child, as a list sent through a pipe."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:  # pragma: no cover - runs in the child

@@ -98,7 +98,7 @@ def test_numbers_are_exact() -> None:
         (lambda: RepeatedEvent("laplace", 1), "event"),
         (lambda: ComposedEvent((PureEvent(1, relation="replace_one"),)), "relation"),
         (lambda: ParallelEvent((PureEvent(1), PureEvent(1, relation="replace_one"))), "relation"),
-        (lambda: PureEvent(1, relation="nobody"), "relation"),
+        (lambda: PureEvent(1, relation="unknown"), "relation"),
     ],
 )
 def test_bad_events_are_refused_by_name(make: object, parameter: str) -> None:

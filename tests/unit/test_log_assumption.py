@@ -1,4 +1,4 @@
-"""What noise/inversion.proof.md assumes of ``log``, checked on this machine's NumPy and C library."""
+"""Assumptions of noise/inversion.proof.md about ``log``, checked on this machine's NumPy and C library."""
 
 from __future__ import annotations
 

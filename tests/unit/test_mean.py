@@ -63,7 +63,7 @@ class TestWithoutNoise:
         mean = Mean(epsilon=1, bounds=(-1, 1), step=1)
         assert mean._quantise(extreme) == [2, 0, 1, 1, 2, 0, 1, 2, 0, 1, 1]
 
-    def test_nobody_at_all_has_a_mean_too(self) -> None:
+    def test_no_rows_have_a_mean_too(self) -> None:
         noisy = Mean(epsilon=1, bounds=(0, 10)).release([])
         assert (noisy.value, noisy.people) == (5.0, 0.0)
         assert noisy.interval() == (0.0, 10.0)

@@ -166,7 +166,7 @@ def test_bad_scores_are_refused_by_name(kind: Callable[..., Any], scores: Any) -
     ],
 )
 def test_no_size_of_a_score_is_refused(kind: Callable[..., Any], scores: Any) -> None:
-    """How large a score is, or how long its fraction, is up to the data; so is which of two is farther away."""
+    """The size of a score, and the length of its fraction, is up to the data; so is which of two is farther away."""
     assert kind(epsilon=100, sensitivity=1).release(scores) in (0, [0])
 
 

@@ -56,7 +56,7 @@ def test_the_mean_of_bits_moves_by_one_over_n() -> None:
 
 
 def test_the_mean_over_the_true_size_moves_more_when_people_come_and_go() -> None:
-    """What the docstring warns of: between one person and two the true mean of bits moves by a half."""
+    """The docstring's warning: between one person and two the true mean of bits moves by a half."""
 
     def mean(rows: tuple[int, ...]) -> Fraction:
         return Fraction(total(rows), len(rows))
@@ -72,7 +72,7 @@ def test_the_mean_over_the_true_size_moves_more_when_people_come_and_go() -> Non
 def test_a_histogram(bins: int, others: int, relation: Relation) -> None:
     universe = range(bins + others)  # a record beyond the bins is in none of them
     if len(universe) == 1 and relation is REPLACE_ONE:
-        return  # one possible record: nobody can be replaced by anyone else
+        return  # one possible record: no person can be replaced by another
     measured = measure_sensitivity(lambda rows: [rows.count(b) for b in range(bins)], universe, range(1, 4), relation)
     assert measured.sensitivity == sensitivity.histogram(bins=bins, relation=relation)
 

@@ -14,13 +14,14 @@ from typer.testing import CliRunner
 
 from support.served import COUNT, serve
 from support.visiting import PASSWORD, Visitor
+from tacit.accounting.currencies import CURRENCIES
 from tacit.cli.app import app
 from tacit.cli.query_options import request_of
 from tacit.cli.repl import Prompt
 from tacit.client.remote_curator import RemoteCurator
 from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse
-from tacit.query.request import OPTIONS, OptionKind, QuestionOption, QuestionOptions, Request
+from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QuestionOption, QuestionOptions, Request
 from tacit.server.api.openapi import description
 from tacit.server.api.request_body import ask_back, ask_of, ask_text
 from tacit.server.api.routes import ROUTES
@@ -47,6 +48,10 @@ def test_the_table_is_about_all_of_a_request() -> None:
     assert [each.name for each in fields(Request)] == ["sql", *OPTIONS, "account"]
     types, stated = get_type_hints(Request), get_type_hints(QuestionOptions)
     assert stated == {name: types[name] for name in OPTIONS}
+    assert tuple(CURRENCIES) == ACCOUNTS
+    for kind, currency in CURRENCIES.items():
+        prices = tuple(name for name, option in OPTIONS.items() if kind in option.accounts)
+        assert prices == (*currency.prices, "within")
 
 
 @EVERY

@@ -9,6 +9,7 @@ Modules:
 * :mod:`.compose` — ``compose``: the guarantee of several releases taken together
 * :mod:`.composed` — Result of a composition: an (ε, δ) guarantee, the method that found it, and how tight it is
 * :mod:`.composition_plan` — Normal form of a plan to compose: single releases, each with its number of repetitions
+* :mod:`.currencies` — Currencies of accounts: pure, approx, zcdp and gdp, one object each
 * :mod:`.filters` — Privacy filters: stopping rules that stay valid when every question depends on earlier answers
 * :mod:`.gaussian` — Exact composition of Gaussian mechanisms in closed form
 * :mod:`.odometers` — Privacy odometers: bounds on the loss consumed so far by an adaptive interaction

@@ -117,7 +117,7 @@ class Accountant:
         return Composed(epsilon, self.delta, relation=relation, method="rdp")
 
     def compose(self, *, method: str = "best") -> Composed:
-        """The same charges composed by any method of :func:`~tacit.accounting.compose.compose`."""
+        """Compose the charges by any method of :func:`~tacit.accounting.compose.compose`."""
         with self._lock:
             plan = self._plan()
         return compose_plan(plan, self.delta, method)

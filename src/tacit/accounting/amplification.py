@@ -1,7 +1,7 @@
 """Privacy amplification by Poisson sampling.
 
 *Privacy.* Let M be (ε, δ)-DP for adding or removing a unit, and let it run on a sample that holds every unit
-independently with probability q and that nobody sees. Then the whole is (ln(1 + q(e^ε - 1)), qδ)-DP for adding or
+independently with probability q and that stays secret. Then the whole is (ln(1 + q(e^ε - 1)), qδ)-DP for adding or
 removing a unit (Balle, Barthe and Gaboardi 2018), and this cannot be improved knowing only (ε, δ).
 
 For *replacing* a unit there is no such gain: the two neighbours agree on samples that miss the unit and may give

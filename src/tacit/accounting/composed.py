@@ -45,7 +45,7 @@ class Composed(ApproxDP):
 
     @property
     def upper(self) -> Fraction:
-        """The same as ``epsilon``: the upper end of the bracket, which is what is charged."""
+        """Upper end of the bracket, equal to ``epsilon``, which is charged."""
         return self.epsilon
 
     def __repr__(self) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import cast
 
+from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.accounting.parallel import worst_part
 from tacit.accounting.prices import HasEvent, HasGuarantee
 from tacit.core.errors import InputError
@@ -33,7 +33,7 @@ from tacit.core.events import (
     RepeatedEvent,
     ZCDPEvent,
 )
-from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.guarantees import RDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation
 
@@ -129,24 +129,11 @@ def _described(item: object) -> Leaf:
         return _described(item.event)
     if isinstance(item, HasGuarantee):
         return _described(item.guarantee)
-    match item:
-        case PureDP():
-            return PureEvent(item.epsilon, relation=item.relation)
-        case ApproxDP():
-            return ApproxEvent(item.epsilon, item.delta, relation=item.relation)
-        case ZCDP():
-            return ZCDPEvent(item.rho, item.delta, relation=item.relation)
-        case GDP():
-            # μ-GDP is by definition what one continuous Gaussian release of that signal-to-noise ratio has.
-            return _gaussian(item)
-        case RDP():
-            return item
-        case _:
-            raise InputError("releases", f"must hold mechanisms, events or guarantees, not {_name(item)}")
-
-
-def _gaussian(guarantee: GDP) -> Event:
-    return GaussianEvent(Fraction(1), guarantee.mu, relation=guarantee.relation)
+    if isinstance(item, RDP):
+        return item
+    if isinstance(item, AccountGuarantee):
+        return currency_of(item).event(item)
+    raise InputError("releases", f"must hold mechanisms, events or guarantees, not {_name(item)}")
 
 
 def _leaves(item: Leaf, count: int) -> Iterable[tuple[Leaf, int]]:
@@ -181,7 +168,7 @@ def _leaves(item: Leaf, count: int) -> Iterable[tuple[Leaf, int]]:
 
 
 def _is_free(item: Leaf) -> bool:
-    """Whether a release says nothing about anybody."""
+    """Whether a release says nothing about any unit."""
     match item:
         case LaplaceEvent() | DiscreteLaplaceEvent():
             return item.l1_sensitivity == 0

@@ -89,7 +89,7 @@ class Line(NamedTuple):
 
     @property
     def left(self) -> Fraction:
-        """What still fits; nothing when the currency no longer counts."""
+        """Amount that still fits; zero when the currency no longer counts."""
         return max(self.cap - self.spent, Fraction(0)) if isinstance(self.spent, Fraction) else Fraction(0)
 
     @property
@@ -113,7 +113,7 @@ class Filter(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What holds for the whole transcript, however the questions were chosen and whenever it ends."""
+        """Guarantee of the whole transcript, however the questions were chosen and whenever it ends."""
 
     @abstractmethod
     def price(self, charge: Charge) -> tuple[Extended, ...]:

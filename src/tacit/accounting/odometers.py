@@ -23,7 +23,7 @@ __all__ = ["Odometer", "Reading"]
 
 
 class Reading(NamedTuple):
-    """One currency at one moment."""
+    """Amount of one currency at one moment."""
 
     currency: str
     cap: Fraction
@@ -58,7 +58,7 @@ class Odometer:
 
     @property
     def promised(self) -> Guarantee:
-        """What the filter proves for the whole transcript, now and later."""
+        """Guarantee that the filter proves for the whole transcript, now and later."""
         return self._filter.guarantee
 
     @property
@@ -74,7 +74,7 @@ class Odometer:
         return self._filter.guarantee
 
     def how_many_more(self, charge: Charge) -> int | None:
-        """How many more charges like this one fit; ``None`` when it costs nothing."""
+        """Number of further charges like this one that fit; ``None`` when it costs nothing."""
         return self._filter.how_many(charge)
 
     def __str__(self) -> str:

@@ -4,7 +4,7 @@
 costliest part. Replacing a unit may take it out of one part and put another into a second one, so two parts change and
 the whole costs two of the costliest. In both cases each part's event must be true of the *whole* database under the
 stated relation, that is, also for a unit that enters or leaves the part; a mechanism whose event was worked out for
-parts of fixed size (the exact count of a part costs nothing when nobody can enter it) must not stand here.
+parts of fixed size (the exact count of a part costs nothing when no unit can enter it) must not stand here.
 
 *Which part is costliest* is clear when all are of one kind that is ordered by one number. Otherwise the parts stay
 together in one event, and each accountant takes the largest of what it knows: (max ε, max δ), max ρ, or the largest

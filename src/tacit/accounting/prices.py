@@ -74,7 +74,7 @@ class HasEvent(Protocol):
 
     @property
     def event(self) -> Event:
-        """What it releases."""
+        """Event of a release."""
 
 
 @runtime_checkable
@@ -83,7 +83,7 @@ class HasGuarantee(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What it promises."""
+        """Guarantee of a release."""
 
 
 #: What a filter can be asked to pay for.
@@ -306,7 +306,7 @@ def _by_quadrature(rate: Fraction, noise: GaussianEvent, order: int) -> Fraction
 
 
 def _name(charge: Charge) -> str:
-    """What a message calls a charge; never by a name that only this library knows."""
+    """Name of a charge in a message; never one that only this library knows."""
     if isinstance(charge, Guarantee):
         return repr(charge)
     name = type(charge).__name__

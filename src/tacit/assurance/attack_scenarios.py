@@ -71,7 +71,7 @@ def sample(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     counts = Counter(known)
     alone = [place for place, values in enumerate(known) if counts[values] == 1]
     if not alone:
-        return Chapter(sampling.WORDS, (exposed,), "Nobody is alone with these values.")
+        return Chapter(sampling.WORDS, (exposed,), "No person is alone with these values.")
     attack = attacks.Linkage(_rows_of(scene, alone, _DRAWN), len(scene.target.values), words=sampling.WORDS)
     rows = [(person.known, person.secret) for person in scene.people]
     return Chapter(sampling.WORDS, (exposed, _linked(scene, attack, rows, epsilons, told)))
@@ -132,7 +132,7 @@ def small_cells(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     secrets = tuple(person.secret if len(person.secrets) == 1 else -1 for person in scene.people)
     attack = attacks.SmallCells(known, secrets, len(scene.target.values))
     if not columns or not attack.exposed:
-        return Chapter(attack.words, (), "Nobody is alone with what a public table of this data could count by.")
+        return Chapter(attack.words, (), "No person is alone with the values by which a public table could count.")
     counted = {(tuple(row[place] for place in places), secret, number) for row, secret, number in scene.rows}
     bare: dict[KnownRow, list[float]] = {}
     for cell, secret, _ in counted:
@@ -150,7 +150,7 @@ def small_cells(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def _cell_columns(scene: Scene) -> list[str]:
-    """As many known columns as a table may have cells for."""
+    """Known columns, as many as a table may have cells for."""
     columns, cells = [], len(scene.target.values)
     for name in scene.target.known:
         more = len(scene.target.finite.get(name, ()))
@@ -169,7 +169,7 @@ def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def averaging(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """The same question until the noise is gone."""
+    """Repeat one question until the noise is gone."""
     attack = attacks.Averaging(_victims(scene, _AVERAGED), _REPEATS)
     noisy = noise_anew(_exact(scene), epsilon=1)
     asks = {epsilon: _stored(_counts(scene, attack, epsilon)) for epsilon in epsilons}
@@ -202,7 +202,7 @@ def _counts(scene: Scene, attack: attacks.Differencing | attacks.Averaging, epsi
 
     def ask(person: Hashable | None, wording: int) -> float:
         apart = "" if person is None else f" AND {scene.unit} <> {literal(person)}"
-        return scene.count(f"{scene.bit} AND {scene.nobody(wording)}{apart}", price, analyst)
+        return scene.count(f"{scene.bit} AND {scene.holds_for_all(wording)}{apart}", price, analyst)
 
     return ask
 
@@ -262,7 +262,7 @@ def _totals(scene: Scene, numbers: Sequence[Any], epsilon: Fraction) -> Callable
 
 
 def membership(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Who was in a study that published tables of counts?"""
+    """Tell who was in a study from the tables of counts that it published."""
     study = _Study(scene)
     if not study.marginals:
         return Chapter(_MEMBERSHIP, (), "No two columns have public values to count by.")
@@ -275,7 +275,7 @@ def membership(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def models(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Which rows trained a model?"""
+    """Tell which rows trained a model."""
     study = _Study(scene)
     if not study.marginals:
         return Chapter(_MODELS, (), "No two columns have public values to learn from.")
@@ -324,7 +324,7 @@ class _Study:
         self.labels = tuple(np.array([truths[place] for place in part]) for part in (taking, others))
 
     def through(self, epsilon: Fraction) -> Callable[[], NDArray[np.float64]]:
-        """What a curator in front of the study's own table publishes."""
+        """Shares published by a curator in front of the study's own table."""
         import pyarrow as pa
 
         from tacit.curator.opening import open_curator
@@ -370,7 +370,7 @@ def collusion(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
         analyst = scene.hire(cap)
 
         def ask(which: int, person: Hashable) -> float:
-            where = f"{scene.bit} AND {scene.unit} = {literal(person)} AND {scene.nobody(which)}"
+            where = f"{scene.bit} AND {scene.unit} = {literal(person)} AND {scene.holds_for_all(which)}"
             return scene.count(where, price, analyst)
 
         return ask

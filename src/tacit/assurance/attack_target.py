@@ -67,7 +67,7 @@ class Target:
 
 @dataclass
 class TargetPerson:
-    """What the bare rows say about somebody; ``known`` and ``secret`` are of their first row."""
+    """Bare rows of one person; ``known`` and ``secret`` are of the first row."""
 
     number: Any
     known: tuple[Hashable, ...]
@@ -100,7 +100,7 @@ def demo_target(folder: Path) -> Target:
 
 
 def project_target(path: Path, table: str | None, secret: str | None, known: str | None) -> Target:
-    """A table of a project; what is not said is chosen from what its owner declared."""
+    """Table of a project; unstated choices are made from the owner's declarations."""
     from tacit.project.project_file import load
     from tacit.project.read_project import read_project
 
@@ -159,7 +159,7 @@ def _known(columns: Sequence[Column], names: str | None) -> list[Column]:
                 raise InputError("known", f"there is no column {name!r} beside the unit and the secret")
         chosen = [found[name.lower()] for name in wanted]
     else:
-        # Few values first: what is easiest to know about somebody.
+        # Few values first: they are the easiest to know about a person.
         chosen = sorted(columns, key=lambda column: len(_public_values(column)) or 10**6)[:_MOST_KNOWN]
     chosen = [column for column in chosen if column.type.kind.name != "DOUBLE"]
     if not chosen:
@@ -200,7 +200,7 @@ class Scene:
 
     @cached_property
     def people(self) -> list[TargetPerson]:
-        """Everybody, by first appearance."""
+        """All people, by first appearance."""
         found: dict[Any, TargetPerson] = {}
         for known, secret, number in self.rows:
             person = found.setdefault(number, TargetPerson(number, known, secret))
@@ -225,7 +225,7 @@ class Scene:
 
     @property
     def truths(self) -> list[bool]:
-        """Who has it, in the order of people."""
+        """Whether each person has the secret value, in the order of people."""
         return [self.value in person.secrets for person in self.people]
 
     @cached_property
@@ -233,12 +233,12 @@ class Scene:
         """The unit as SQL."""
         return quoted(self.target.unit)
 
-    def nobody(self, wording: int) -> str:
-        """A condition that holds for everybody, different for each wording: nobody has such a number."""
+    def holds_for_all(self, wording: int) -> str:
+        """Return a condition that holds for every person, different for each wording: no person has such a number."""
         numbers = [person.number for person in self.people]
         if isinstance(numbers[0], int):
             return f"{self.unit} <> {min(numbers) - 1 - wording}"
-        return f"{self.unit} <> {literal(f'nobody {wording}')}"
+        return f"{self.unit} <> {literal(f'no person {wording}')}"
 
     def hire(self, epsilon: Fraction) -> str:
         """An analyst who may spend so much."""
@@ -249,7 +249,7 @@ class Scene:
         return name
 
     def count(self, where: str, price: Fraction, analyst: str) -> float:
-        """How many people there are with certain rows, through the curator."""
+        """Count the people with certain rows, through the curator."""
         sql = f"SELECT COUNT(DISTINCT {self.unit}) AS n FROM {self.target.narrow} WHERE {where}"  # noqa: S608
         answer = self.curator.sql(sql, epsilon=price, max_groups=1, analyst=analyst)
         return float(answer.finished.values[0][0] or 0)  # type: ignore[arg-type]

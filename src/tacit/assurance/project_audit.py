@@ -64,7 +64,7 @@ def sql_checks() -> Iterator[AuditCheck]:
 def project_checks(
     project: Project, questions: Sequence[str] = (), *, asked: Sequence[str] = (), samples: int = 1000
 ) -> tuple[list[AuditCheck], int]:
-    """What can be checked of a project without its data and without its budget.
+    """Check a project as far as possible without its data and without its budget.
 
     Its tables are filled with made-up people (:mod:`tacit.assurance.synthetic_people`), its public ones are read as
     they are;
@@ -79,7 +79,7 @@ def project_checks(
         samples: how often the question that is audited from outside is asked of each neighbour.
 
     Returns:
-        the checks, and how many of ``asked`` cannot be asked of the project as it is.
+        the checks, and how many of ``asked`` cannot be asked of the project.
 
     Raises:
         TacitError: one of ``questions`` cannot be answered.

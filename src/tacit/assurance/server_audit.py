@@ -87,7 +87,7 @@ def server_checks(
     ca_file: str | Path | None = None,
     samples: int = 400,
 ) -> Iterator[list[AuditCheck]]:
-    """What can be checked of a server, while it is connected to.
+    """Check a server while connected to it.
 
     Args:
         url: its address.
@@ -107,7 +107,7 @@ def server_checks(
             AuditCheck("strange bodies are refused and cost nothing", "probe", probe.bodies),
             AuditCheck("hostile questions are refused and cost nothing", "probe", probe.hostile),
             AuditCheck("tokens that are not known all look alike", "probe", probe.tokens),
-            AuditCheck("what does not exist and what is somebody else's look alike", "probe", probe.unknown),
+            AuditCheck("unknown names and names of other users look alike", "probe", probe.unknown),
         ]
         if question is not None:
             name = "charged once, repeats free and equal, receipts hold"
@@ -134,7 +134,7 @@ def _apart(one: RemoteCurator, other: RemoteCurator, question: AuditQuestion, sa
 
 @dataclass(frozen=True)
 class _Reply:
-    """What came back, byte for byte."""
+    """Response of the server, byte for byte."""
 
     status: int
     headers: Mapping[str, str]
@@ -151,11 +151,11 @@ class _Reply:
 
     @property
     def looks(self) -> tuple[int, bytes]:
-        """All that may tell one refusal from another."""
+        """Parts that may tell one refusal from another."""
         return self.status, self.body
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it as a refusal: its status, its shape, or what it tells."""
+        """Faults of the response as a refusal: its status, its shape, or details that it reveals."""
         if not 400 <= self.status < 500:
             yield f"the status is {self.status}"
         error = self.content.get("error")
@@ -164,7 +164,7 @@ class _Reply:
         yield from self.tells()
 
     def tells(self) -> Iterator[str]:
-        """What it says about the machinery."""
+        """Details of the machinery that the response reveals."""
         yield from (f"there is a header {name}" for name in _TELLING_HEADERS if name in self.headers)
         text = self.body.decode("utf-8", "replace").lower()
         yield from (f"the body speaks of {word}" for word in _TELLING_WORDS if word in text)
@@ -189,13 +189,13 @@ class _Probe:
         return self._refused([(repr(body[:20]), body) for body in _BODIES])
 
     def hostile(self) -> Verdict:
-        """Questions that would tell on somebody, or on the machine."""
+        """Questions that would reveal a person's data, or the machine's."""
         table, column = self._table()
         questions = [sql.format(table=table, column=column) for sql in _HOSTILE]
         return self._refused([(sql, request_text(Request(sql=sql, epsilon="0.001")).encode()) for sql in questions])
 
     def tokens(self) -> Verdict:
-        """Tokens of nobody."""
+        """Tokens that belong to no user."""
         known = self._token
         made_up = [
             "", "Bearer", "Bearer x", f"Bearer {known[:-1]}", f"Bearer {known}x", f"Bearer {known.swapcase()}",
@@ -220,7 +220,7 @@ class _Probe:
         return _verdict(found, f"{len(seen)} requests")
 
     def paid(self, question: AuditQuestion) -> Verdict:
-        """One charge, whatever is sent again."""
+        """Charge once, whatever is sent again."""
         request = Request(sql=question.sql, epsilon=question.epsilon)
         body = request_text(request).encode()
         other = request_text(replace(request, confidence="0.9")).encode()

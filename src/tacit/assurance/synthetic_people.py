@@ -3,14 +3,14 @@
 
 An audit of a project must not spend its budget and need not read its data: what the rules do with one person's rows
 follows from the declarations. So persons are made up from those: ordinary ones, one with values far outside the bounds,
-one without values, one whose numbers are not numbers, one with far more rows than count, one whose texts nobody else
-has. Each of them leaves in turn, and what is left is a neighbour.
+one without values, one whose numbers are not numbers, one with far more rows than count, one whose texts no other
+person has. Each of them leaves in turn, and what is left is a neighbour.
 
 Made-up people live in frames, which DuckDB measures, whatever engine has the data: every engine gives the same exact
 integers, and tests hold them to it. Public tables of another engine are fetched from it once (:func:`brought_here`).
 
-Nothing here is random, and nothing about one person depends on another: a database without somebody has all other rows
-as they were.
+Nothing here is random, and nothing about one person depends on another: a database without one person has the others'
+rows unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _EPOCH: Final = dt.date(2000, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class SyntheticPerson:
-    """One made-up person.
+    """Synthetic person.
 
     Args:
         number: names them.
@@ -66,15 +66,15 @@ class SyntheticPerson:
     def __str__(self) -> str:
         return {
             "ordinary": f"person {self.number}",
-            "outside": "somebody with values far outside the bounds",
-            "missing": "somebody without values",
-            "no number": "somebody whose numbers are not numbers",
-            "heavy": "somebody with far more rows than count",
-            "alone": "somebody with texts that nobody else has",
+            "outside": "a person with values far outside the bounds",
+            "missing": "a person without values",
+            "no number": "a person whose numbers are not numbers",
+            "heavy": "a person with far more rows than count",
+            "alone": "a person with texts that no other person has",
         }[self.kind]
 
 
-#: For each population whoever is in it.
+#: The people of each population.
 People = Mapping[str, Sequence[SyntheticPerson]]
 
 
@@ -95,13 +95,13 @@ def neighbours_of(catalog: Catalog, population: str) -> list[Neighbours]:
         if catalog.population(population).relation is ADD_REMOVE:
             how, second = f"{person} leaves", rest
         else:
-            how, second = f"{person} becomes somebody else", (*rest, SyntheticPerson(here[-1].number + 1))
+            how, second = f"{person} becomes another person", (*rest, SyntheticPerson(here[-1].number + 1))
         found.append(Neighbours(how, all_of_them, {**all_of_them, population: second}))
     return found
 
 
 def brought_here(project: Project) -> Project:
-    """The same project on DuckDB: public tables that only another engine reads become frames; protected ones stay.
+    """Project on DuckDB: public tables that only another engine reads become frames; protected ones stay.
 
     Raises:
         InputError: a public table is too large for that.
@@ -207,7 +207,7 @@ def _strange(column: Column, person: SyntheticPerson) -> Value | None:
         if column.type.is_temporal:
             return _nth(column.type, -365 * 1500)
     if person.kind in ("alone", "outside") and kind is Kind.TEXT:
-        return "nobody else says this" if person.kind == "alone" else "'; --"
+        return "only this person says this" if person.kind == "alone" else "'; --"
     return _usual(column, person.number)
 
 

@@ -29,7 +29,7 @@ def hide_small(ask: Callable[_P, float], *, smallest: int) -> Callable[_P, float
 
 
 def noise_anew(ask: Callable[_P, float], *, epsilon: Number) -> Callable[_P, float]:
-    """Good noise on every answer, but anew for every repeat, and nobody keeps an account."""
+    """Good noise on every answer, but anew for every repeat, and without an account of the budget."""
     mechanism = Laplace(epsilon=epsilon, l1_sensitivity=1)
 
     def answer(*args: _P.args, **kwargs: _P.kwargs) -> float:

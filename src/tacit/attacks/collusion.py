@@ -48,7 +48,7 @@ class Collusion:
     reach: int = 1
 
     def run(self, ask: AskAs) -> SuccessRate:
-        """How often the mean, rounded to 0 or 1, was the truth; a coin where nobody was answered."""
+        """Share of victims for whom the mean, rounded to 0 or 1, was the truth; a coin where no analyst got answers."""
         right = 0
         for person, truth in self.victims:
             told = [answer for analyst in range(self.analysts) if (answer := _told(ask, analyst, person)) is not None]

@@ -39,26 +39,26 @@ class Words:
 
 
 class Attack(Protocol[_Asked]):
-    """What can be run against anything that answers its questions."""
+    """Attack that can be run against anything that answers its questions."""
 
     @property
     def words(self) -> Words:
-        """For people."""
+        """Title, method and moral, for people."""
 
     @property
     def values(self) -> int:
-        """How many secrets there are to choose from; a blind guess is right once in so many times."""
+        """Number of secrets to choose from; a blind guess is right once in so many times."""
 
     @property
     def reach(self) -> int:
-        """How many times epsilon apart two secrets can be: 1 if one of them is absence, 2 if a row changes."""
+        """Multiple of epsilon by which two secrets can differ: 1 if one of them is absence, 2 if a row changes."""
 
     def run(self, ask: _Asked) -> SuccessRate:
-        """How often it was right."""
+        """Run the attack and return how often it was right."""
 
 
 def most_that_any_can(epsilon: float, *, values: int = 2, reach: int = 1) -> float:
-    """How often any attack can be right at most, on answers about a person that cost ``epsilon`` together.
+    """Upper bound on the success rate of any attack, on answers about a person that cost ``epsilon`` together.
 
     Let ``values`` secrets be equally likely beforehand, and no answer more than e^(reach·ε) times likelier under one
     of them than under another. Then the best guess is right with probability at most 1 / (1 + (values-1)·e^(-reach·ε)).
@@ -89,7 +89,7 @@ class Comparison(Result):
 
     @property
     def chance(self) -> float:
-        """How often a blind guess is right."""
+        """Success rate of a blind guess."""
         return 1 / self.values
 
     @property

@@ -26,9 +26,9 @@ _DIFFERENCING: Final = Words(
     name="differencing",
     title="Differencing: two harmless totals, one person apart",
     how="The attacker asks for a total, and for the same total without one person. Both are large, neither is about "
-    "anybody; the difference is that person's secret.",
+    "one person; the difference is that person's secret.",
     measure="secrets guessed from the difference of two totals",
-    moral="Publishing only totals protects nobody, and hiding small ones does not either: these are large.",
+    moral="Publishing only totals protects no person, and hiding small ones does not either: these are large.",
 )
 _AVERAGING: Final = Words(
     name="averaging",
@@ -55,10 +55,10 @@ class Differencing:
     questions: int = 2
 
     def run(self, ask: CountWithout) -> SuccessRate:
-        """How often the difference, rounded to 0 or 1, was the truth."""
+        """Share of victims for whom the difference, rounded to 0 or 1, was the truth."""
         right = 0
         for wording, (person, truth) in enumerate(self.victims):
-            # Everybody in other words each time, so that the noise is drawn anew; the old answer would be free.
+            # The total is worded anew each time, so that the noise is drawn anew; the old answer would be free.
             right += (ask(None, wording) - ask(person, wording) > 0.5) is truth
         return SuccessRate(right, len(self.victims))
 
@@ -86,11 +86,11 @@ class Averaging:
 
     @property
     def questions(self) -> int:
-        """How many paid questions there are about one victim."""
+        """Number of paid questions about one victim."""
         return 2 * self.repeats if self.reworded else 2
 
     def run(self, ask: CountWithout) -> SuccessRate:
-        """How often the mean difference, rounded to 0 or 1, was the truth."""
+        """Share of victims for whom the mean difference, rounded to 0 or 1, was the truth."""
         right = 0
         for place, (person, truth) in enumerate(self.victims):
             wordings = [place * self.repeats + (turn if self.reworded else 0) for turn in range(self.repeats)]
@@ -99,6 +99,6 @@ class Averaging:
         return SuccessRate(right, len(self.victims))
 
     def in_other_words(self) -> Averaging:
-        """The same with every repeat reworded, and so paid for."""
+        """Averaging with every repeat reworded, and so paid for."""
         words = replace(self.words, title="Averaging, paid for: the same question in other words each time")
         return replace(self, reworded=True, words=words)

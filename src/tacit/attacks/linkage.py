@@ -1,6 +1,6 @@
 """Linkage: re-identification of rows without names by age, sex, district and date.
 
-An "anonymised" table is joined with a list of people on what both contain. Whoever is the only one with their values is
+An "anonymised" table is joined with a list of people on what both contain. A person who is alone with these values is
 found, and with them the rest of their row.
 """
 
@@ -19,7 +19,7 @@ from tacit.core.errors import InputError
 
 __all__ = ["CountsBySecret", "KnownRow", "Linkage", "LinkageProfile", "LinkageStep", "link", "link_by_steps"]
 
-#: What an outsider knows about somebody: the values of the quasi-identifiers.
+#: Knowledge of an outsider about a person: the values of the quasi-identifiers.
 KnownRow = tuple[Hashable, ...]
 #: Answers how many of those with given values have each of the secrets.
 CountsBySecret = Callable[[KnownRow], Sequence[float]]
@@ -36,13 +36,13 @@ WORDS: Final = Words(
 
 @dataclass(frozen=True)
 class LinkageStep:
-    """How a release fares against somebody who knows certain columns.
+    """Outcome of a release against an attacker who knows certain columns.
 
     Args:
         known: the columns.
         sizes: pairs (k, n): n released rows share their values with k rows, themselves included.
         linked: people who match exactly one row, and it is theirs; out of all people on the public list.
-        misled: people who match exactly one row that is somebody else's.
+        misled: people who match exactly one row that is another person's.
     """
 
     known: tuple[str, ...]
@@ -68,7 +68,7 @@ class LinkageStep:
 
 @dataclass(frozen=True)
 class LinkageProfile(Result):
-    """The same release against people who know more and more."""
+    """Linkage of one release by people who know more and more."""
 
     steps: tuple[LinkageStep, ...]
 
@@ -125,7 +125,7 @@ def link(
     Args:
         released: the quasi-identifiers of each row of the nameless table.
         public: the same of each person on the list.
-        owners: for each released row, the place of its person on the list, -1 for somebody who is not on it. The
+        owners: for each released row, the place of its person on the list, -1 for a person who is not on it. The
             attacker does not have it; it says who was found rightly.
         known: the names of the quasi-identifiers.
     """
@@ -167,5 +167,5 @@ class Linkage:
     reach: int = 2
 
     def run(self, ask: CountsBySecret) -> SuccessRate:
-        """How often the most frequent secret was theirs; among equals, any one by lot."""
+        """Share of victims for whom the most frequent secret was theirs; among equals, any one by lot."""
         return SuccessRate(sum(largest(ask(known)) == secret for known, secret in self.victims), len(self.victims))

@@ -96,9 +96,9 @@ class Membership:
             raise InputError("outsiders", "must be as many as members, with the same attributes as the reference")
 
     def run(self, ask: PublishedShares) -> SuccessRate:
-        """How often people were told apart rightly."""
+        """Share of people told apart correctly."""
         people = np.vstack([self.members, self.outsiders])
-        # An attribute that nobody had before is not impossible.
+        # An attribute that no person of the reference has is not impossible.
         usual = np.clip(self.reference, 0.5 / len(people), 1 - 0.5 / len(people))
         lean = (ask() - usual) / (usual * (1 - usual))
         return guess_members((people - usual) @ lean, len(self.members))

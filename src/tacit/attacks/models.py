@@ -54,7 +54,7 @@ class ModelMembership:
             raise InputError("outsiders", "must be as many as members, with the same features, each with a label")
 
     def run(self, ask: Losses) -> SuccessRate:
-        """How often rows were told apart rightly: the half with the smaller losses is called trained on."""
+        """Share of rows told apart correctly: the half with the smaller losses is called trained on."""
         features = np.vstack([self.members, self.outsiders])
         labels = np.concatenate([self.member_labels, self.outsider_labels])
         return guess_members(-ask(features, labels), len(self.members))

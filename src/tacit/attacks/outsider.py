@@ -30,7 +30,7 @@ Group = tuple[int, int]
 
 @dataclass(frozen=True)
 class Learned(Result):
-    """What an outsider believes about a smoker: before, and after a study that was released exactly or privately.
+    """Belief of an outsider about a smoker: before, and after a study that was released exactly or privately.
 
     Args:
         before: the share of all people who are ill, which was known anyway.
@@ -48,12 +48,12 @@ class Learned(Result):
 
     @property
     def learned(self) -> Fraction:
-        """How much the belief about a person moved who was not in the data."""
+        """Change of the belief about a person who was not in the data."""
         return self.without - self.before
 
     @property
     def own_share(self) -> Fraction:
-        """How much the person's own row adds to it, in an exact release."""
+        """Change that the person's own row adds, in an exact release."""
         return abs(self.with_person - self.without)
 
     @property
@@ -64,7 +64,7 @@ class Learned(Result):
     @property
     def title(self) -> str:
         """A headline."""
-        return "What a study tells about somebody who is not in it"
+        return "What a study tells about a person who is not in it"
 
     def content(self) -> dict[str, Any]:
         """Plain figures under stable keys."""
@@ -107,7 +107,7 @@ class Learned(Result):
 
 @dataclass(frozen=True)
 class Study:
-    """How many were ill and how many there were, among smokers and among others; the person is not one of them."""
+    """Counts of ill people and of all people, among smokers and among others; the person is not one of them."""
 
     smokers: Group
     others: Group
@@ -120,7 +120,7 @@ class Study:
                 raise InputError(name, "must be (ill, all of them), with no more ill than there are")
 
     def learned(self, *, epsilon: Number) -> Learned:
-        """What is learned about a smoker from this study, exactly and with ``epsilon``.
+        """Learn about a smoker from this study, exactly and with ``epsilon``.
 
         The private release is a histogram of the four groups, so one person changes one count by one. The noise on ill
         smokers and on smokers who are well is at most w for both, with probability 95%. A share a/(a + b) then becomes

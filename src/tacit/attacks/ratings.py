@@ -48,7 +48,7 @@ _STARS: Final = 5
 
 
 class Rating(NamedTuple):
-    """How many stars, from 1 to 5, and on which day, counted from the first."""
+    """Stars, from 1 to 5, and the day, counted from the first."""
 
     stars: int
     day: int
@@ -59,7 +59,7 @@ FilmTable = Sequence[Mapping[int, Rating]]
 
 
 class Scored(NamedTuple):
-    """What the scoring rule makes of a table: the best row, its lead in standard deviations, and who is named."""
+    """Result of the scoring rule on a table: the best row, its lead in standard deviations, and who is named."""
 
     best: int
     lead: float
@@ -120,7 +120,7 @@ def made_up_films(*, people: int, films: int, per_person: int, days: int = 1000)
 
 
 def blur(row: Mapping[int, Rating], *, films: int, stars: int, days: int, wrong: int = 0) -> dict[int, Rating]:
-    """What an acquaintance knows: ``films`` of the row, off by up to ``stars`` and ``days``, ``wrong`` of them made up.
+    """Knowledge of an acquaintance: ``films`` of the row, off by up to ``stars`` and ``days``, ``wrong`` made up.
 
     A film that is wrong has stars and a day by chance.
     """
@@ -144,7 +144,7 @@ def _off(most: int) -> int:
 
 @dataclass(frozen=True)
 class InexactStep:
-    """What so many films, known so well, give away.
+    """Success with so many films, known so well.
 
     Args:
         films: known about each victim.
@@ -189,7 +189,7 @@ class InexactLinkage(Result):
         return draw_curves(
             {
                 "found, rightly": [(float(step.films), step.found.share) for step in self.steps],
-                "somebody else named": [(float(step.films), step.misled / step.found.tries) for step in self.steps],
+                "wrong person named": [(float(step.films), step.misled / step.found.tries) for step in self.steps],
             },
             x="films known",
             title=self.title,

@@ -43,7 +43,7 @@ _WORDS: Final = Words(
     name="reconstruction",
     title="Reconstruction: solve the totals like a puzzle",
     how="The attacker asks for many totals over arbitrary halves of the people. Each answer is one equation; with more "
-    "equations than people, solving them gives back everybody's secret, even if every answer is a little wrong.",
+    "equations than people, solving them gives back each person's secret, even if every answer is a little wrong.",
     measure="secrets computed from totals over random halves, of as many people who have it as who do not",
     moral="Too many answers that are too accurate give everything away. Something has to count them: the budget.",
 )
@@ -80,7 +80,7 @@ CountSubset = Callable[[Subset], float]
 
 
 def random_subsets(people: int, count: int) -> list[Subset]:
-    """``count`` subsets in which everybody is with probability one half."""
+    """``count`` subsets that hold each person with probability one half."""
     return [Subset(mask) for mask in toss(count, people)]
 
 
@@ -131,13 +131,13 @@ def reconstruct(
     if method != "least_squares":
         raise InputError("method", f"must be 'least_squares' or 'linear_program', got {method!r}")
     matrix = masks.astype(np.float32)
-    # Start at the common share: with fewer questions than people, that is what everybody is left with.
+    # Start at the common share: with fewer questions than people, every estimate that no equation moves stays there.
     sizes, share = matrix.sum(axis=1), _common_share(masks, answers)
     return share + _least_squares(matrix, (answers - share * sizes)[:, None])[:, 0]
 
 
 def _common_share(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> float:
-    """What share of the people have the secret, by all answers together."""
+    """Share of the people who have the secret, by all answers together."""
     return float(np.clip(answers.sum() / max(int(masks.sum()), 1), 0.0, 1.0))
 
 
@@ -214,7 +214,7 @@ class Reconstruction:
     reach: int = 1
 
     def run(self, ask: CountSubset) -> SuccessRate:
-        """How often the side of the middle on which the estimate lies was the truth."""
+        """Share of people for whom the estimate lies on the true side of the middle."""
         answers = []
         for subset in self.subsets:
             try:
@@ -237,7 +237,7 @@ class Reconstruction:
 
 @dataclass(frozen=True)
 class ReconstructionGrid(Result):
-    """What is recovered by how much noise there is and how many questions.
+    """Recovered secrets by amount of noise and number of questions.
 
     Args:
         people: n.

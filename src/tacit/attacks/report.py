@@ -106,7 +106,7 @@ def report_page(title: str, chapters: Sequence[Chapter], *, about: str) -> str:
 def _opening(about: str) -> Iterator[str]:
     yield f'<p class="quiet">{html.escape(about)}</p>'
     yield (
-        "<p>Each attack below was run twice: against the bare data, where everybody keeps to some usual rule such as "
+        "<p>Each attack below was run twice: against the bare data, protected by a usual rule such as "
         "“no names”, “only totals” or “a little noise”, and against a curator that answers the same questions within a "
         "budget ε for everything that is ever said about one person. Small ε is strong protection: no attack, however "
         "clever, is right more often than the dotted line.</p>"

@@ -23,7 +23,7 @@ __all__ = ["WORDS", "Exposure", "ExposureOf", "exposure"]
 WORDS: Final = Words(
     name="sampling",
     title="Sampling: publish a few random rows, and expose a few random people",
-    how="A small random sample of rows is published without names. Whoever is the only one with their values and is "
+    how="A small random sample of rows is published without names. A person who is alone with their values and is "
     "unlucky enough to be drawn is found like in any other table.",
     measure="secrets guessed of people who were drawn and are alone with their values",
     moral="A small chance for each person is a certainty for some: the harm is rare, complete, and in print.",
@@ -37,25 +37,25 @@ class ExposureOf:
     Args:
         rows: published.
         expected: people found in a sample, on average, computed.
-        somebody: the chance that a sample finds at least one, computed.
+        at_least_one: the chance that a sample finds at least one, computed.
         measured: people found on average in the samples that were drawn.
         drawn: how many these were.
     """
 
     rows: int
     expected: Fraction
-    somebody: Fraction
+    at_least_one: Fraction
     measured: float
     drawn: int
 
 
 @dataclass(frozen=True)
 class Exposure(Result):
-    """How many people random samples expose.
+    """Exposure of people by random samples.
 
     Args:
         people: in the table.
-        alone: of whom nobody else has the same values; only these are counted as found.
+        alone: whose values no other person has; only these are counted as found.
         sizes: the samples.
     """
 
@@ -77,7 +77,7 @@ class Exposure(Result):
                 {
                     "rows": one.rows,
                     "expected": float_nearest(one.expected),
-                    "somebody": float_nearest(one.somebody),
+                    "at_least_one": float_nearest(one.at_least_one),
                     "measured": one.measured,
                     "drawn": one.drawn,
                 }
@@ -86,7 +86,7 @@ class Exposure(Result):
         }
 
     def draw(self) -> Any:
-        """How many people are found, by size of the sample."""
+        """Chart the number of people found by size of the sample."""
         from tacit.attacks.plots import draw_curves
 
         curve = [(float(one.rows), float_nearest(one.expected)) for one in self.sizes]
@@ -103,8 +103,8 @@ class Exposure(Result):
         lines = [f"{self.title}; {percent(self.alone / self.people)} are alone with their values"]
         lines += [
             f"  {one.rows:,} rows: {float_nearest(one.expected):.3g} people found on average (measured "
-            f"{one.measured:.3g} over {one.drawn} samples); somebody with probability "
-            f"{percent(float_nearest(one.somebody))}"
+            f"{one.measured:.3g} over {one.drawn} samples); at least one with probability "
+            f"{percent(float_nearest(one.at_least_one))}"
             for one in self.sizes
         ]
         return "\n".join(lines)
@@ -113,7 +113,7 @@ class Exposure(Result):
 def exposure(known: Sequence[KnownRow], sizes: Sequence[int], *, samples: int = 50) -> Exposure:
     """Publish samples of some sizes and count who is found, beside what must come out.
 
-    Of n people of whom u are alone with their values, a sample of k finds k·u/n on average, and nobody with
+    Of n people of whom u are alone with their values, a sample of k finds k·u/n on average, and no person with
     probability C(n-u, k) / C(n, k).
 
     Args:
@@ -129,7 +129,7 @@ def exposure(known: Sequence[KnownRow], sizes: Sequence[int], *, samples: int = 
     found = []
     for size in sizes:
         hits = [sum(choose(is_alone, size)) for _ in range(samples)]
-        nobody = Fraction(math.comb(len(known) - alone, size), math.comb(len(known), size))
+        none = Fraction(math.comb(len(known) - alone, size), math.comb(len(known), size))
         expected = Fraction(size * alone, len(known))
-        found.append(ExposureOf(size, expected, 1 - nobody, sum(hits) / samples, samples))
+        found.append(ExposureOf(size, expected, 1 - none, sum(hits) / samples, samples))
     return Exposure(len(known), alone, tuple(found))

@@ -21,7 +21,7 @@ PublishedTable = Callable[[], Mapping[KnownRow, Sequence[float]]]
 
 _WORDS: Final = Words(
     name="small cells",
-    title="Small cells: a table of counts with somebody alone in it",
+    title="Small cells: a table of counts with a person alone in it",
     how="A table counts people by a few everyday facts and by a secret. Where only one person fits the facts, the "
     "table says which secret is theirs.",
     measure="secrets read off the table, of people who are alone with their facts",
@@ -38,7 +38,7 @@ class SmallCells:
         secrets: the place of each person's secret among all secrets; -1 for people who have several, whom the table
             counts but who are no victims.
         values: how many secrets there are.
-        alone: how many may share somebody's values for them to count as exposed.
+        alone: how many may share a person's values for that person to count as exposed.
     """
 
     known: tuple[KnownRow, ...]
@@ -63,13 +63,13 @@ class SmallCells:
         )
 
     def run(self, ask: PublishedTable) -> SuccessRate:
-        """How often the largest count beside the values of an exposed person was that of their secret.
+        """Share of exposed people for whom the largest count beside their values was that of their secret.
 
         Raises:
-            InputError: nobody is exposed; coarser facts give nobody away by this attack.
+            InputError: no person is exposed; coarser facts reveal no person by this attack.
         """
         if not self.exposed:
-            raise InputError("known", "nobody is alone with these values; add columns to find somebody")
+            raise InputError("known", "no person is alone with these values; add columns until one is")
         table, none = ask(), [0.0] * self.values
         right = sum(largest(table.get(self.known[i], none)) == self.secrets[i] for i in self.exposed)
         return SuccessRate(right, len(self.exposed))

@@ -16,7 +16,7 @@ _Z: Final = 1.959964
 
 @dataclass(frozen=True)
 class SuccessRate:
-    """So many times right out of so many tries."""
+    """Number of successes out of a number of tries."""
 
     hits: int
     tries: int

@@ -1,6 +1,6 @@
 """One-run audit of training by canaries, each included by an independent coin.
 
-``m`` examples are made before training; each is included with probability 1/2, independently. Afterwards whoever sees
+``m`` examples are made before training; each is included with probability 1/2, independently. Afterwards a reader of
 the model guesses for some of them whether they were in, abstaining on the rest. If training is ε-DP with respect to
 one example, each guess is right with probability at most e^ε/(1 + e^ε), whatever the guesses before it were. So the
 number of right guesses among ``r`` is at most Binomial(r, e^ε/(1 + e^ε)), and a larger one refutes ε. One run is
@@ -35,7 +35,7 @@ _LARGEST: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CanaryAudit:
-    """What one run gave away.
+    """Canaries guessed from one run, and the bound that follows.
 
     Args:
         epsilon: the loss of training is at least this at ``delta``, with ``confidence``.

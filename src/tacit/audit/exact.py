@@ -54,7 +54,7 @@ class Chance:
         return not self._choose([(p, p), (1 - p, 1 - p)])
 
     def exp(self, rate: Number) -> bool:
-        """True with probability e^-rate, irrational as it is: enclosed by rationals 40 digits apart."""
+        """True with probability e^-rate, which is irrational: enclosed by rationals 40 digits apart."""
         low, high = exp_bounds(-exact_nonnegative(rate, "rate"))
         return not self._choose([(low, high), (1 - high, 1 - low)])
 
@@ -82,7 +82,7 @@ class Chance:
 
 
 class _TooLongError(AccountingError):
-    """Not an output of the mechanism but the end of its audit."""
+    """End of an exact audit; it is no output of the mechanism."""
 
 
 def tabulate(mechanism: Callable[[Any, Chance], Hashable], database: Any) -> Distribution:
@@ -124,7 +124,7 @@ def _next(chance: Chance) -> list[int] | None:
 
 @dataclass(frozen=True)
 class ExactLoss:
-    """What a mechanism gives away, exactly, beside what was claimed.
+    """Exact privacy loss of a mechanism, beside the claimed one.
 
     Args:
         mechanism: the table, with every question it can answer.

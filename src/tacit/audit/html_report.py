@@ -32,7 +32,7 @@ _HEADS = {
 
 
 def as_record(outcomes: Sequence[CheckOutcome]) -> dict[str, Any]:
-    """For programs; stable keys."""
+    """Record of the outcomes for programs; stable keys."""
     checks = [
         {"name": o.check.name, "tool": o.check.tool, "must_catch": o.check.catch, "passed": o.passed}
         | {"caught": o.verdict.caught, "words": o.verdict.words}
@@ -43,7 +43,7 @@ def as_record(outcomes: Sequence[CheckOutcome]) -> dict[str, Any]:
 
 
 def as_page(outcomes: Sequence[CheckOutcome], title: str) -> str:
-    """For people: an HTML page."""
+    """HTML page of the outcomes for people."""
     failed = sum(not o.passed for o in outcomes)
     verdict = f"{len(outcomes)} checks, all as they must be." if not failed else f"{failed} of {len(outcomes)} failed."
     parts = [f"<h1>{escape(title)}</h1><p>{verdict}</p>"]

@@ -39,7 +39,7 @@ _LEARN, _CHOOSE, _CONFIRM = (0.0, 0.3), (0.3, 0.5), (0.5, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """How often an event was seen in fresh samples of the law that favours it, and of the other.
+    """Counts of an event in fresh samples of the law that favours it, and of the other.
 
     Args:
         hits: samples of the favoured law in the event.
@@ -67,12 +67,12 @@ class Confirmed:
         return max(0.0, self.margin(delta))
 
     def margin(self, delta: float) -> float:
-        """The same where it may be negative, so that events can be compared that prove nothing yet."""
+        """Bound that may be negative, so that events can be compared that prove nothing yet."""
         low, high = self.bounds
         return math.log((low - delta) / high) if low > delta else -math.inf
 
     def delta(self, epsilon: float) -> float:
-        """The same at a fixed ε: a lower bound on the hockey-stick divergence."""
+        """Lower bound on the hockey-stick divergence at a fixed ε."""
         low, high = self.bounds
         return max(0.0, low - math.exp(epsilon) * high)
 
@@ -87,7 +87,7 @@ class Confirmed:
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What an audit found. ``str`` for people, :meth:`to_json` for programs, :meth:`plot` to look at.
+    """Result of an audit. ``str`` for people, :meth:`to_json` for programs, :meth:`plot` to look at.
 
     Args:
         epsilon: the mechanism's loss at ``delta`` is at least this, with ``confidence``.
@@ -188,7 +188,7 @@ def lower_bound(
         first: a database, as the mechanism takes it.
         second: its neighbour.
         delta: at which the loss is bounded.
-        claimed: the ε, or the guarantee, that is under test; a Tacit mechanism's own unless said.
+        claimed: the ε, or the guarantee, that is under test; by default a Tacit mechanism's own.
         samples: runs on each neighbour, all together.
         confidence: that the bound is true, whatever the mechanism is.
         progress: called with the runs done and the runs in all, now and then.
@@ -242,7 +242,7 @@ def _draw(run: Observer, neighbours: tuple[Any, Any], count: int, progress: Call
 
 
 def _check_runs(drawn: _Pair) -> None:
-    """Nothing but one error on both neighbours is more likely a wrong call than a private mechanism."""
+    """Refuse samples of nothing but one error on both neighbours: more likely a wrong call than a private mechanism."""
     shapes = {each.shape for side in drawn for each in side}
     if len(shapes) == 1 and next(iter(shapes)).startswith("raised "):
         raise InputError("mechanism", f"{shapes.pop()}, whichever neighbour it was given")

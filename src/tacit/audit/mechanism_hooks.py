@@ -41,7 +41,7 @@ _KEPT_FROM: Final = 2
 
 @dataclass(frozen=True)
 class CallInputs:
-    """What one call was given.
+    """Inputs of one call.
 
     Args:
         mechanism: its name and public parameters; must be equal on neighbours.
@@ -68,7 +68,7 @@ def _stateless(_: Any, __: Any) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Hook:
-    """One method or function to take hold of.
+    """Method or function to intercept.
 
     Args:
         owner: the class or module that has it.
@@ -101,7 +101,7 @@ def seams() -> Iterator[Hook]:
     for kind in _below(Mechanism):
         if not kind.__module__.startswith("tacit.mechanisms.") and "release" in vars(kind):
             yield Hook(kind, "release", _read_unknown)
-    # Rooms above this one, which it must not import: taken hold of by name, if somebody else has loaded them.
+    # Rooms above this one, which it must not import: found by name, if another module has loaded them.
     query, learn = (sys.modules.get(f"tacit.{room}.release") for room in ("query", "learn"))
     if query is not None:
         yield Hook(query, "draw", _read_draw, choose=_keep_drawn, align=_align_drawn)

@@ -1,7 +1,7 @@
 """Neighbouring databases to try: one person removed, added or replaced by an extreme one.
 
-A flaw shows on some pairs and not on others, and mostly on those that nobody thought of: an empty table, a value far
-outside the bounds, NaN, an infinity, a person with more rows than everybody else together.
+A flaw shows on some pairs and not on others, and mostly on the unexpected ones: an empty table, a value far
+outside the bounds, NaN, an infinity, a person with more rows than all others together.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["Neighbours", "propose_neighbours"]
 
 #: Only so many of the units there are leave in turn.
 _LEAVERS: Final = 4
-#: Rows of somebody with far too many, as a multiple of all others' rows.
+#: Rows of a person with far too many, as a multiple of all others' rows.
 _HEAVY: Final = 3
 _FAR: Final = 1000
 _STRANGE_FLOATS: Final = (math.nan, math.inf, -math.inf, -0.0, 1e308, -1e308, 5e-324)
-_STRANGE_TEXTS: Final = ("", "nobody else says this", "'; --")
+_STRANGE_TEXTS: Final = ("", "only this person says this", "'; --")
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,13 @@ def _strangers(people: People, unit: Hashable | None) -> list[tuple[str, list[An
             continue
         where = "" if name is None else f" in {name!r}"
         made += [
-            (f"somebody with {value!r}{where}", [_with(template, name, value)]) for value in _strange(values, template)
+            (f"a person with {value!r}{where}", [_with(template, name, value)]) for value in _strange(values, template)
         ]
     if unit is not None:
         new = _new_unit(people, unit)
         made = [(how, [_with(row, unit, new) for row in rows]) for how, rows in made]
         heavy = _flat(people) * _HEAVY
-        made.append(("somebody with far more rows than everybody else", [_with(row, unit, new) for row in heavy]))
+        made.append(("a person with far more rows than all others", [_with(row, unit, new) for row in heavy]))
     return made
 
 
@@ -178,7 +178,7 @@ def _new_unit(people: People, unit: Any) -> Any:
     known = [rows[0][unit] for rows in people]
     if all(isinstance(name, int) for name in known):
         return max(known) + 1
-    return "somebody new"
+    return "a new person"
 
 
 def _opened(database: Any) -> tuple[list[Any], Callable[[Iterable[Any]], Any]]:

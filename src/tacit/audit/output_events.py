@@ -52,7 +52,7 @@ class OutputEvent:
     above: bool
 
     def holds(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which outputs lie in it, by their scores."""
+        """Membership of outputs in the event, by their scores."""
         return scores >= self.threshold if self.above else scores <= self.threshold
 
     def __str__(self) -> str:

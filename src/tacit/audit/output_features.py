@@ -35,7 +35,7 @@ _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One output.
+    """Features of one output.
 
     Args:
         label: names the output exactly; equal outputs have equal labels.
@@ -96,7 +96,7 @@ class Sample:
 
 
 class FeatureReader:
-    """Which features there are; fixed on the samples that events are learned from, so that later ones cannot add any.
+    """Reader of features; their names are fixed on the samples that events are learned from, so that none is added.
 
     Args:
         observations: of both laws.

@@ -42,14 +42,14 @@ def chart_lower_bound(found: LowerBound, path: str | Path | None = None) -> Any:
 
 
 def chart_svg(found: LowerBound) -> str:
-    """The same as SVG text, to put into a page."""
+    """Chart as SVG text, to put into a page."""
     text = io.StringIO()
     chart_lower_bound(found).save(text, format="svg")
     return text.getvalue()
 
 
 def _histogram(found: LowerBound) -> Any:
-    """How often each learned loss was seen on both neighbours; what they do not share is what tells them apart."""
+    """Chart how often each learned loss was seen on both neighbours; the difference tells them apart."""
     import altair as alt
 
     pooled = np.concatenate(found.scores)

@@ -28,7 +28,7 @@ __all__ = ["AssertPrivate", "assert_private"]
 
 
 class AssertPrivate(Protocol):
-    """What the fixture gives."""
+    """Signature of the fixture."""
 
     def __call__(
         self,

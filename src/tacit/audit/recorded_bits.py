@@ -47,7 +47,7 @@ class RecordingBits:
 
 
 class ReplayingBits:
-    """The same bits again, for as long as they are asked for in the same order and sizes; then genuine ones.
+    """Replay recorded bits for as long as they are asked for in the same order and sizes; then genuine ones.
 
     Args:
         drawn: by :class:`RecordingBits`.

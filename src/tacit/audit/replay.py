@@ -67,7 +67,7 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that one unit changed and must not have changed.
+    """Difference caused by one unit that must not be there.
 
     Args:
         kind: ``flow``, ``parameters``, ``input``, ``end``, ``visible``, ``printed``, ``charge`` or ``randomness``.
@@ -85,7 +85,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What a replay showed; true when nothing was found.
+    """Findings of a replay; true when nothing was found.
 
     Args:
         findings: what differs and must not.
@@ -137,7 +137,7 @@ class Tape:
 
     @property
     def guarantees(self) -> list[Guarantee]:
-        """What the mechanisms that ran said they cost; a stream of questions that has one price counts once."""
+        """Guarantees declared by the mechanisms that ran; a stream of questions that has one price counts once."""
         streams: list[object] = []
         found = []
         for reading in (call.reading for call in self.calls):
@@ -334,7 +334,7 @@ def _short(shape: str) -> str:
 
 
 def _compare(before: CallInputs, after: CallInputs) -> tuple[list[str], bool]:
-    """What is wrong with the way an input moved, and whether it moved at all."""
+    """Faults in the way an input moved, and whether it moved at all."""
     mine, theirs = before.entries, after.entries
     if mine.keys() != theirs.keys() and not before.absent_is_zero:
         return ["the input has other places than before: their number or keys depend on the data"], True

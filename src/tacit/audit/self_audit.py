@@ -49,7 +49,7 @@ _DECADES: Final = range(11)
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """One thing to be checked.
+    """Check of the self-audit.
 
     Args:
         name: of what is checked.
@@ -66,7 +66,7 @@ class AuditCheck:
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """How a check went.
+    """Outcome of a check.
 
     Args:
         check: what was checked.

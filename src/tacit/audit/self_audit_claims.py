@@ -29,7 +29,7 @@ _DELTA: Final = Fraction(1, 100)
 
 
 def claim_checks(samples: int, confidence: float) -> Iterator[Entry]:
-    """All of them; those that sample run ``samples`` times on each of two inputs that must look alike."""
+    """All claims; those that sample run ``samples`` times on each of two inputs that must look alike."""
     orders = {"a": 99, "b": 99}, {"b": 99, "a": 99}
     forms = {1: 99, "b": 99}, {"b": 99, True: 99}
     ties = {"a": 0, "b": 0}, {"b": 0, "a": 0}

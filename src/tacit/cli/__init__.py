@@ -7,8 +7,6 @@ Modules:
 * :mod:`.attack` — ``tacit attack``: show on one's own table why removing names, publishing statistics or sampling
   is not enough
 * :mod:`.audit` — ``tacit audit``: check the claims of Tacit, or of anything else that can be called
-* :mod:`.audit_project` — Checks of ``tacit audit tacit.toml``: rules on synthetic people, past questions, the
-  ledger
 * :mod:`.budget` — ``tacit budget``: show what is spent, what is left, and how many more questions of a kind fit
 * :mod:`.demo` — ``tacit demo``: the story of an example hospital
 * :mod:`.doctor` — ``tacit doctor``: check a project, one line per check, with the remedy where one fails
@@ -39,7 +37,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run ``tacit``; whatever goes wrong is said in a line, with an exit code, and never as a trace."""
+    """Run ``tacit``; every failure becomes one line and an exit code, never a trace."""
     from tacit.cli.app import app
     from tacit.cli.errors import unexpected
 

@@ -70,9 +70,9 @@ def add(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let somebody ask, within a share of the budget if one is stated.
+    """Register a person who may ask, within a share of the budget if one is stated.
 
-    The whole budget still limits everybody together. Whoever is registered already keeps their role and populations
+    The whole budget still limits all people together. A person who is registered already keeps role and populations
     where none are stated.
 
     tacit analysts add alice --epsilon 1
@@ -159,11 +159,11 @@ def list_(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -
         elif told:
             _show(curator, [one["name"] for one in told])
         else:
-            console().print("Nobody is registered. tacit analysts add NAME --epsilon 1", markup=False)
+            console().print("No person is registered. tacit analysts add NAME --epsilon 1", markup=False)
 
 
 def _register(people: People, name: str, role: _Role | None, named: list[str], operator: str, *, widen: bool) -> Person:
-    """Somebody with what was said about them, and otherwise what they had."""
+    """Register a person with the stated role and populations, and otherwise those they had."""
     from tacit.server.identity import Role
 
     known = people.person(name)
@@ -213,12 +213,12 @@ def _known(ledger: Ledger, name: str) -> str:
     names = [analyst.name for analyst in ledger.analysts()]
     spelled = plain_name(name, "name")
     if spelled not in names:
-        raise InputError("name", f"nobody is registered as {name!r}; there are {', '.join(names) or 'none'}")
+        raise InputError("name", f"no person is registered as {name!r}; there are {', '.join(names) or 'none'}")
     return spelled
 
 
 def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
-    """Somebody, their share of each budget, and what they are: always where ``whole``, else where it is not usual."""
+    """Describe a person: share of each budget, role and populations (the last two only where unusual, or ``whole``)."""
     from tacit.server.identity.ledger_people import person_of
     from tacit.wire.responses import LineSchema
 
@@ -264,5 +264,5 @@ def _show(curator: Curator, names: list[str]) -> None:
 
 def _may(person: Person) -> str:
     words = {"owner": "owner, may ask and decide about people", "auditor": "auditor, may look and not ask"}
-    some = "" if person.populations is None else f" about {', '.join(sorted(person.populations)) or 'nobody'}"
+    some = "" if person.populations is None else f" about {', '.join(sorted(person.populations)) or 'no population'}"
     return words.get(person.role, "may ask") + some

@@ -32,7 +32,7 @@ _BY_ENDING = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "par
 
 
 def check_output(form: str | None, output: Path | None, as_json: bool) -> str:
-    """The form to write: as said, else by the ending of the file, else a table. Checked before anything is spent."""
+    """Form to write: as stated, else by the ending of the file, else a table. Checked before anything is spent."""
     if as_json:
         if form not in (None, "json"):
             raise InputError("format", f"contradicts --json; got {form!r}")

@@ -49,4 +49,4 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
-    """Answer questions about people without telling on any of them."""
+    """Answer questions about a population without revealing individuals."""

@@ -30,11 +30,11 @@ _WIDEST: Final = 96
 
 
 def attack(
-    name: Annotated[str | None, typer.Argument(help="One attack; all of them unless said.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="One attack; by default all.", show_default=False)] = None,
     project: Annotated[
         Path | None, typer.Option("--project", "-p", help="Attack a table of this project instead of the demo's.")
     ] = None,
-    table: Annotated[str | None, typer.Option(help="Which table; the first with a unit column unless said.")] = None,
+    table: Annotated[str | None, typer.Option(help="Which table; by default the first with a unit column.")] = None,
     secret: Annotated[str | None, typer.Option(help="The column to find out.")] = None,
     known: Annotated[str | None, typer.Option(help="Columns that outsiders know, such as age,sex,town.")] = None,
     epsilon: Annotated[
@@ -46,7 +46,7 @@ def attack(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """See why names off, only totals, or a few random rows protect nobody, and what a curator makes of it.
+    """Show why names off, only totals, or a few random rows protect no person, and how a curator changes that.
 
     Runs on the demo's made-up hospital, or on your own table: locally, on an account in memory. Nothing is sent
     anywhere, and your ledger is not touched. The figures are about many people, but exact: do not publish them.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tacit.cli.errors import reported
+from tacit.cli.operator_options import LedgerLocation, find_ledger, receipt_check
 from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
+    from tacit.audit.museum.exhibit import Verdict
     from tacit.audit.self_audit import AuditCheck, CheckOutcome
 
 __all__ = ["audit"]
@@ -44,7 +46,7 @@ def audit(
     relation: Annotated[str, typer.Option(help="add_remove or replace_one, for neighbours that are tried.")] = (
         "add_remove"
     ),
-    claimed: Annotated[str | None, typer.Option(help="The epsilon under test; a mechanism's own unless said.")] = None,
+    claimed: Annotated[str | None, typer.Option(help="The epsilon under test; by default a mechanism's own.")] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
     sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a question to audit as well.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="For a server: what that question may cost each time.")] = None,
@@ -86,28 +88,31 @@ def audit(
             return
         if own == (target is not None):
             raise InputError("target", "say what to audit, or --self; and not both")
-        if own:
-            checks, title = _own_checks(samples or 8_000), "Tacit's standing self-audit"
-        elif str(target).endswith(".toml"):
-            checks, title = _project_checks(Path(str(target)), sql or [], samples or 1_000), f"Audit of {target}"
-        elif "://" in str(target):
-            chosen = _Asking(str(target), token or "", sql or [], epsilon, second, ca_file, samples or 400)
-            checks, title = connected.enter_context(_server_checks(chosen)), f"Audit of {target}"
+        if target is None:
+            checks = _self_checks(samples or 8_000)
+        elif target.endswith(".toml"):
+            checks = _project_checks(Path(target), sql or [], samples or 1_000)
+        elif "://" in target:
+            server = _ServerOptions(target, token or "", sql or [], epsilon, second, ca_file, samples or 400)
+            checks = connected.enter_context(_server_checks(server))
         else:
-            runs = samples or 20_000
-            checks = [_check(str(target), words or [], first, second, relation, claimed, delta, runs, confidence)]
-            title = f"Audit of {target}"
+            claim = {"claimed": claimed, "delta": delta, "samples": samples or 20_000, "confidence": confidence}
+            checks = [_mechanism_check(target, words or [], first, second, relation, claim)]
         outcomes = _run(checks, quiet=as_json)
         if html is not None:
             from tacit.audit.html_report import as_page
 
+            title = "Tacit's standing self-audit" if target is None else f"Audit of {target}"
             html.write_text(as_page(outcomes, title), encoding="utf-8")
     _show(outcomes, as_json, html)
     if not all(outcome.passed for outcome in outcomes):
         raise typer.Exit(1)
 
 
-def _own_checks(samples: int) -> list[AuditCheck]:
+# --self
+
+
+def _self_checks(samples: int) -> list[AuditCheck]:
     from tacit.assurance.fit_audit import fit_checks
     from tacit.assurance.ledger_audit import ledger_checks
     from tacit.assurance.project_audit import sql_checks
@@ -117,19 +122,56 @@ def _own_checks(samples: int) -> list[AuditCheck]:
     return [*standing_checks(samples), *sql_checks(), *unit_checks(), *ledger_checks(), *fit_checks()]
 
 
-def _project_checks(project: Path, questions: list[str], samples: int) -> list[AuditCheck]:
-    from tacit.cli.audit_project import checks_of_project
+# A project: rules on synthetic people, past questions, the ledger. Nothing is charged and no protected table is read.
 
-    checks, strange = checks_of_project(project, questions, samples)
+
+def _project_checks(project: Path, questions: list[str], samples: int) -> list[AuditCheck]:
+    from tacit.assurance.project_audit import project_checks
+    from tacit.audit.self_audit import AuditCheck
+    from tacit.project.project_file import load
+
+    place = _ledger_of(project)
+    asked = [] if place is None else _history(place)
+    checks, strange = project_checks(load(project), questions, asked=asked, samples=samples)
+    if place is not None:
+        checks.append(AuditCheck("the ledger and every receipt in it", "verify", lambda: _verified(place)))
     if strange:
-        typer.echo(
-            f"Left out: {strange} entries of the history are no questions to the project as it is now.", err=True
-        )
+        typer.echo(f"Left out: {strange} entries of the history are no questions to the present project.", err=True)
     return checks
 
 
-class _Asking(NamedTuple):
-    """What is said about the audit of a server."""
+def _ledger_of(project: Path) -> LedgerLocation | None:
+    """Location of the ledger, if there is one yet."""
+    try:
+        place = find_ledger(project)
+    except InputError as problem:
+        if problem.parameter != "project.ledger":
+            raise
+        return None
+    return place if place.exists else None
+
+
+def _history(place: LedgerLocation) -> list[str]:
+    from tacit.ledger import Ledger
+
+    with Ledger.open(place.ledger, anchor=place.anchor, create=False) as ledger:
+        return list(dict.fromkeys(record.sql for record in ledger.history()))
+
+
+def _verified(place: LedgerLocation) -> Verdict:
+    from tacit.audit.museum.exhibit import Verdict
+    from tacit.ledger import Ledger
+
+    report = Ledger.examine(place.ledger, anchor=place.anchor, check_outcome=receipt_check(place))
+    words = "; ".join(report.problems) or f"nothing found: {report.entries} entries, {report.outcomes} released"
+    return Verdict(not report.ok, words, report)
+
+
+# A server
+
+
+class _ServerOptions(NamedTuple):
+    """Options for the audit of a server."""
 
     url: str
     token: str
@@ -140,7 +182,7 @@ class _Asking(NamedTuple):
     samples: int
 
 
-def _server_checks(said: _Asking) -> AbstractContextManager[list[AuditCheck]]:
+def _server_checks(said: _ServerOptions) -> AbstractContextManager[list[AuditCheck]]:
     from tacit.assurance.server_audit import AuditQuestion, server_checks
 
     if len(said.sql) > 1 or bool(said.sql) != (said.epsilon is not None):
@@ -156,16 +198,11 @@ def _server_checks(said: _Asking) -> AbstractContextManager[list[AuditCheck]]:
     return server_checks(said.url, said.token, question, second=second, ca_file=said.ca_file, samples=said.samples)
 
 
-def _check(
-    target: str,
-    words: list[str],
-    first: str | None,
-    second: str | None,
-    relation: str,
-    claimed: str | None,
-    delta: str,
-    samples: int,
-    confidence: float,
+# A mechanism, a callable, or a piece of the museum
+
+
+def _mechanism_check(
+    target: str, words: list[str], first: str | None, second: str | None, relation: str, claim: dict[str, Any]
 ) -> AuditCheck:
     from tacit.audit.lower_bound import lower_bound
     from tacit.audit.museum import PIECES
@@ -176,33 +213,17 @@ def _check(
     piece = next((piece for piece in PIECES if piece.name == target), None)
     if piece is not None:
         return AuditCheck(piece.name, "museum", piece.catch, catch=True)
-    mechanism, known = _found(target, words)
+    mechanism, own_claim = _found(target, words)
     if first is None:
         raise InputError("first", "give a database as JSON, such as '[1, 2, 3]' or 0")
-    start, claim = _json(first, "first"), claimed if claimed is not None else known
+    start = _json(first, "first")
+    if claim["claimed"] is None:
+        claim = claim | {"claimed": own_claim}
 
-    def run() -> Any:
+    def run() -> Verdict:
         if second is not None:
-            return judged(
-                lower_bound(
-                    mechanism,
-                    start,
-                    _json(second, "second"),
-                    claimed=claim,
-                    delta=delta,
-                    samples=samples,
-                    confidence=confidence,
-                )
-            )
-        found = search_lower_bound(
-            mechanism,
-            start,
-            relation=relation,
-            claimed=claim,
-            delta=delta,
-            samples=samples,
-            confidence=confidence,
-        )
+            return judged(lower_bound(mechanism, start, _json(second, "second"), **claim))
+        found = search_lower_bound(mechanism, start, relation=relation, **claim)
         verdict = judged(found.bound)
         return type(verdict)(verdict.caught, str(found), verdict.found)
 
@@ -210,7 +231,7 @@ def _check(
 
 
 def _found(target: str, words: list[str]) -> tuple[Callable[[Any], Any], Any]:
-    """What is to be run, and what it claims of itself."""
+    """Mechanism to run, and its own claim."""
     from importlib import import_module
 
     import tacit
@@ -251,6 +272,9 @@ def _json(text: str, parameter: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise InputError(parameter, f"must be JSON, such as '[1, 2, 3]'; got {text!r}") from None
+
+
+# Output
 
 
 def _run(checks: Iterable[AuditCheck], *, quiet: bool) -> list[CheckOutcome]:

@@ -29,7 +29,7 @@ __all__ = ["budget", "budget_table", "show_budget"]
 def budget(
     sql: Annotated[str | None, typer.Argument(help="A question: how many more like it fit?")] = None,
     project: ProjectOption = DEFAULT_PROJECT,
-    population: Annotated[str | None, typer.Option(help="Whose account; all unless said.")] = None,
+    population: Annotated[str | None, typer.Option(help="Which population's account; by default all.")] = None,
     options: Any = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
@@ -65,12 +65,12 @@ def budget(
 
 
 def show_budget(screen: Console, account: Budget) -> None:
-    """One account: a bar for each currency, of everybody and of whoever has a share of their own."""
+    """Print one account: a bar for each currency, of all analysts together and of each share."""
     from rich.text import Text
 
     shares = [share for share in account.balances if share.limited or share is account.balances[0]]
     screen.print(Text.assemble((account.population, "bold"), f": at most {account.guarantee} for all answers together"))
-    screen.print(budget_table((share.owner if i else "everybody", share.lines) for i, share in enumerate(shares)))
+    screen.print(budget_table((share.owner if i else "all analysts", share.lines) for i, share in enumerate(shares)))
     if not account.durable:
         screen.print("Kept in memory: it ends with this process.")
     if account.questions is not None:

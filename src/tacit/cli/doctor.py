@@ -250,7 +250,8 @@ def _ledger(project: Path, loaded: Project) -> Iterator[DoctorFinding]:
 def _quick(place: LedgerLocation) -> str:
     """The newest entries against the chain, the sums and the anchor."""
     from tacit.cli.operator_options import reading
-    from tacit.ledger.opening import check_anchor, choose_anchor, read_body
+    from tacit.ledger.journal import read_body
+    from tacit.ledger.opening import check_anchor, choose_anchor
     from tacit.ledger.verify import quick_check
 
     # Not at one moment: the anchor may know of entries that were written after it.
@@ -268,8 +269,8 @@ def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]
     from tacit.curator.accounts import filter_of
     from tacit.ledger.account_terms import terms_of
     from tacit.ledger.entries import plain_name
+    from tacit.ledger.journal import read_body
     from tacit.ledger.messages import terms_words
-    from tacit.ledger.opening import read_body
     from tacit.ledger.protocol import Name
 
     for name, model in loaded.populations.items():
@@ -291,9 +292,9 @@ def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]
 def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
     """Whether the accounts protect whom the file says, and what was changed about that."""
     from tacit.cli.operator_options import reading
-    from tacit.ledger.entries import plain_name
-    from tacit.ledger.opening import read_body
-    from tacit.ledger.protection_entries import changes_in, unit_name, unit_words
+    from tacit.ledger.entries import plain_name, unit_name
+    from tacit.ledger.journal import read_body
+    from tacit.ledger.protection import changes_in, unit_words
     from tacit.project.unit_binding import unit_terms
 
     try:
@@ -314,10 +315,10 @@ def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
 
 
 def _not_gone(place: LedgerLocation, words: str) -> str:
-    from tacit.ledger.journal import translated
+    from tacit.ledger.errors import storage_errors
     from tacit.ledger.opening import check_not_gone
 
-    with translated():
+    with storage_errors():
         check_not_gone(place.ledger, place.anchor)
     return words
 

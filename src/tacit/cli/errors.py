@@ -57,7 +57,7 @@ def reported(*arguments: str, as_json: bool = False) -> Iterator[None]:
 def failure(error: TacitError, *arguments: str, as_json: bool = False) -> typer.Exit:
     """Say on stderr what went wrong; the caller raises what it gets."""
     text = _text(error, arguments)
-    if "the operator's log" in text:
+    if error.id:
         from tacit.cli.open_project import operator_log
 
         text = f"{text} in {operator_log()}"

@@ -1,8 +1,8 @@
 """``tacit init``: from data files, or tables of a PostgreSQL, to a commented project file.
 
 Names come from headers and schemas. Rows are looked at only after saying so, to guess the types of CSV columns and to
-offer categories; smallest and largest values are never looked at, because a bound taken from data tells on whoever has
-the most extreme value.
+offer categories; smallest and largest values are never looked at, because a bound taken from data reveals the
+person with the most extreme value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from tacit.project.project_template import (
     Draft,
     DraftColumn,
     DraftTable,
-    is_name,
     open_places,
     project_text,
     typed_column,
@@ -38,6 +37,7 @@ from tacit.project.schema_inference import (
     guess_unit,
     read_sample,
 )
+from tacit.query.catalog import is_name
 
 __all__ = ["init"]
 
@@ -153,7 +153,7 @@ def _check_tables(draft: Draft, unit: str | None) -> None:
 
 
 def _table(path: Path, beside: Path, *, public: bool, unit: str | None, look: bool) -> DraftTable:
-    """What can be said about one file without asking; its rows are looked at only if ``look`` says so."""
+    """Draft one table from its file without asking; rows are looked at only if ``look`` says so."""
     from tacit.project.source import Source, table_name
 
     if path.suffix.lower() not in (*_CSV, *_PARQUET):
@@ -220,7 +220,7 @@ def _project_name(output: Path) -> str:
 
 
 def _write(output: Path, text: str) -> None:
-    """For the owner's eyes only, so that nobody else may read it."""
+    """Write a file that only its owner may read."""
     try:
         with open(output, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(text)

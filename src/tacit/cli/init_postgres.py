@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tacit.core.errors import InputError
-from tacit.project.project_template import DraftTable, is_name, typed_column
+from tacit.project.project_template import DraftTable, typed_column
 from tacit.project.schema_inference import guess_unit
+from tacit.query.catalog import is_name
 
 __all__ = ["address_without_secrets", "is_address", "postgres_tables"]
 
@@ -27,7 +28,7 @@ def is_address(text: str) -> bool:
 def postgres_tables(
     address: str, names: Sequence[str], public: Sequence[str], unit: str | None
 ) -> tuple[DraftTable, ...]:
-    """What can be said about tables and views without asking.
+    """Draft tables and views without asking.
 
     Raises:
         InputError: the database cannot be reached or there is no such table; none is named, and those that there are

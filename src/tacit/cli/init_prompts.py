@@ -64,9 +64,9 @@ def _ask_table(table: DraftTable, path: Path | None, draft: Draft) -> tuple[Draf
 
 def _may_look() -> bool:
     typer.echo(
-        f"  Guesses for types and categories need a look at the first {SAMPLE_ROWS:,} rows. You see them; nobody"
+        f"  Guesses for types and categories need a look at the first {SAMPLE_ROWS:,} rows. You see them; no other"
     )
-    typer.echo("  else does, unless you keep a guess: what stands in the file counts as public.")
+    typer.echo("  person does, unless you keep a guess: what stands in the file counts as public.")
     return typer.confirm("  Look at them?", default=True)
 
 
@@ -84,7 +84,7 @@ def _ask_unit(table: DraftTable) -> DraftTable:
     if table.unit is None:
         names = {column.name.lower(): column.name for column in table.columns if column.why_not is None}
         while True:
-            said = _ask('  Whose row is it? The column that says so, or "row" if nobody has two', table.guess)
+            said = _ask('  Which column identifies the person? ("row" if each person has one row)', table.guess)
             if said is None:
                 return table
             if said.lower() in (*names, "row"):
@@ -93,7 +93,7 @@ def _ask_unit(table: DraftTable) -> DraftTable:
             typer.echo(f"    {said!r} is not a column of {table.name}.")
     if table.unit == "row":
         return table
-    typer.echo("  Nobody may count without limit: how much of one may count is public, and noise hides that much.")
+    typer.echo("  Each person's contribution must be limited; the limits are public and set the noise.")
     groups = _count("  In how many groups of one answer may one of them count, at most", table.max_groups, "max_groups")
     rows = _count("  And with how many rows in each, at most", table.max_rows, "max_rows")
     return replace(table, max_groups=groups, max_rows=rows)
@@ -121,7 +121,7 @@ def _ask_bounds(table: DraftTable, draft: Draft) -> DraftTable:
             "  Bounds make sums and averages possible: values outside count as the nearest bound. Do not take them"
         )
         typer.echo(
-            "  from the data, that tells on whoever has the most extreme value. Narrower bounds mean less noise."
+            "  from the data, that reveals the person with the most extreme value. Narrower bounds mean less noise."
         )
     for column in numbers:
         stated = _bounds(column.name)
@@ -169,6 +169,6 @@ def _count(question: str, default: int, name: str) -> int:
 
 
 def _ask(question: str, default: str | None) -> str | None:
-    """What was typed; None for nothing, which stands for the default where there is one."""
+    """Text typed at the prompt; None for nothing, which stands for the default where there is one."""
     said = str(typer.prompt(question, default=default or "", show_default=default is not None)).strip()
     return said or None

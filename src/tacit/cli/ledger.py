@@ -94,8 +94,8 @@ def adopt(
 ) -> None:
     """Take a ledger although its anchor is missing or remembers a newer one.
 
-    Do this after a restore from backup when the newest copy is lost for good. Nobody knows what was charged since the
-    backup; so where the anchor proves that entries are missing, everything that is left of every account is counted as
+    Do this after a restore from backup when the newest copy is lost for good. Charges since the backup are not known;
+    so where the anchor proves that entries are missing, everything that is left of every account is counted as
     spent. `tacit ledger caps` is the way to go on. That it was done, by whom and why, is a permanent entry.
     """
     with reported(as_json=as_json):
@@ -145,8 +145,8 @@ def unit(
     Changing the file alone is refused: what was released was about the persons of before. What was spent stays spent,
     and this leaves a permanent entry. Programs that have the project open must open it again.
     """
-    from tacit.curator.unit_change import fix_units
-    from tacit.ledger.protection_entries import unit_words
+    from tacit.curator.opening import fix_units
+    from tacit.ledger.protection import unit_words
     from tacit.project.project_file import load
 
     with reported("population", as_json=as_json):
@@ -170,13 +170,13 @@ def rotate_key(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Replace the key that signs receipts. Which groups of a person count stays as it is.
+    """Replace the key that signs receipts. The choice of each person's groups does not change.
 
     The ledger gets an entry, signed by the old key, that names the new one: older receipts hold as before, and programs
     that know the old key follow. Servers and programs that run go on with the new key. Back the key file up afterwards.
 
-    With --lost nobody can sign for the old key, so nobody follows by themselves: tell the new one to all who check
-    receipts. A key that others may have seen is not lost: replace it without --lost.
+    With --lost the old key cannot sign for the new one, so no program follows by itself: tell the new one to all who
+    check receipts. A key that others may have seen is not lost: replace it without --lost.
     """
     from tacit.receipts.key_rotation import rotate_key as rotate
 
@@ -191,7 +191,7 @@ def rotate_key(
     screen = console()
     screen.print(f"Receipts are signed with {done.public_key} from entry {done.seq} on.", markup=False, soft_wrap=True)
     if lost:
-        screen.print("Nobody can follow from the old key: tell this one to all who check receipts.", markup=False)
+        screen.print("No program can follow from the old key: tell this one to all who check receipts.", markup=False)
     if done.key_check:
         screen.print("The group secret was lost as well; there is a fresh one.", markup=False)
     screen.print(f"Back up {place.key}.", markup=False, soft_wrap=True)
@@ -341,7 +341,7 @@ def _about(kind: str, body: dict[str, Any]) -> str:
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
         case "unit" | "column" | "declared":
-            from tacit.ledger.protection_entries import protection_words
+            from tacit.ledger.protection import protection_words
 
             return protection_words(kind, body)
         case "lost":

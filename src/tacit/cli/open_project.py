@@ -52,11 +52,11 @@ def _check_registered(curator: Curator, analyst: str) -> None:
     from tacit.ledger.entries import plain_name
 
     if plain_name(analyst, "analyst") not in (known.name for known in curator.ledger.analysts()):
-        raise AccessError(f"nobody is registered as {analyst!r}; tacit analysts add registers them")
+        raise AccessError(f"no person is registered as {analyst!r}; tacit analysts add registers them")
 
 
 def operator_log() -> Path:
-    """Where failures are described whose words analysts must not see."""
+    """Log for failures whose words analysts must not see."""
     from tacit.ledger.anchor import state_folder
 
     return state_folder() / "operator.log"

@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 OperatorOption = Annotated[
-    str | None, typer.Option("--operator", envvar="TACIT_OPERATOR", help="Who does this; the user unless said.")
+    str | None, typer.Option("--operator", envvar="TACIT_OPERATOR", help="Your name; by default the user name.")
 ]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is written down for good.")]
 
 
 @dataclass(frozen=True)
 class LedgerLocation:
-    """Where a project keeps its ledger."""
+    """Location of a project's ledger."""
 
     ledger: str
     anchor: str | None
@@ -89,20 +89,20 @@ def check_exists(place: LedgerLocation) -> None:
 
 @contextmanager
 def reading(place: LedgerLocation, *, still: bool = True) -> Iterator[tuple[Reader, str]]:
-    """What is in a ledger, also one that would not be opened, and the place's own name. Changes nothing.
+    """Open a ledger for reading, also one that would not be opened, with the place's own name. Changes nothing.
 
     ``still`` shows it as it is at one moment, whatever is written meanwhile.
     """
-    from tacit.ledger.journal import translated
+    from tacit.ledger.errors import storage_errors
     from tacit.ledger.opening import open_reader
 
-    with translated(), open_reader(place.ledger, still=still) as found:
+    with storage_errors(), open_reader(place.ledger, still=still) as found:
         yield found
 
 
 def receipt_check(place: LedgerLocation) -> Callable[[Outcome], str | None]:
-    """What checks the receipts in a ledger, each with the key that was in force at its place."""
-    from tacit.ledger.opening import read_body
+    """Checker of the receipts in a ledger, each with the key that was in force at its place."""
+    from tacit.ledger.journal import read_body
     from tacit.receipts.verify_receipt import outcome_problem
 
     with reading(place) as (reader, _):
@@ -134,7 +134,7 @@ def adopted_ledger(place: LedgerLocation, *, reason: str, operator: str) -> Ledg
 
 
 def operator_name(said: str | None) -> str:
-    """Who does this: as said, else the user's name."""
+    """Name of the operator: as stated, else the user's name."""
     if said is not None:
         return said
     try:

@@ -133,7 +133,7 @@ def table(
 
 @app.command()
 def key(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
-    """Print the public key, with which anybody can check the receipts that this project signs now.
+    """Print the public key, with which any reader can check the receipts that this project signs now.
 
     With --json also the keys before it, each with the ledger's entry that replaced it.
     """

@@ -40,7 +40,7 @@ def serve(
         bool, typer.Option("--behind-proxy", help="Something in front ends TLS and says where requests come from.")
     ] = False,
     proxy: Annotated[
-        list[str] | None, typer.Option(help="An address that is believed about that; this machine unless said.")
+        list[str] | None, typer.Option(help="Address of a trusted reverse proxy; by default this machine.")
     ] = None,
     address: Annotated[
         str | None, typer.Option(help="How colleagues reach it, https://tacit.example.org; for links in invitations.")
@@ -56,7 +56,7 @@ def serve(
     demo: Annotated[bool, typer.Option("--demo", help="Serve a made-up hospital, to look around.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let colleagues ask: an API and a console in the browser, on one account of everybody's privacy.
+    """Let colleagues ask: an API and a console in the browser, on one shared privacy account.
 
     The first start prints a link with which the owner sets a password. Stop it with Ctrl-C: what is under way is
     finished first.
@@ -107,7 +107,7 @@ def _limits(said: list[str]) -> dict[str, float]:
 
 
 def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """What a server is made of; it is an extra, because most people ask and do not serve."""
+    """Parts of a server; it is an extra, because most people ask and do not serve."""
     try:
         from tacit.server.serve import Serving, supervise
         from tacit.server.settings import Settings
@@ -175,7 +175,7 @@ def _tell(started: Started) -> None:
     if "set_up" in links:
         from tacit.server.identity.invitations import SET_UP_WORDS
 
-        _say(screen, f"Nobody can sign in yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
+        _say(screen, f"No user can sign in yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
         _say(screen, f"    {links['set_up']}")
     _say(screen, "Stop with Ctrl-C.")
 

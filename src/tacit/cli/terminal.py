@@ -22,7 +22,7 @@ _PIPE_WIDTH = 200
 
 
 def console(widest: int | None = None) -> Console:
-    """Where people read. What goes to a pipe has no colour and is not folded to somebody's screen."""
+    """Console for people. Output to a pipe has no colour and is not folded to a screen's width."""
     from rich.console import Console
 
     screen = Console(highlight=False)
@@ -57,7 +57,7 @@ def visible(text: str) -> str:
 
 
 def print_json(content: object) -> None:
-    """One object on one line; what JSON has no form for (fractions, decimals, dates) as text."""
+    """Print one object on one line; values without a form in JSON (fractions, decimals, dates) become text."""
     typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, default=as_text))
 
 
@@ -67,5 +67,5 @@ def as_text(value: Any) -> str:
 
 
 def is_interactive() -> bool:
-    """Whether somebody sits there who can be asked."""
+    """Whether a person at a terminal can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()

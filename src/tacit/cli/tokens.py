@@ -46,13 +46,13 @@ def token(
     project: ProjectOption = DEFAULT_PROJECT,
     expires: ExpiresOption = "90d",
     scope: Annotated[
-        list[str] | None, typer.Option(help="ask, audit or admin; all that the person may do unless said.")
+        list[str] | None, typer.Option(help="ask, audit or admin; by default all that the person may do.")
     ] = None,
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a token for somebody's programs. It is shown once.
+    """Make a token for a person's programs. It is shown once.
 
     tacit analysts token alice --expires 30d --label notebook
     """
@@ -67,7 +67,7 @@ def token(
 
 
 def tokens(
-    name: Annotated[str | None, typer.Argument(help="Whose; everybody's unless said.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="Whose; by default all people's.", show_default=False)] = None,
     project: ProjectOption = DEFAULT_PROJECT,
     as_json: JsonFlag = False,
 ) -> None:
@@ -103,14 +103,14 @@ def invite(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a link with which somebody chooses their own password for the console, once, within three days."""
+    """Make a link with which a person chooses their own password for the console, once, within three days."""
     with reported("name", as_json=as_json), _people(project) as people:
         path = f"/console/welcome/{people.invite(name, operator=operator_name(operator))}"
         if as_json:
             print_json({"name": name, "path": path, "days": 3})
             return
         screen = console()
-        screen.print("Put this behind the address of your server and give it to nobody else:", markup=False)
+        screen.print("Put this behind the address of your server and give it to this person alone:", markup=False)
         screen.print(f"\n  {path}\n", markup=False, soft_wrap=True)
         screen.print("It works once, within three days. A new invitation ends it.", markup=False)
 
@@ -121,7 +121,7 @@ def password(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Set somebody's password for the console: typed twice here, or one line of stdin. Sessions of theirs end."""
+    """Set a person's password for the console: typed twice here, or one line of stdin. Their sessions end."""
     with reported("name", as_json=as_json), _people(project) as people:
         if is_interactive():
             chosen = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
@@ -145,7 +145,7 @@ def people_of(ledger: Ledger, project: Path) -> People:
 
 
 def moment_of(text: str) -> datetime | None:
-    """When something ends, in the words of ``--expires``."""
+    """Expiry in the words of ``--expires``."""
     said = text.strip().lower()
     if said == "never":
         return None
@@ -177,7 +177,7 @@ def show_issued(issued: Issued) -> None:
     screen.print(f"\n  {issued.text}\n", markup=False, soft_wrap=True)
     ends = "does not end by itself" if issued.expires is None else f"ends on {issued.expires:%Y-%m-%d %H:%M %Z}"
     screen.print(f"It may {_words(issued.scopes)} and {ends}.", markup=False)
-    screen.print("Whoever holds it is this person to the server: hand it over where nobody else reads.", markup=False)
+    screen.print("The server takes every holder of the token for this person: hand it over privately.", markup=False)
     screen.print("In Python: tacit.connect(address, token). Over HTTP: Authorization: Bearer <token>.", markup=False)
     screen.print(f"To end it: tacit analysts withdraw {issued.id}", markup=False)
 

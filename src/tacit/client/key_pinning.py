@@ -18,7 +18,7 @@ from typing import Final
 from tacit.client.client_errors import TrustError
 from tacit.client.server_identity import Identity, why_not_followed
 from tacit.ledger.anchor import state_folder
-from tacit.ledger.signatures import PREFIX, public_bytes
+from tacit.ledger.signing_keys import PREFIX, public_bytes
 from tacit.noise import entropy
 
 __all__ = ["pin"]

@@ -337,13 +337,14 @@ def _agree_price(guarantee: Mapping[str, str], request: Request) -> None:
         typed = exact(stated, name)
         if name in guarantee:
             _agree(name, exact(guarantee[name], name), typed)
-        elif name == "epsilon" and guarantee["kind"] == "ZCDP":
-            _agree("rho", exact(guarantee["rho"], "rho"), typed**2 / 2)
+        elif guarantee["kind"] == "ZCDP" and exact(guarantee["rho"], "rho") > typed**2 / 2:
+            # ε by itself costs ε²/2 without a δ, and less with one.
+            raise TrustError(f"the receipt is about a larger charge than epsilon {stated}")
 
 
 def _check_own(analyst: str | None) -> None:
     if analyst is not None:
-        raise InputError("analyst", "is whoever the token was issued to; leave it out")
+        raise InputError("analyst", "is the owner of the token; leave it out")
 
 
 def _only_local(what: str) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tacit.client.client_errors import RemoteError, parsing
 from tacit.ledger.protocol import GENESIS, Head
-from tacit.ledger.signatures import succession_text
+from tacit.ledger.signing_keys import succession_text
 from tacit.receipts.keys import is_signed, key_id
 from tacit.wire.responses import HandoverSchema, KeySchema
 

@@ -52,7 +52,7 @@ def guess_probability(epsilon: Number) -> Fraction:
 def cautions(
     *, epsilon: Number | None = None, delta: Number | None = None, people: SupportsIndex | None = None
 ) -> tuple[str, ...]:
-    """What a reader should hear about an epsilon or a delta, for so many people; usually nothing."""
+    """Cautions about an epsilon or a delta for so many people; usually none."""
     found = []
     if epsilon is not None:
         loss = exact_nonnegative(epsilon, "epsilon")
@@ -83,7 +83,7 @@ def _about_delta(delta: Fraction, people: SupportsIndex | None) -> list[str]:
     if people is None:
         if delta < _LARGE_DELTA:
             return []
-        return [f"delta {format_up(delta)} protects little: with that probability nothing is promised to anybody."]
+        return [f"delta {format_up(delta)} protects little: with that probability nothing is promised to any person."]
     count = check_count(people, "people")
     if delta * count < _PUBLISHED:
         return []

@@ -9,7 +9,7 @@ __all__ = ["Closing"]
 
 
 class Closing(ABC):
-    """Something that is closed by hand, or when a block ends."""
+    """Base of objects that are closed explicitly or at the end of a ``with`` block."""
 
     @abstractmethod
     def close(self) -> None:

@@ -85,7 +85,7 @@ class Universe(Sequence[Hashable]):
         return cls(product(*parts))
 
     def place(self, record: Hashable) -> int:
-        """Where ``record`` stands; its count has this place in a histogram."""
+        """Index of ``record``, which is the place of its count in a histogram."""
         try:
             return self._places[record]
         except (KeyError, TypeError):
@@ -97,7 +97,7 @@ class Universe(Sequence[Hashable]):
         return (RowForm(some, self) for some in combinations_with_replacement(self._records, n))
 
     def count_databases(self, size: SupportsIndex) -> int:
-        """How many databases of ``size`` rows there are: C(|universe| + n - 1, n)."""
+        """Number of databases of ``size`` rows: C(|universe| + n - 1, n)."""
         n = check_count(size, "size", minimum=0)
         return comb(len(self) + n - 1, n)
 
@@ -134,7 +134,7 @@ class _Form(ABC):
 
     @abstractmethod
     def _counts(self) -> Counter[Hashable]:
-        """How often each record occurs."""
+        """Multiplicity of each record."""
 
     @property
     def l1_norm(self) -> int:
@@ -157,7 +157,7 @@ class RowForm(_Form, Sequence[Hashable]):
         self.universe = universe
 
     def to_histogram(self) -> HistogramForm:
-        """The same database as counts."""
+        """Convert to counts."""
         return HistogramForm(self._counts(), self.universe)
 
     def _counts(self) -> Counter[Hashable]:
@@ -193,7 +193,7 @@ class HistogramForm(_Form, Mapping[Hashable, int]):
         return tuple(self._by_record.values())
 
     def to_rows(self) -> RowForm:
-        """The same database as rows, in the order of the universe."""
+        """Convert to rows, in the order of the universe."""
         return RowForm(self._counts().elements(), self.universe)
 
     def _counts(self) -> Counter[Hashable]:

@@ -41,6 +41,8 @@ class TacitError(Exception):
     code: ClassVar[str] = "tacit"
     #: Whether the text may quote things that an analyst must not see (see G2 and G6 of the promise).
     opaque: ClassVar[bool] = False
+    #: Under which the operator's log of this process has the reason; empty where the text says it.
+    id: str = ""
 
 
 class InputError(TacitError, ValueError):
@@ -100,22 +102,22 @@ class FailedRunError(EngineError):
 
     Args:
         position: of the charge in the ledger.
-        mark: under which the operator's log has the reason.
+        id: under which the operator's log has the reason.
     """
 
     code = "engine.failed"
     opaque = False
 
-    def __init__(self, position: int, mark: str) -> None:
-        super().__init__(position, mark)
+    def __init__(self, position: int, id: str) -> None:  # noqa: A002 - as the attribute of every error is called
+        super().__init__(position, id)
         self.position = position
-        self.mark = mark
+        self.id = id
 
     def __str__(self) -> str:
         return (
             f"the question failed when it ran: charge {self.position} stays charged, nothing was released, and asking "
             f"it again gives this failure for nothing; to pay for another run, ask at another price; the operator's "
-            f"log has the reason under {self.mark}"
+            f"log has the reason under {self.id}"
         )
 
 

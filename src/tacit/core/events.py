@@ -60,7 +60,7 @@ class Event:
 
     @property
     def depth(self) -> int:
-        """How many events lie inside one another, this one included."""
+        """Depth of nesting of events, this one included."""
         inside = [getattr(self, "event", None), *getattr(self, "events", ())]
         return 1 + max((event.depth for event in inside if isinstance(event, Event)), default=0)
 
@@ -71,12 +71,12 @@ class Event:
 
 @dataclass(frozen=True)
 class NoEvent(Event):
-    """Nothing that depends on data was released; it costs nothing."""
+    """Release of nothing that depends on data; it costs nothing."""
 
 
 @dataclass(frozen=True)
 class PureEvent(Event):
-    """Something ε-DP of which nothing more is known; ``mechanism`` is a label for people."""
+    """Release known only to be ε-DP; ``mechanism`` is a label for people."""
 
     epsilon: Fraction
     mechanism: str = ""
@@ -88,7 +88,7 @@ class PureEvent(Event):
 
 @dataclass(frozen=True)
 class ApproxEvent(Event):
-    """Something (ε, δ)-DP of which nothing more is known."""
+    """Release known only to be (ε, δ)-DP."""
 
     epsilon: Fraction
     delta: Fraction
@@ -104,7 +104,7 @@ class ApproxEvent(Event):
 
 @dataclass(frozen=True)
 class ZCDPEvent(Event):
-    """Something δ-approximately ρ-zCDP of which nothing more is known."""
+    """Release known only to be δ-approximately ρ-zCDP."""
 
     rho: Fraction
     delta: Fraction = Fraction(0)

@@ -136,7 +136,7 @@ def _mpf(mp: Any, value: Fraction) -> Any:
 
 
 def _enclose(evaluate: Callable[[Any], Any], digits: int, *, spare: int = _SPARE) -> tuple[Fraction, Fraction]:
-    """What ``evaluate`` returns at ``digits`` and some, give or take one part in 10^``digits``."""
+    """Enclose the result of ``evaluate`` at ``digits`` and some, give or take one part in 10^``digits``."""
     value = evaluate(_context(digits + spare))
     sign, mantissa, exponent, bits = value._mpf_
     if exponent + bits < _TINY_EXPONENT:

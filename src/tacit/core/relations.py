@@ -39,7 +39,7 @@ Database = Sequence[Hashable] | Mapping[Hashable, int]
 
 
 class Relation(Enum):
-    """When two databases count as differing in one unit of privacy."""
+    """Neighbouring relation: when two databases count as differing in one unit of privacy."""
 
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"
@@ -62,7 +62,7 @@ def as_relation(value: Relation | str, parameter: str = "relation") -> Relation:
 
 
 def as_histogram(database: Database) -> Counter[Hashable]:
-    """How many times each record occurs, records that occur zero times left out."""
+    """Count how many times each record occurs; records that do not occur are left out."""
     if not isinstance(database, Mapping):
         return Counter(database)
     for record, count in database.items():

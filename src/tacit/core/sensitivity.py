@@ -88,14 +88,14 @@ class Sensitivity:
 
 
 class MeasuredSensitivity(NamedTuple):
-    """What :func:`measure_sensitivity` found, and a pair of neighbours that attains the l1 norm."""
+    """Sensitivity found by :func:`measure_sensitivity`, and a pair of neighbours that attains the l1 norm."""
 
     sensitivity: Sensitivity
     worst: tuple[tuple[Hashable, ...], tuple[Hashable, ...]]
 
 
 def count(*, relation: Relation | str = ADD_REMOVE) -> Sensitivity:
-    """How many people have a property: one person is in or out, under either relation."""
+    """Sensitivity of the number of people with a property: one person is in or out, under either relation."""
     return _scalar(Fraction(1), relation)
 
 
@@ -124,7 +124,7 @@ def bounded_mean(
 
 
 def histogram(*, bins: SupportsIndex | None = None, relation: Relation | str = ADD_REMOVE) -> Sensitivity:
-    """How many people fall into each of disjoint bins, one bin (or none) per person.
+    """Sensitivity of counts of people in disjoint bins, one bin (or none) per person.
 
     Add/remove changes one count by 1. Replace lowers one count and raises another: l1 = 2, l2² = 2. A histogram of
     a single bin (``bins=1``) is a count.

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, Line, PureFilter, ZCDPFilter
+from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
+from tacit.accounting.filters import Filter, Line
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down
@@ -27,6 +28,8 @@ __all__ = ["Budget", "Entry", "account_kind", "entry_of", "filter_of", "share_ca
 
 #: How many questions that need a delta and state none the budget's delta lasts for.
 _QUESTIONS = 100
+#: By which a project file states an account.
+_NUMBERS = ("epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +80,13 @@ def entry_of(
 
 
 def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:
-    """What was charged at all, delta last."""
+    """Amounts other than zero, delta last."""
     return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a population's account holds: for each currency its cap, what was spent and what is left.
+    """State of a population's account: for each currency its cap, the amount spent and the amount left.
 
     Args:
         population: whose.
@@ -106,17 +109,17 @@ class Budget:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Of the population as a whole."""
+        """Lines of the population as a whole."""
         return self.balances[0].lines
 
     @property
     def spent(self) -> tuple[Amount, ...]:
-        """What was charged so far."""
+        """Amounts charged so far."""
         return tuple(Amount(line.currency, Fraction(line.spent)) for line in self.lines)
 
     @property
     def left(self) -> tuple[Amount, ...]:
-        """What still fits."""
+        """Amounts that still fit."""
         return tuple(Amount(line.currency, line.left) for line in self.lines)
 
     def __str__(self) -> str:
@@ -135,46 +138,24 @@ def _spent_of(balance: Balance) -> str:
 
 
 def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
-    """What planning needs to know about an account: its currency, and the delta that a question may use."""
-    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit))
+    """Kind of an account for planning: its currency, the delta that a question may use, and that of the account."""
+    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta)
 
 
 def filter_of(name: str, model: PopulationModel) -> Filter:
     """The terms that a project file states, as an empty filter."""
     where = f"populations.{name}"
-    stated = {word for word in ("epsilon", "delta", "rho", "mu") if getattr(model, word) is not None}
-    relation = model.relation
-    needs = {
-        "pure": ({"epsilon"},),
-        "approx": ({"epsilon", "delta"},),
-        "zcdp": ({"epsilon", "delta"}, {"rho"}, {"rho", "delta"}),
-        "gdp": ({"epsilon", "delta"}, {"mu"}),
-    }[model.accounting]
-    if stated not in needs:
-        wanted = " or ".join(", ".join(sorted(words)) for words in needs)
+    currency = currency_named(model.accounting)
+    stated = {word: getattr(model, word) for word in _NUMBERS if getattr(model, word) is not None}
+    if set(stated) not in currency.budgets:
+        wanted = " or ".join(", ".join(sorted(words)) for words in currency.budgets)
         raise InputError(
             where,
             f"accounting = {model.accounting!r} needs {wanted}, and nothing else; "
             f"got {', '.join(sorted(stated)) or 'nothing'}",
         )
-    epsilon, delta = model.epsilon or 0, model.delta or 0
-    if "epsilon" in stated:
-        exact_positive(epsilon, f"{where}.epsilon")
-    if "delta" in stated:
-        exact_probability(delta, f"{where}.delta")
-    if model.accounting == "pure":
-        return PureFilter(epsilon=epsilon, relation=relation)
-    if model.accounting == "approx":
-        return ApproxFilter(epsilon=epsilon, delta=delta, relation=relation)
-    if model.accounting == "gdp":
-        if model.mu is not None:
-            return GDPFilter(mu=exact_positive(model.mu, f"{where}.mu"), relation=relation)
-        return GDPFilter.for_target(epsilon=epsilon, delta=delta, relation=relation)
-    if model.rho is not None:
-        return ZCDPFilter(rho=exact_positive(model.rho, f"{where}.rho"), delta=delta, relation=relation)
-    # Half of delta pays for the conversion, the other half for questions that choose groups privately.
-    own = exact_probability(delta, "delta") / 2
-    return ZCDPFilter.for_target(epsilon=epsilon, delta=delta, own_delta=own, relation=relation)
+    read = {word: exact_probability if word == "delta" else exact_positive for word in stated}
+    return currency.filter({word: read[word](stated[word], f"{where}.{word}") for word in stated}, model.relation)
 
 
 def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | None = None) -> dict[str, Number]:
@@ -203,14 +184,9 @@ def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | N
             "epsilon", f"the account counts {', '.join(currencies)}; state delta as well, or {currencies[0]} instead"
         )
     whole = exact_probability(target, "delta")
-    if isinstance(limit, GDPFilter):
-        mu = GDPFilter.for_target(epsilon=epsilon, delta=whole).mu
-        return {"mu squared": mu**2}
-    if isinstance(limit, ZCDPFilter):
-        part = min(own, whole / 2)
-        share = ZCDPFilter.for_target(epsilon=epsilon, delta=whole, own_delta=part)
-        return {"rho": share.rho, **({"delta": part} if own else {})}
-    raise InputError("epsilon", f"is not what this account counts: {', '.join(currencies)}")
+    if not isinstance(limit.guarantee, AccountGuarantee):
+        raise InputError("epsilon", f"is not what this account counts: {', '.join(currencies)}")
+    return {**currency_of(limit).caps(epsilon, whole, own)}
 
 
 def _query_delta(where: str, model: PopulationModel, limit: Filter) -> Fraction | None:

@@ -9,7 +9,9 @@ from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.curator.accounts import Budget, Entry, entry_of
-from tacit.curator.answer import Caller, CuratorContext, answer, opaque, quote
+from tacit.curator.answer import answer, quote
+from tacit.curator.context import Caller, CuratorContext
+from tacit.curator.failures import hide_internal_errors
 from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
 from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.quote import Quote
@@ -62,33 +64,33 @@ class Curator(Closing):
     Every method may be called from several threads at once, and several processes may work on one ledger.
 
     Args:
-        desk: what answering needs.
+        context: metadata, data, ledger and keys.
         analyst: who asks, unless a call says otherwise.
     """
 
-    def __init__(self, desk: CuratorContext, analyst: str) -> None:
-        self._desk = desk
+    def __init__(self, context: CuratorContext, analyst: str) -> None:
+        self._context = context
         self.analyst = analyst
 
     @property
     def name(self) -> str:
-        """Of the project."""
-        return self._desk.project
+        """Name of the project."""
+        return self._context.project
 
     @property
-    def desk(self) -> CuratorContext:
-        """What answering needs, for rooms that are built on a curator; analysts have no business with it."""
-        return self._desk
+    def context(self) -> CuratorContext:
+        """Metadata, data, ledger and keys, for packages built on a curator; not for analysts."""
+        return self._context
 
     @property
     def ledger(self) -> Ledger:
         """The account behind all answers, for operators: analysts, quotas, verification."""
-        return self._desk.ledger
+        return self._context.ledger
 
     @property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt that this curator signs now."""
-        return self._desk.keys.public_key
+        """Public key that checks receipts signed by this curator now."""
+        return self._context.keys.public_key
 
     @takes_options
     def sql(
@@ -114,13 +116,13 @@ class Curator(Closing):
         request = Request.of(sql, options)
         caller = Caller(analyst or self.analyst, idempotency_key)
         with terminal_progress() as progress:
-            return answer(self._desk, sql, request, caller, progress)
+            return answer(self._context, sql, request, caller, progress)
 
     @takes_options
     def explain(self, sql: str, **options: Unpack[QuestionOptions]) -> Quote:
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
-        planned = quote(self._desk, sql, Request.of(sql, options))
-        with opaque():
+        planned = quote(self._context, sql, Request.of(sql, options))
+        with hide_internal_errors():
             return planned.quote
 
     def budget(
@@ -130,15 +132,15 @@ class Curator(Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """What is spent and what is left; with a quote or an answer, also how many more such questions fit.
+        """State of an account; with a quote or an answer, also how many more such questions fit.
 
         Args:
             quote: a question that was quoted or answered.
             population: whose budget; may be left out where there is one, or with a quote.
-            analyst: whose share is shown beside it; the curator's own analyst unless said.
+            analyst: whose share is shown beside it; by default the curator's own analyst.
         """
         name = self._population(population if quote is None else quote.plan.final.population)
-        with opaque():
+        with hide_internal_errors():
             found = self.ledger.budget(
                 name,
                 analyst=self.analyst if analyst is None else analyst,
@@ -149,12 +151,12 @@ class Curator(Closing):
 
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables and what is publicly known about their columns."""
-        return tuple(TableInfo(table) for table in self._desk.catalog.tables)
+        return tuple(TableInfo(table) for table in self._context.catalog.tables)
 
     def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """What was asked of a population (by one analyst, if said) and what it cost, in order."""
+        """Charges to a population (by one analyst, if named), in order."""
         name = self._population(population)
-        with opaque():
+        with hide_internal_errors():
             return tuple(entry_of(record) for record in self.ledger.history(population=name, analyst=analyst or ""))
 
     def release(
@@ -176,11 +178,11 @@ class Curator(Closing):
             value: what to release.
             label: what it is, for the history and the receipt; not the value.
             population: whose budget; may be left out where there is one.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
-        return release_directly(self._desk, self._population(population), mechanism, value, label, caller)
+        return release_directly(self._context, self._population(population), mechanism, value, label, caller)
 
     def charge(
         self,
@@ -197,11 +199,11 @@ class Curator(Closing):
             charge: a mechanism, an event or a guarantee.
             label: what it is for.
             population: whose budget; may be left out where there is one.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
-        return charge_directly(self._desk, self._population(population), charge, label, caller)
+        return charge_directly(self._context, self._population(population), charge, label, caller)
 
     def fit(self, estimator: Any, sql: str, *, analyst: str | None = None) -> Fitted:
         """Fit a model to protected rows: they stay inside, the model comes out, and the same account pays.
@@ -214,13 +216,13 @@ class Curator(Closing):
             estimator: of :mod:`tacit.learn`, not fitted; bounds and classes that it leaves open come from the
                 catalogue.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
-            analyst: who asks; the curator's own unless said.
+            analyst: who asks; by default the curator's own.
 
         Raises:
             Refusal, InputError: the rows or the estimator cannot be used; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
-        return fit_privately(self._desk, estimator, sql, Caller(analyst or self.analyst))
+        return fit_privately(self._context, estimator, sql, Caller(analyst or self.analyst))
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.
@@ -236,16 +238,16 @@ class Curator(Closing):
 
     def close(self) -> None:
         """Give engine and ledger back; further questions fail."""
-        self._desk.closing.set()
-        self._desk.engine.close()
-        self._desk.ledger.close()
+        self._context.closing.set()
+        self._context.engine.close()
+        self._context.ledger.close()
 
     def __repr__(self) -> str:
-        names = ", ".join(table.name for table in self._desk.catalog.tables)
+        names = ", ".join(table.name for table in self._context.catalog.tables)
         return f"<Curator {self.name}: {names}>"
 
     def _population(self, name: str | None) -> str:
-        accounts = self._desk.accounts
+        accounts = self._context.accounts
         if name is None and len(accounts) == 1:
             return next(iter(accounts))
         if name is None or name not in accounts:

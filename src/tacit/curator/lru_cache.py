@@ -33,11 +33,11 @@ class WeightedLRUCache(Generic[Key, Item]):
 
     @property
     def weight(self) -> int:
-        """What all things together weigh."""
+        """Total weight."""
         return self._weight
 
     def get(self, key: Key) -> Item | None:
-        """What is kept under a key, if anything."""
+        """Value under a key, if any."""
         with self._lock:
             found = self._items.get(key)
             if found is None:
@@ -46,7 +46,7 @@ class WeightedLRUCache(Generic[Key, Item]):
             return found[0]
 
     def put(self, key: Key, item: Item, weight: int) -> Item:
-        """Keep a thing, unless it weighs too much; returns what holds for its key: that of whoever came first."""
+        """Keep a value, unless it weighs too much; returns the value in force for its key: the one kept first."""
         if weight * _SHARE > self._most:
             return item
         with self._lock:

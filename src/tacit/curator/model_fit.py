@@ -1,7 +1,7 @@
 """Models fitted to protected rows inside the curator, charged and receipted like questions.
 
-The life of a fit: resolve the rows → declare what is public about them → try on no rows, which prices it → reserve →
-read one row of each unit → fit → commit → hand out the model.
+The life of a fit: resolve the rows → declare what is public about them → price → reserve → read one row of each unit →
+fit → commit → hand out the model.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.accounting.currencies import currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.answer import Caller, CuratorContext, opaque
-from tacit.curator.failed_runs import check_succeeded, note_failure
-from tacit.curator.mechanism_release import KINDS, event_for, in_currency, value_to_text
-from tacit.ledger import FAILED, Order, Reservation
+from tacit.curator.context import Caller, CuratorContext
+from tacit.curator.failures import check_succeeded, hide_internal_errors
+from tacit.curator.mechanism_release import event_for, value_to_text
+from tacit.curator.payment import pay
+from tacit.ledger import Order, Reservation
 from tacit.project.source_binding import scanned
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, relation_text
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
-from tacit.receipts.keyring import commit_signed
-from tacit.receipts.receipt import Receipt, about_mechanism, issue, quoted
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
 __all__ = ["Fitted", "fit_privately"]
@@ -58,7 +59,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class _Price:
-    """What a fit promises and what it releases; either may be cheaper in an account."""
+    """Guarantee and event of a fit; either may be cheaper in an account. Receipts keep the class name."""
 
     guarantee: Guarantee
     event: Event
@@ -66,7 +67,7 @@ class _Price:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which columns of the rows are features, and which is the class or the number to be learned."""
+    """Slots of the rows: the features, and the class or the number to be learned."""
 
     features: tuple[int, ...]
     classes: int | None = None
@@ -79,59 +80,48 @@ class _Columns:
         raw, _ = engine.examples(rows, [*self.features, self.target], None, secret)
         return raw[:, :-1], raw[:, -1]
 
-    def nothing(self) -> tuple[NDArray[np.float64], Any]:
-        """The same for no rows at all."""
-        labels: Any = None if self.classes is None else np.empty(0, dtype=object)
-        return np.empty((0, len(self.features))), labels if self.target is None else np.empty(0)
 
-
-def fit_privately(desk: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
+def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
-    with opaque():
-        rows = resolve_rows(sql, desk.plans.catalog)
+    with hide_internal_errors():
+        rows = resolve_rows(sql, context.plans.catalog)
         columns = _columns(rows, estimator)
         declared = _declared(estimator, rows, columns)
-        price = _tried_on_nothing(declared, columns)
-        population = desk.catalog.population(rows.population or "")
+        price = _price_fit(declared, columns)
+        population = context.catalog.population(rows.population or "")
         if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
             raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
-        engine = desk.engine
+        engine = context.engine
         if not isinstance(engine, ReadsExamples):
             raise InputError("estimator", "this project's engine cannot read rows for a model yet; use DuckDB")
-        guarantee = in_currency(desk.accounts[population.name].kind, price, population.relation)
+        currency = currency_named(context.accounts[population.name].kind)
+        guarantee = currency.price(price, population.relation)
         label = f"fit {type(declared).__name__}: {sql}"
         about = about_mechanism(declared, event_for(price, guarantee), label, released="")
         about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": _BOUNDING, "groups": "none"}
         order = Order(
-            population.name, guarantee, analyst=caller.analyst, project=desk.project, sql=label, plan=about["plan"],
+            population.name, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=about["plan"],
             quote={"mechanisms": quoted(about["mechanisms"])},
             request=digest_of(canonical([label, about["mechanisms"]])),
         )  # fmt: skip
-        desk.keys.check(desk.ledger)
         # Sources that changed are bound again, and refused where they are not what was opened.
-        desk.version(scanned(rows))
-        reservation = desk.ledger.reserve(order)
-        if not isinstance(reservation, Reservation):
-            raise InternalError("a fit is never a repeat")
-        try:
-            _fit(declared, *columns.read(engine, rows, desk.keys.group_secret(population.name)))
+        context.version(scanned(rows))
+
+        def run(_: Reservation) -> list[Any]:
+            _fit(declared, *columns.read(engine, rows, context.keys.group_secret(population.name)))
             if declared.event_ != price.event:
                 raise InternalError("a fit released other things than it was priced for")
-            result = value_to_text(_learned(declared))
-        except Exception as problem:
-            note_failure(reservation, problem)
-            result = FAILED.decode()
-        said: dict[str, Any] = {
-            "answers": [about | {"released": digest_of(result)}], "account": KINDS[type(guarantee)],
-            "unit": f"one of {population.name}, with one row each", "guarantee": guarantee, "project": desk.project,
-            "catalog": desk.catalog.digest,
-        }  # fmt: skip
-        found = commit_signed(
-            desk.keys, desk.ledger, reservation, result, lambda keys: issue(keys, desk.ledger.id, reservation, **said)
-        )
-        check_succeeded(found)
-        entry = entry_of(found, sql=label, analyst=caller.analyst, paid=True)
-        return Fitted(declared, entry, Receipt.from_json(found.receipt))
+            return _learned(declared)
+
+        def statement(_: Any, digest: str) -> ReceiptStatement:
+            unit = f"one of {population.name}, with one row each"
+            said = [about | {"released": digest}]
+            return ReceiptStatement(said, unit, currency.kind, guarantee, context.catalog.digest)
+
+        paid = pay(context, order, run, value_to_text, statement)
+        check_succeeded(paid.outcome)
+        entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=True)
+        return Fitted(declared, entry, paid.receipt)
 
 
 def _fit(declared: Any, raw_features: NDArray[np.float64], raw_labels: Any) -> None:
@@ -153,7 +143,7 @@ def _columns(rows: RelationNode, estimator: Any) -> _Columns:
         if slot == rows.unit or (rows.fields[slot].identifies or "").startswith("unit "):
             raise Refusal("unit_exposed", f"{rows.fields[slot].name} is the unit itself; leave it out of the SELECT.")
     params = estimator.get_params()
-    # Whoever has classes or bounds of a target learns from labels.
+    # An estimator with classes or bounds of a target learns from labels.
     supervised = "classes" in params or "target_bounds" in params
     features = visible[:-1] if supervised else visible
     if not features:
@@ -172,18 +162,18 @@ def _columns(rows: RelationNode, estimator: Any) -> _Columns:
 def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     """A copy of the estimator, told what the catalogue says of the columns wherever its maker left that open."""
     params = estimator.get_params()
-    told: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     if "bounds" in params and params["bounds"] is None and params.get("data_norm") is None:
-        told["bounds"] = [_ends(rows.fields[slot]) for slot in columns.features]
+        stated["bounds"] = [_ends(rows.fields[slot]) for slot in columns.features]
     if columns.classes is not None and params["classes"] is None:
-        told["classes"] = _classes(rows.fields[columns.classes])
+        stated["classes"] = _classes(rows.fields[columns.classes])
     if columns.target is not None and params["target_bounds"] is None:
-        told["target_bounds"] = _ends(rows.fields[columns.target])
+        stated["target_bounds"] = _ends(rows.fields[columns.target])
     if isinstance(params.get("classes"), str):
         raise InputError("estimator", "classes must be declared for a fit on an account; a catalogue's categories do")
     if "relation" in params and as_relation(params["relation"]) is not ADD_REMOVE:
         raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
-    return type(estimator)(**(params | told))
+    return type(estimator)(**(params | stated))
 
 
 def _ends(part: Field) -> tuple[Any, Any]:
@@ -206,16 +196,15 @@ def _classes(part: Field) -> list[Any]:
     return values
 
 
-def _tried_on_nothing(declared: Any, columns: _Columns) -> _Price:
-    """What a fit costs: that of a fit to no rows, since what an estimator releases does not depend on rows."""
-    trial = type(declared)(**declared.get_params())
-    trial.fit(*columns.nothing())
-    if not trial.guarantee_.epsilon:
+def _price_fit(declared: Any, columns: _Columns) -> _Price:
+    """The price of a fit, read off the estimator's parameters: what it releases does not depend on rows."""
+    price = declared.price(len(columns.features))
+    if not price.guarantee.epsilon:
         raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
-    return _Price(trial.guarantee_, trial.event_)
+    return _Price(price.guarantee, price.event)
 
 
 def _learned(model: Any) -> list[Any]:
-    """What a model shows of the fit, for the digest in the receipt."""
+    """Learned attributes of a model, for the digest in the receipt."""
     shown = sorted(name for name in vars(model) if name.endswith("_") and not name.startswith("_"))
     return [[name, vars(model)[name]] for name in shown if name not in ("guarantee_", "event_")]

@@ -1,37 +1,48 @@
-"""``tacit.open``: a curator from a project file, or from one file or frame."""
+"""``tacit.open``: a curator from a project file, or from one file or frame; its ledger and keys."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tacit.accounting.currencies import implied_currency
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import account_kind, filter_of
-from tacit.curator.answer import CuratorContext
+from tacit.curator.context import CuratorContext
 from tacit.curator.curator import Curator
-from tacit.curator.opened_ledger import OpenedLedger, open_ledger
 from tacit.engines.protocol import Engine
 from tacit.engines.registry import open_engine
 from tacit.ledger import Ledger
-from tacit.ledger.memory import MEMORY
-from tacit.ledger.opening import read_body
-from tacit.ledger.overlay import rehearsed_on
+from tacit.ledger.entries import plain_name
+from tacit.ledger.journal import read_body
+from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.protocol import Reader
 from tacit.project.fingerprints import Digests
 from tacit.project.project_file import Project, ProjectModel, build, load, validate
 from tacit.project.source import Source, is_spark_frame, table_name
 from tacit.project.source_binding import SourceBinder
-from tacit.project.unit_binding import declared_terms
-from tacit.query.catalog import UNIT_ROWS
-from tacit.receipts.keyring import Keyring, mismatch
-from tacit.receipts.keys import open_keys
+from tacit.project.unit_binding import BoundUnits, declared_terms, unit_terms
+from tacit.query.catalog import UNIT_ROWS, Table
+from tacit.receipts.keyring import Keyring, keys_in_force, mismatch
+from tacit.receipts.keys import Keys, has_waiting, make_keys, missing_keys, open_keys
 
-__all__ = ["OWNER", "open_curator", "open_project", "rehearse", "rehearse_new", "try_opening"]
+__all__ = [
+    "OWNER",
+    "OpenedLedger",
+    "fix_units",
+    "open_curator",
+    "open_ledger",
+    "open_project",
+    "rehearse",
+    "rehearse_new",
+    "try_opening",
+]
 
-#: Who asks where nobody is named: on one's own machine, the owner of the data.
+#: The analyst where none is named: on one's own machine, the owner of the data.
 OWNER = "owner"
 
 
@@ -60,7 +71,7 @@ def open_curator(
     Of a file or frame only the names and types of columns are read. Bounds and categories are never taken from data:
     state them.
 
-    A project file names a ledger (``tacit.ledger`` beside it unless said), where every charge is durable before data
+    A project file names a ledger (by default ``tacit.ledger`` beside it), where every charge is durable before data
     is read. Without a project file the account is kept in memory and **forgotten when the process ends**, unless
     ``ledger`` names a file for it.
 
@@ -75,17 +86,17 @@ def open_curator(
         mu: see ``epsilon``.
         accounting: ``"pure"``, ``"approx"``, ``"zcdp"`` or ``"gdp"``; ``"zcdp"`` where a delta is stated, else
             ``"pure"``.
-        relation: which databases are neighbours, ``"add_remove"`` unless said.
+        relation: which databases are neighbours; by default ``"add_remove"``.
         columns: for each column what is publicly known: a pair ``(lowest, highest)``, a list of all its values, the
             name of its type, or a mapping with the words of the project file.
-        table: how queries call it; the name of the file unless said, ``data`` for frames.
-        population: what to call the persons; ``people`` unless said.
-        max_groups: the most groups one person counts in, 1 unless said.
-        max_rows: the most rows of one person that count per group, 1 unless said.
+        table: its name in queries; by default the name of the file, or ``data`` for frames.
+        population: name of the population; by default ``people``.
+        max_groups: the most groups one person counts in; by default 1.
+        max_rows: the most rows of one person that count per group; by default 1.
         unit_rows: the most rows that one person has, for the bound on the work of a question; as many enter a join
             that multiplies rows. Default 256.
-        ledger: a file in which the account outlasts the process; in memory unless said.
-        analyst: who asks, unless a question says otherwise; the owner of the data unless said.
+        ledger: a file in which the account outlasts the process; by default in memory.
+        analyst: who asks, where a question names no analyst; by default the owner of the data.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
     """
     stated = {
@@ -139,7 +150,7 @@ def open_project(project: Project, *, ledger: str | None = None, analyst: str = 
             if place != MEMORY:
                 opened.digests.hold(tried)
                 rehearse(project, engine, opened)
-            curator = Curator(_desk(project, engine, opened), analyst)
+            curator = Curator(_context(project, engine, opened), analyst)
             opened.digests.write()
             return curator
         except BaseException:
@@ -158,7 +169,7 @@ def rehearse_new(project: Project, engine: Engine) -> Digests:
     """
     opened = open_ledger(MEMORY)
     with opened.ledger:
-        _desk(project, engine, opened)
+        _context(project, engine, opened)
     return opened.digests
 
 
@@ -169,7 +180,7 @@ def rehearse(project: Project, engine: Engine, opened: OpenedLedger) -> None:
         InputError: as the opening would.
     """
     with opened.ledger.rehearsal() as ledger:
-        _desk(project, engine, replace(opened, ledger=ledger))
+        _context(project, engine, replace(opened, ledger=ledger))
 
 
 def try_opening(project: Project, reader: Reader | None, key: str, digests: str) -> None:
@@ -196,12 +207,12 @@ def try_opening(project: Project, reader: Reader | None, key: str, digests: str)
             problem = mismatch(ledger, keys)
             if problem:
                 raise InputError("key", f"{key} holds {problem}")
-            _desk(project, engine, OpenedLedger(ledger, Keyring(keys), known))
+            _context(project, engine, OpenedLedger(ledger, Keyring(keys), known))
     finally:
         engine.close()
 
 
-def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorContext:
+def _context(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorContext:
     accounts = {}
     for name, model in project.populations.items():
         limit = filter_of(name, model)
@@ -212,7 +223,7 @@ def _desk(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorCont
     for table in project.catalog.tables:
         if table.population is not None and not table.public:
             terms = declared_terms(project.catalog, table)
-            opened.ledger.declare(project.name, table.name, table.population, terms)
+            opened.ledger.units.declare(project.name, table.name, table.population, terms)
     return CuratorContext(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 
@@ -224,8 +235,7 @@ def _engine(project: Project, session: Any) -> Engine:
 def _budget(stated: Mapping[str, Any]) -> dict[str, Any]:
     accounting = stated["accounting"]
     if accounting is None:
-        accounting = "zcdp" if stated["delta"] is not None or stated["rho"] is not None else "pure"
-        accounting = "gdp" if stated["mu"] is not None else accounting
+        accounting = implied_currency({word for word, number in stated.items() if number is not None}).kind
     if all(stated[word] is None for word in ("epsilon", "rho", "mu")):
         raise InputError("epsilon", "state the budget of all questions together, such as epsilon='4'")
     budget = {word: _text(stated[word]) for word in ("epsilon", "delta", "rho", "mu") if stated[word] is not None}
@@ -248,3 +258,117 @@ def _column(name: str, said: Any) -> dict[str, Any]:
         values = sorted(said, key=repr) if isinstance(said, (set, frozenset)) else list(said)
         return {"categories": [v for v in values if v is not None], "null_category": None in values}
     raise InputError(f"columns.{name}", "must be (lowest, highest), a list of values, a type, or a mapping")
+
+
+@dataclass(frozen=True)
+class OpenedLedger:
+    """An open ledger with its keys."""
+
+    ledger: Ledger
+    keys: Keyring
+    digests: Digests
+
+
+def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None) -> OpenedLedger:
+    """Open a ledger, or make one.
+
+    Args:
+        place: a file, ``postgresql://…``, or ``":memory:"``.
+        anchor: the file that remembers the newest entry; see :meth:`tacit.ledger.Ledger.open`.
+        key: the file with the keys; by default beside the ledger.
+
+    Raises:
+        InputError: the keys are missing, or are those of another ledger.
+        LedgerError: the ledger cannot be trusted.
+    """
+    if place == MEMORY:
+        keys = make_keys()
+        ledger = Ledger.open(MEMORY, public_key=keys.public_key, key_check=keys.groups_check)
+        return OpenedLedger(ledger, Keyring(keys), Digests(key=keys.row_secret))
+    remote = "://" in place
+    if not remote:
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+    beside = key or ("tacit.key" if remote else f"{place}.key")
+    fresh = not Path(beside).exists()
+    made = _first_keys(beside, make=remote or not Path(place).exists())
+    public_key, key_check = ("", "") if made is None else (made.public_key, made.groups_check)
+    try:
+        ledger = Ledger.open(place, anchor=anchor, create=made is not None, public_key=public_key, key_check=key_check)
+    except BaseException:
+        if fresh and made is not None and not remote and not Path(place).exists():
+            # Made for a ledger that does not come to be.
+            Path(beside).unlink(missing_ok=True)
+        raise
+    try:
+        keys = keys_in_force(ledger, Path(beside))
+    except InputError:
+        ledger.close()
+        if fresh and made is not None:
+            # The ledger was there before, and these keys, made a moment ago, are of no use to it.
+            Path(beside).unlink(missing_ok=True)
+            raise missing_keys(beside) from None
+        raise
+    digests = Digests(f"{beside}.digests" if remote else f"{place}.digests", keys.row_secret)
+    return OpenedLedger(ledger, Keyring(keys, Path(beside)), digests)
+
+
+def _first_keys(place: str, *, make: bool) -> Keys | None:
+    """The keys for the first entry of a new ledger, or those that are there.
+
+    A ledger without its keys is not given new ones: receipts would be signed with another key from then on. None where
+    only keys are left that wait for the place of lost ones; the ledger will say which it knows.
+    """
+    try:
+        return open_keys(place, make=make)
+    except InputError:
+        if Path(place).exists() or not has_waiting(Path(place)):
+            raise
+        return None
+
+
+def fix_units(
+    project: Project, population: str, *, reason: str, operator: str, session: Any = None
+) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """Make the unit and the columns that a project states those of the account; the terms before, and the new ones.
+
+    Who is protected is a term of the account. Where a column was renamed, or was the wrong one from the start, an
+    operator may set it anew; the entry keeps the operator, the reason and the terms before. Spending stays, and earlier
+    releases were about the earlier units.
+
+    Args:
+        project: with a ledger that outlasts the process.
+        population: the population of the account.
+        reason: kept for good.
+        operator: kept likewise.
+        session: a Spark session, for a project whose engine is Spark.
+
+    Raises:
+        InputError: no table is about the population, or a source belongs to another one.
+        AccessError: it has no account.
+    """
+    units = unit_terms(project.catalog)
+    if population not in units or project.ledger is None:
+        raise InputError("population", f"must be one that tables are about: {', '.join(units)}")
+    address = project.engine if session is None else session
+    with closing(open_engine(address, project.catalog, project.sources, project.limits.model_dump())) as engine:
+        opened = open_ledger(project.ledger, anchor=project.anchor, key=project.key)
+        with opened.ledger as ledger:
+            veil = opened.keys.veil
+            sources = SourceBinder(project.catalog, project.sources, ledger, opened.digests, veil, engine)
+            bound = BoundUnits(project.catalog, ledger, veil)
+            found = [(table, sources.fingerprint(table)) for table in project.catalog.tables]
+            for table, fingerprint in found:
+                if table.population == population:
+                    _check_owner(ledger, table, [*map(veil, fingerprint.marks)])
+            known = [binding for owner, binding in bound.bindings(found) if owner == population]
+            before = ledger.units.unit_of(population)
+            ledger.units.change_unit(population, units[population], known, reason=reason, operator=operator)
+    return before, units[population]
+
+
+def _check_owner(ledger: Ledger, table: Table, marks: list[str]) -> None:
+    """Refuse a source that belongs to another population."""
+    for mark in marks:
+        owner = ledger.source_of(mark)
+        if owner is not None and owner != plain_name(table.population or "", "population"):
+            raise InputError(f"tables.{table.name}.population", f"this source belongs to the population {owner!r}")

@@ -44,7 +44,7 @@ class Explains(Protocol):
     """An engine that can show its statements."""
 
     def explain(self, final: FinalAggregation) -> tuple[str, ...]:
-        """What it would run."""
+        """Statements that it would run."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class PricedPlan:
 
     @cached_property
     def outline(self) -> Outline:
-        """What a receipt says of it."""
+        """Words about it in a receipt."""
         return outline(self.plan)
 
     @cached_property
     def mechanisms(self) -> list[dict[str, Any]]:
-        """What an order and a receipt say of its mechanisms; not to be changed.
+        """Lines about its mechanisms in an order and a receipt; not to be changed.
 
         Raises:
             InputError: as :func:`tacit.receipts.receipt.quoted`.
@@ -75,7 +75,7 @@ class PricedPlan:
 
     @cached_property
     def quote(self) -> Quote:
-        """What is told before anything is asked."""
+        """Quote: effect and price before the question is asked."""
         words = explain(self.plan)
         if isinstance(self.engine, Explains):
             lines = [line for stage in self.plan.stages for line in self.engine.explain(stage.final)]

@@ -12,7 +12,7 @@ __all__ = ["Quote", "QuoteForms"]
 
 
 class QuoteForms:
-    """What a quote can be shown as, wherever it was made."""
+    """Views of a quote, local or remote."""
 
     explanation: Explanation
 
@@ -46,5 +46,5 @@ class Quote(QuoteForms):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the account would be charged."""
+        """Guarantee that the account would be charged."""
         return self.plan.guarantee

@@ -49,7 +49,7 @@ class WorstAdversary(Adversary):
         return self._best(self.start())[0]
 
     def start(self) -> _State:
-        """Nothing seen, nothing ordered."""
+        """Initial state: nothing seen, nothing ordered."""
         return _State(Fraction(1), (0,) * len(self._menu))
 
     def choose(self, state: Any) -> Move | None:

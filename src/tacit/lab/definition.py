@@ -229,7 +229,7 @@ def _summed(
 def _exceeds(
     law: Law, left: Fraction, right: Fraction, epsilon: Fraction
 ) -> tuple[Fraction | None, Fraction | None] | None:
-    """Where the density around ``left`` is more than e^ε times that around ``right``: an interval, or nowhere.
+    """Interval where the density around ``left`` is more than e^ε times that around ``right``, or nowhere.
 
     The likelihood ratio of a law and its shift is monotone for the symmetric ones, so the set is a half-line; an
     exponential law has none of its probability below its own start.
@@ -274,7 +274,7 @@ def _below(law: Law, x: Fraction) -> Enclosure:
 
 
 def _places(law: Law, left: Fraction, right: Fraction) -> list[Fraction]:
-    """Where the laws are drawn: all but a thousandth of both."""
+    """Range over which the laws are drawn: all but a thousandth of both."""
     far = law.quantile("0.9995")
     reach = Fraction(far if isinstance(far, int) else far.high) + 1
     one_sided = isinstance(law, ExponentialLaw | GeometricLaw)

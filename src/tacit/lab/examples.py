@@ -67,7 +67,7 @@ def geometric(*, ratio: Number, rows: int, relation: Relation | str = ADD_REMOVE
 
 
 def release_random_row(*, universe: Sequence[Hashable], size: int) -> FiniteMechanism:
-    """Publish one row, chosen uniformly: (0, 1/n)-DP, and somebody's record is disclosed every time.
+    """Publish one row, chosen uniformly: (0, 1/n)-DP, and one person's record is disclosed every time.
 
     It is why δ has to be far below one over the number of people.
     """

@@ -104,7 +104,7 @@ class Views:
         return self.left[key] > factor * self.right[key]
 
     def bounds(self, *, delta: Number) -> CompositionBounds:
-        """What basic, advanced, zCDP and optimal composition allow for as many rounds of the worst mechanism used."""
+        """Bounds of basic, advanced, zCDP and optimal composition for as many rounds of the worst mechanism used."""
         if not self.step_ratio.is_finite:
             raise AccountingError("a round has no finite epsilon; compute the views with exact(step_delta=…)")
         return composition_bounds(
@@ -133,7 +133,7 @@ class Views:
 
 
 class EstimatedLoss(NamedTuple):
-    """What many runs prove with confidence: the view is not (ε, δ)-DP for any ε below ``epsilon_bound``."""
+    """Loss proven with confidence by many runs: the view is not (ε, δ)-DP for any ε below ``epsilon_bound``."""
 
     epsilon_bound: float
     delta: Fraction

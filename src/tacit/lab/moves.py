@@ -37,7 +37,7 @@ class Releases(Protocol):
 
 
 class Move(NamedTuple):
-    """What the adversary asks for: a mechanism, and the database it sees for b = 0 and for b = 1.
+    """Move of the adversary: a mechanism, and the database it sees for b = 0 and for b = 1.
 
     ``relation`` is needed where the mechanism does not say itself which inputs are neighbours, as an object of one's
     own with a ``release`` method does not.

@@ -48,7 +48,7 @@ def chart_experiment(adversary: Adversary, *, rounds: Sequence[int], delta: Numb
 
 
 def chart_azuma(views: Views, *, zs: Iterable[Number], tight: bool = False) -> Any:
-    """How often the loss of the views exceeds its drift by z√k·ε, exactly, beside Azuma's e^(-z²/2)."""
+    """Chart the exact probability that the loss of the views exceeds its drift by z√k·ε, beside Azuma's e^(-z²/2)."""
     points = [point for point in azuma_points(views, zs, tight=tight) if point.probability.high > 0]
     if len(points) < 2:
         raise InputError("zs", "must hold at least two values at which such a loss is possible at all")

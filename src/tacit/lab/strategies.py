@@ -55,13 +55,13 @@ class Adversary(ABC):
 
 
 class Repeat(Adversary):
-    """The same round again and again: composition without adaptivity."""
+    """Strategy that repeats one round: composition without adaptivity."""
 
     def __init__(self, move: Turn) -> None:
         self._move = move
 
     def start(self) -> Hashable:
-        """Nothing is remembered."""
+        """Return no state: nothing is remembered."""
         return None
 
     def choose(self, state: Any) -> Turn:  # noqa: ARG002 - the interface gives it
@@ -69,7 +69,7 @@ class Repeat(Adversary):
         return self._move
 
     def observe(self, state: Any, output: Hashable) -> Hashable:  # noqa: ARG002 - the interface gives it
-        """Nothing is remembered."""
+        """Return no state: nothing is remembered."""
         return None
 
 
@@ -80,7 +80,7 @@ class Strategy(Adversary):
         self._choose = choose
 
     def choose(self, state: Any) -> Turn | None:
-        """What the function says."""
+        """Return the choice of the function."""
         return self._choose(state)
 
 

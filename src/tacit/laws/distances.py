@@ -58,7 +58,7 @@ class LawDistance:
 
 
 def distance_to_continuous(law: DiscreteLaw) -> LawDistance:
-    """How far ``law`` is from the continuous law of the same scale or sigma.
+    """Distance of ``law`` from the continuous law of the same scale or sigma.
 
     >>> for scale in (1, 10, 100):
     ...     print(distance_to_continuous(DiscreteLaplaceLaw(scale=scale)))

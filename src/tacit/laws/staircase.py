@@ -43,7 +43,7 @@ class StaircaseLaw(DiscreteLaw):
         return enclose(low / self._total(1), high / self._total(0))
 
     def steps_down(self, x: int) -> int:
-        """How many times the mass has fallen by e^-ε between 0 and ``x``."""
+        """Number of times the mass has fallen by e^-ε between 0 and ``x``."""
         layer, inside = divmod(abs(x), self.width)
         return layer + (inside >= self.tread)
 
@@ -54,7 +54,7 @@ class StaircaseLaw(DiscreteLaw):
         return enclose(low, high) if at < 0 else enclose(1 - high, 1 - low)
 
     def tail(self, w: Number) -> Enclosure:
-        """What is left of one step, and all later steps, on both sides; w is rounded up to a whole number."""
+        """Mass left of one step and of all later steps, on both sides; w is rounded up to a whole number."""
         at = math.ceil(exact_nonnegative(w, "w"))
         if at == 0:
             return Enclosure(Fraction(1), Fraction(1))

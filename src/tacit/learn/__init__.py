@@ -37,8 +37,7 @@ Modules:
 * :mod:`.svm` — A linear support vector classifier under differential privacy
 * :mod:`.torch` — Networks with a guarantee: one object that samples, clips, adds noise, accounts and stops, so that
   all five agree
-* :mod:`.training` — The three ways to train a linear model, each from (ε, δ) to weights: what is released, with
-  what noise, the account
+* :mod:`.training` — The three ways to train a linear model, each from (ε, δ) to weights: releases, noise, account
 * :mod:`.value_reading` — Reading of tables to floats, value by value, without errors that depend on a value
 """
 

@@ -19,13 +19,14 @@ from tacit.accounting.compose import compose
 from tacit.accounting.composed import Composed
 from tacit.core.errors import InputError
 from tacit.core.events import ComposedEvent, DiscreteGaussianEvent, Event, PoissonSampledEvent, RepeatedEvent
-from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
+from tacit.core.guarantees import ApproxDP, PureDP
+from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.noise.gaussian import LARGEST_SIGMA
 
-__all__ = ["LARGEST_EPSILON", "Phase", "Spent", "check_privacy", "spend"]
+__all__ = ["LARGEST_EPSILON", "FitPrice", "Phase", "Spent", "check_gaussian_privacy", "check_privacy", "spend"]
 
-#: More protects nobody, and would leave hardly any noise to account for.
+#: More protects no person, and would leave hardly any noise to account for.
 LARGEST_EPSILON: Final = 10_000
 
 
@@ -51,6 +52,21 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class FitPrice:
+    """What a fit promises and what it releases, fixed before any row is read.
+
+    Attributes:
+        guarantee: of the fitted model.
+        event: everything that is released.
+        releases: the same, one line each, for people.
+    """
+
+    guarantee: ApproxDP | PureDP
+    event: Event
+    releases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Spent:
     """The noise of every phase, and what all of it together promises."""
 
@@ -63,13 +79,33 @@ class Spent:
         """σ² of the phase of this name, in integer steps."""
         return next(s for phase, s in zip(self.phases, self.sigma2, strict=True) if phase.name == name)
 
+    @property
+    def price(self) -> FitPrice:
+        """What a fit with these releases promises."""
+        return FitPrice(self.guarantee, self.event, tuple(map(_described, self.phases, self.sigma2)))
+
+
+def _described(phase: Phase, sigma2: Fraction) -> str:
+    noise = float(sqrt_bounds(sigma2 / phase.l2_squared)[1])
+    times = f"{phase.count} × " if phase.count > 1 else ""
+    sample = f", each on a secret sample of rate {format_up(phase.rate)}" if phase.rate < 1 else ""
+    return f"{times}{phase.name}: {phase.dimension} numbers, noise {noise:.4g} × what one row adds{sample}"
+
 
 def check_privacy(epsilon: Number, delta: Number | None) -> tuple[Fraction, Fraction | None]:
     """The exact (ε, δ) of a fit, or ε alone."""
     target = exact_positive(epsilon, "epsilon")
     if target > LARGEST_EPSILON:
-        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; more protects nobody")
+        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; a larger one protects no person")
     return target, None if delta is None else exact_probability(delta, "delta")
+
+
+def check_gaussian_privacy(epsilon: Number, delta: Number | None) -> tuple[Fraction, Fraction]:
+    """The exact (ε, δ) of a fit whose noise is Gaussian."""
+    target, slack = check_privacy(epsilon, delta)
+    if slack is None:
+        raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
+    return target, slack
 
 
 def spend(phases: Sequence[Phase], *, epsilon: Fraction, delta: Fraction, relation: Relation) -> Spent:

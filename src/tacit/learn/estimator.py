@@ -10,6 +10,7 @@ One row is one person. A fit never raises an error, and never ends sooner or lat
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from tacit.core.errors import InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE
+from tacit.learn.budget_allocation import FitPrice
 from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
 from tacit.learn.value_reading import is_frame, read_table
 
@@ -60,17 +62,27 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
 
     def privacy_report(self) -> PrivacyReport:
-        """What the fit promises and how it was made up; printed, a short text."""
+        """Guarantee of the fit and how it was made up; printed, a short text."""
         check_is_fitted(self, "guarantee_")
         return PrivacyReport(
             type(self).__name__, self.guarantee_, self.event_, self._releases, self._public(), self._assumes()
         )
 
-    def _keep(self, guarantee: Guarantees, event: Event, releases: tuple[str, ...]) -> None:
-        self.guarantee_, self.event_, self._releases = guarantee, event, releases
+    @abstractmethod
+    def price(self, columns: int) -> FitPrice:
+        """What a fit to rows of ``columns`` features promises and releases: read off the parameters, without rows.
+
+        A fit follows the same plan, so it releases exactly that.
+
+        Raises:
+            InputError: a fit would be refused with these parameters, or classes are to be found in the rows.
+        """
+
+    def _keep(self, price: FitPrice) -> None:
+        self.guarantee_, self.event_, self._releases = price.guarantee, price.event, price.releases
 
     def _public(self) -> tuple[str, ...]:
-        """What the caller declared; everything else about the data was paid for."""
+        """Declarations of the caller; everything else about the data was paid for."""
         shown = []
         for name in ("bounds", "data_norm", "target_bounds", "classes", "n"):
             value = getattr(self, name, None)
@@ -101,7 +113,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return table
 
     def _declared_columns(self) -> int | None:
-        """How many columns the bounds describe, if they describe each."""
+        """Number of columns that the bounds describe, if they describe each."""
         bounds: Any = getattr(self, "bounds", None)
         try:
             pairs = np.shape(bounds)

@@ -69,7 +69,7 @@ class RowMap:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What a survey found out, with noise."""
+    """Results of a survey, with noise."""
 
     center: tuple[int, ...] | None
     rows_estimate: float
@@ -88,7 +88,7 @@ class Survey:
     rows: int | None
 
     def phase(self, columns: int) -> Phase | None:
-        """What it costs, or None if there is nothing to find out."""
+        """Cost of the survey, or None if there is nothing to find out."""
         dimension = (columns if self.centers else 0) + (1 if self.rows is None else 0)
         if not dimension:
             return None

@@ -40,7 +40,7 @@ NOISE: Final = 2.0
 
 @dataclass(frozen=True)
 class GradientTable:
-    """What a descent reads: finished integer rows, targets, and which rows count at all."""
+    """Input of a descent: finished integer rows, targets, and which rows count at all."""
 
     rows: NDArray[np.float64]
     targets: Integers
@@ -90,7 +90,7 @@ class Descent:
 
     @property
     def step_size(self) -> float:
-        """What a noisy sum is multiplied with.
+        """Factor for a noisy sum.
 
         Noise of σ in each of T steps leaves noise of f in every weight if each step moves by f/(σ√T) of the sum. With
         f = 2 a logit, or the difference of two, is as noisy as it is useful; that is how far the noise lets the

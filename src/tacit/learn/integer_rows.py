@@ -56,7 +56,7 @@ _LARGEST_TOTAL: Final = 1 << 62
 
 @dataclass(frozen=True)
 class Box:
-    """Where features may lie: between bounds, one pair for all columns or one pair each, or within a norm.
+    """Domain of the features: between bounds, one pair for all columns or one pair each, or within a norm.
 
     Args:
         low, high: the bounds as exact numbers, one each or one for all columns.

@@ -9,16 +9,14 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release as noising
-from tacit.learn.budget_allocation import Phase, check_privacy, spend
+from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, check_is_fitted
-from tacit.learn.training import described
 from tacit.noise.gaussian import DiscreteGaussian
 
 __all__ = ["KMeans", "nearest"]
@@ -59,8 +57,8 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
     Attributes:
         cluster_centers_: in the units of the data.
         guarantee_, event_: what the fit promises and what it released. There is no ``labels_``: which cluster a row of
-            the fit is in is a fact about that row, and a fitted model may be handed on. ``predict`` tells it to whoever
-            has the rows.
+            the fit is in is a fact about that row, and a fitted model may be handed on. ``predict`` tells it to a
+            caller who has the rows.
 
     Privacy:
         (ε, δ)-DP under ``relation`` for the centres: a survey, then ``steps`` releases with discrete Gaussian noise.
@@ -101,19 +99,7 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         """Find the centres, once; another fit costs the guarantee again."""
         values = self._read(X, reset=True)
         columns = values.shape[1]
-        box = Box.read(self.bounds, self.data_norm)
-        box.check_columns(columns)
-        clusters = check_count(self.n_clusters, "n_clusters", maximum=10**5)
-        rounds = check_count(self.steps, "steps", minimum=_SEARCHING + 1, maximum=10**4)
-        epsilon, delta = check_privacy(self.epsilon, self.delta)
-        if delta is None:
-            raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
-        phases = [
-            Phase("survey", UNIT**2, columns + 2, _SURVEY),
-            Phase("candidates", UNIT**2, _CANDIDATES * clusters * (columns + 1), _SEARCH, _SEARCHING),
-            Phase("clusters", UNIT**2, clusters * (columns + 1), 1 - _SURVEY - _SEARCH, rounds - _SEARCHING),
-        ]
-        spent = spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+        box, clusters, rounds, spent = self._plan(columns)
         rows = self._rows(box, values)
         centers = _first_centers(rows, _CANDIDATES * clusters, spent.of("survey"))
         for step in progress(range(rounds), type(self).__name__):
@@ -125,8 +111,25 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         self._corner = _corner(box, columns)
         self.cluster_centers_ = box.from_unit(centers / beside_bias(_COUNT) * self._corner)
         self.n_iter_ = rounds
-        self._keep(spent.guarantee, spent.event, described(spent))
+        self._keep(spent.price)
         return self
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        return self._plan(columns)[-1].price
+
+    def _plan(self, columns: int) -> tuple[Box, int, int, Spent]:
+        box = Box.read(self.bounds, self.data_norm)
+        box.check_columns(columns)
+        clusters = check_count(self.n_clusters, "n_clusters", maximum=10**5)
+        rounds = check_count(self.steps, "steps", minimum=_SEARCHING + 1, maximum=10**4)
+        epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
+        phases = [
+            Phase("survey", UNIT**2, columns + 2, _SURVEY),
+            Phase("candidates", UNIT**2, _CANDIDATES * clusters * (columns + 1), _SEARCH, _SEARCHING),
+            Phase("clusters", UNIT**2, clusters * (columns + 1), 1 - _SURVEY - _SEARCH, rounds - _SEARCHING),
+        ]
+        return box, clusters, rounds, spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
     def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
         """The clusters of the rows of ``X`` after a fit to them; as private as those rows are."""

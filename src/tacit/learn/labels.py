@@ -117,6 +117,11 @@ class ClassLabels:
                 raise InputError("y", "is text by its type, and the classes are numbers; give both as one kind")
         return numbered(labels, self.classes_), privacy, chosen
 
+    def _declared_classes(self) -> NDArray[Any]:
+        if isinstance(self.classes, str) and self.classes == DISCOVER:
+            raise InputError("classes", "must be declared for a price beforehand; how many will be found is not known")
+        return check_classes(self.classes)
+
     def _discover(
         self, labels: list[Any], privacy: tuple[Fraction, Fraction | None]
     ) -> tuple[tuple[Fraction, Fraction], ApproxEvent]:

@@ -10,10 +10,10 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError, InternalError
+from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
 from tacit.core.relations import Relation, as_relation
-from tacit.learn.budget_allocation import check_privacy
+from tacit.learn.budget_allocation import FitPrice, check_privacy
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.feature_map import BIAS, RowMap, Survey
 from tacit.learn.gradient import rate_on_grid
@@ -22,124 +22,31 @@ from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import WHOLE, Loss
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
 from tacit.learn.smooth_losses import SmoothLoss
-from tacit.learn.training import Data, Trained, steps_for, train_gradient, train_objective, train_output
+from tacit.learn.training import (
+    Data,
+    Privacy,
+    TrainingPlan,
+    plan_gradient,
+    plan_objective,
+    plan_output,
+    plan_pure_output,
+    steps_for,
+)
 
-__all__ = ["STEPS", "LinearClassifier", "LinearModel"]
+__all__ = ["STEPS", "LinearClassifier"]
 
-#: Noisy gradients of a fit on all rows, unless said otherwise.
+#: Default number of noisy gradients of a fit on all rows.
 STEPS: Final = 30
 
 
-class LinearModel(PrivateEstimator):
-    """A model that scores a row by products with columns of weights; the constructor is that of its subclasses."""
-
-    epsilon: Number
-    delta: Number | None
-    bounds: Any
-    data_norm: Number | None
-    n: int | None
-    method: str
-    steps: int | None
-    clip: Number
-    batch_rate: Number | None
-    center: bool
-    normalize: bool
-    regularization: Number | None
-    relation: Relation | str
+class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignore[misc]
+    """A linear model of classes; :class:`~tacit.learn.logistic.LogisticRegression` says what its arguments mean."""
 
     #: The methods that this model can be trained by; the first is what "auto" means if there is a δ.
-    _METHODS: tuple[str, ...] = ("gradient",)
+    _METHODS: tuple[str, ...] = ("gradient", "output", "objective")
 
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
-
-    @property
-    @abstractmethod
-    def _loss(self) -> Loss:
-        """The loss that is minimised."""
-
-    def _chosen_method(self) -> str:
-        if self.method == "auto":
-            # Without a δ only Laplace noise on the minimiser is left.
-            return "output" if self.delta is None and "output" in self._METHODS else self._METHODS[0]
-        if self.method not in self._METHODS:
-            choices = ", ".join(repr(name) for name in ("auto", *self._METHODS))
-            raise InputError("method", f"must be one of {choices} for {type(self).__name__}, got {self.method!r}")
-        return self.method
-
-    @property
-    def _smooth_loss(self) -> SmoothLoss:
-        """The same loss for methods that look for its minimiser; only models with such a method have one."""
-        raise InternalError(f"{type(self).__name__} is not trained by its minimiser")
-
-    def _train(self, method: str, data: Data, outputs: int, privacy: tuple[Fraction, Fraction | None]) -> Trained:
-        """The weights, by the method chosen."""
-        epsilon, delta = privacy
-        relation = as_relation(self.relation)
-        survey = Survey(bool(self.center), None if self.n is None else check_count(self.n, "n"))
-        if method == "output":
-            return train_output(
-                data,
-                self._smooth_loss,
-                regularization=self._regularization(),
-                survey=survey,
-                epsilon=epsilon,
-                delta=delta,
-                relation=relation,
-            )
-        if delta is None:
-            raise InputError("delta", f"must be given for method={method!r}; write for example delta='1e-6'")
-        if method == "objective":
-            return train_objective(
-                data,
-                self._smooth_loss,
-                regularization=self._regularization(),
-                epsilon=epsilon,
-                delta=delta,
-                relation=relation,
-            )
-        rate = self._rate()
-        return train_gradient(
-            data,
-            self._loss,
-            outputs,
-            clip=_clip_steps(self.clip),
-            steps=check_count(steps_for(self.steps, STEPS, rate), "steps", maximum=10**6),
-            rate=rate,
-            survey=survey,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            title=type(self).__name__,
-        )
-
-    def _regularization(self) -> Fraction | None:
-        return None if self.regularization is None else exact_positive(self.regularization, "regularization")
-
-    def _rate(self) -> Fraction:
-        """The sampling rate, on the grid of rates that can be drawn exactly."""
-        if self.batch_rate is None:
-            return Fraction(1)
-        return rate_on_grid(exact_probability(self.batch_rate, "batch_rate", one=True))
-
-    def _learn(self, trained: Trained) -> None:
-        """Keep the weights, the map of features, and what was paid."""
-        self.coef_ = trained.weights[:-1].T.copy()
-        self.intercept_ = trained.weights[-1] * (BIAS / UNIT)
-        self._row_map = trained.row_map
-        self.n_iter_ = trained.steps
-        self._keep(trained.guarantee, trained.event, trained.releases)
-
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        check_is_fitted(self, "coef_")
-        rows = self._row_map(self._read(X, reset=False))[:, :-1] / UNIT
-        return rows @ self.coef_.T + self.intercept_
-
-
-class LinearClassifier(ClassifierMixin, ClassLabels, LinearModel):  # type: ignore[misc]
-    """A linear model of classes; :class:`~tacit.learn.logistic.LogisticRegression` says what its arguments mean."""
-
-    _METHODS = ("gradient", "output", "objective")
 
     def __init__(
         self,
@@ -185,15 +92,90 @@ class LinearClassifier(ClassifierMixin, ClassLabels, LinearModel):  # type: igno
         row_map.box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         counts = places >= 0
-        targets, outputs = self._targets(np.where(counts, places, 0))
-        self._learn(self._train(method, Data(values, targets, counts, row_map), outputs, privacy))
+        plan = self._plan(method, values.shape[1], len(self.classes_), privacy)
+        self._learn(plan, Data(values, self._targets(np.where(counts, places, 0)), counts, row_map))
         if chosen is not None:
             self._add_discovery(chosen)
         return self
 
-    def _targets(self, places: Integers) -> tuple[Integers, int]:
-        """Targets for the loss, and how many outputs it has; classes as numbers, one column."""
-        return places[:, None], 1 if len(self.classes_) == 2 else len(self.classes_)
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        method = self._chosen_method()
+        Box.read(self.bounds, self.data_norm).check_columns(columns)
+        classes, privacy = self._declared_classes(), check_privacy(self.epsilon, self.delta)
+        return self._plan(method, columns, len(classes), privacy).price
+
+    def _targets(self, places: Integers) -> Integers:
+        """Targets for the loss: classes as numbers, one column."""
+        return places[:, None]
+
+    @abstractmethod
+    def _loss(self, classes: int) -> Loss:
+        """The loss that is minimised."""
+
+    def _chosen_method(self) -> str:
+        if self.method == "auto":
+            # Without a δ only Laplace noise on the minimiser is left.
+            return "output" if self.delta is None and "output" in self._METHODS else self._METHODS[0]
+        if self.method not in self._METHODS:
+            choices = ", ".join(repr(name) for name in ("auto", *self._METHODS))
+            raise InputError("method", f"must be one of {choices} for {type(self).__name__}, got {self.method!r}")
+        return self.method
+
+    @abstractmethod
+    def _smooth_loss(self, classes: int) -> SmoothLoss:
+        """The same loss for methods that look for its minimiser."""
+
+    def _plan(self, method: str, columns: int, classes: int, privacy: tuple[Fraction, Fraction | None]) -> TrainingPlan:
+        """How the weights will be trained, by the method chosen."""
+        epsilon, delta = privacy
+        relation = as_relation(self.relation)
+        survey = Survey(bool(self.center), None if self.n is None else check_count(self.n, "n"))
+        if delta is None:
+            if method != "output":
+                raise InputError("delta", f"must be given for method={method!r}; write for example delta='1e-6'")
+            loss, given = self._smooth_loss(classes), self._regularization()
+            return plan_pure_output(columns, loss, regularization=given, epsilon=epsilon, relation=relation)
+        whole = Privacy(epsilon, delta, relation)
+        if method == "gradient":
+            rate = self._rate()
+            return plan_gradient(
+                columns,
+                self._loss(classes),
+                _outputs(classes),
+                clip=_clip_steps(self.clip),
+                steps=check_count(steps_for(self.steps, STEPS, rate), "steps", maximum=10**6),
+                rate=rate,
+                survey=survey,
+                privacy=whole,
+                title=type(self).__name__,
+            )
+        loss, given = self._smooth_loss(classes), self._regularization()
+        if method == "output":
+            return plan_output(columns, loss, regularization=given, survey=survey, privacy=whole)
+        return plan_objective(columns, loss, regularization=given, privacy=whole)
+
+    def _regularization(self) -> Fraction | None:
+        return None if self.regularization is None else exact_positive(self.regularization, "regularization")
+
+    def _rate(self) -> Fraction:
+        """The sampling rate, on the grid of rates that can be drawn exactly."""
+        if self.batch_rate is None:
+            return Fraction(1)
+        return rate_on_grid(exact_probability(self.batch_rate, "batch_rate", one=True))
+
+    def _learn(self, plan: TrainingPlan, data: Data) -> None:
+        """Train, and keep the weights, the map of features, and what was paid."""
+        weights, self._row_map = plan.train(data)
+        self.coef_ = weights[:-1].T.copy()
+        self.intercept_ = weights[-1] * (BIAS / UNIT)
+        self.n_iter_ = plan.steps
+        self._keep(plan.price)
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self, "coef_")
+        rows = self._row_map(self._read(X, reset=False))[:, :-1] / UNIT
+        return rows @ self.coef_.T + self.intercept_
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: for two classes one number per row, positive for the second; else one per class."""
@@ -205,6 +187,10 @@ class LinearClassifier(ClassifierMixin, ClassLabels, LinearModel):  # type: igno
         scores = self.decision_function(X)
         places = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         return cast("NDArray[Any]", self.classes_[places])
+
+
+def _outputs(classes: int) -> int:
+    return 1 if classes == 2 else classes
 
 
 def _clip_steps(clip: Number) -> int:

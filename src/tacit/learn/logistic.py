@@ -72,13 +72,11 @@ class LogisticRegression(LinearClassifier):
         for the latter as it is done here. Proofs: ``gradient.proof.md``, ``output.proof.md``, ``objective.proof.md``.
     """
 
-    @property
-    def _loss(self) -> Loss:
-        return Logistic() if len(self.classes_) == 2 else Softmax()
+    def _loss(self, classes: int) -> Loss:
+        return Logistic() if classes == 2 else Softmax()
 
-    @property
-    def _smooth_loss(self) -> SmoothLoss:
-        return SmoothLogistic(1) if len(self.classes_) == 2 else SmoothSoftmax(len(self.classes_))
+    def _smooth_loss(self, classes: int) -> SmoothLoss:
+        return SmoothLogistic(1) if classes == 2 else SmoothSoftmax(classes)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, in the order of ``classes_``."""

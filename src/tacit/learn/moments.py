@@ -29,7 +29,7 @@ class SecondMoments:
     width: int
 
     def phase(self, share: Fraction = Fraction(1)) -> Phase:
-        """What it costs."""
+        """Cost of the second moments."""
         return Phase("second moments", UNIT**4, self.width * (self.width + 1) // 2, share)
 
     def release(self, rows: NDArray[np.float64], sigma2: Fraction) -> NDArray[np.float64]:
@@ -66,7 +66,7 @@ class FeatureSums:
         return math.isqrt(UNIT * UNIT // 3), math.isqrt(UNIT * UNIT // (3 * self.columns))
 
     def phase(self, share: Fraction = Fraction(1)) -> Phase:
-        """What it costs: a row adds c² + Σ(p·x)² + Σ(p·x²)² <= UNIT²."""
+        """Cost of the sums: a row adds c² + Σ(p·x)² + Σ(p·x²)² <= UNIT²."""
         return Phase("sums", UNIT**2, self.groups * (2 * self.columns + 1), share)
 
     def raw_sums(self, values: NDArray[np.float64], places: Integers) -> Integers:
@@ -92,10 +92,6 @@ class FeatureSums:
         means = np.clip(noisy[:, 1 : self.columns + 1] / part / counts, -1.0, 1.0)
         squares = np.clip(noisy[:, self.columns + 1 :] / part / counts, 0.0, 1.0)
         return counts[:, 0], means, np.maximum(squares - means**2, 0.0)
-
-    def count_noise(self, sigma2: Fraction) -> float:
-        """The standard deviation of the noise in a number of rows."""
-        return math.sqrt(float_nearest(sigma2)) / self._parts[0]
 
     def sum_noise(self, sigma2: Fraction) -> float:
         """The standard deviation of the noise in a sum of values between -1 and 1."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.core.relations import Relation, as_relation
-from tacit.learn.budget_allocation import check_privacy, spend
+from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, check_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE, Box
 from tacit.learn.labels import ClassLabels
 from tacit.learn.moments import FeatureSums
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
-from tacit.learn.training import described
 
 __all__ = ["GaussianNB"]
 
@@ -78,11 +77,8 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
         box = Box.read(self.bounds, None)
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
-        epsilon, delta = privacy
-        if delta is None:
-            raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
         sums = FeatureSums(box, values.shape[1], len(self.classes_))
-        spent = spend([sums.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+        spent = self._spent(sums, *check_gaussian_privacy(*privacy))
         sigma2 = spent.sigma2[0]
         counts, means, variances = sums.release(values, places, sigma2)
         shares = counts / counts.sum()
@@ -98,10 +94,20 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
         self.var_ = np.maximum(trust * variances + (1 - trust) * pooled, 0.01) + noise
         self.class_prior_ = shares
         self._box = box
-        self._keep(spent.guarantee, spent.event, described(spent))
+        self._keep(spent.price)
         if chosen is not None:
             self._add_discovery(chosen)
         return self
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        box = Box.read(self.bounds, None)
+        box.check_columns(columns)
+        sums = FeatureSums(box, columns, len(self._declared_classes()))
+        return self._spent(sums, *check_gaussian_privacy(self.epsilon, self.delta)).price
+
+    def _spent(self, sums: FeatureSums, epsilon: Fraction, delta: Fraction) -> Spent:
+        return spend([sums.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
     def _joint_log_likelihood(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "theta_")

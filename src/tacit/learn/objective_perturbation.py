@@ -101,7 +101,7 @@ class ObjectiveRelease:
 
     @property
     def last_noise(self) -> Gaussian:
-        """What hides the solver's tolerance and the grid of b: they move weights by at most 2·(GAP + √D·step/2)/Λ."""
+        """Noise that hides the solver's tolerance and the grid of b: they move weights by <= 2·(GAP + √D·step/2)/Λ."""
         gap = GAP + sqrt_bounds(Fraction(self.dimension))[1] * self.step / 2
         return Gaussian(
             epsilon=self.epsilon * _LAST_EPSILON,

@@ -29,7 +29,7 @@ RESOLUTION: Final = 1 << 24
 
 
 def moved_steps(dimension: int) -> int:
-    """How many steps the rounded minimiser of ``dimension`` weights moves by, at most, for one row more or less."""
+    """Bound on the steps by which one row more or less moves the rounded minimiser of ``dimension`` weights."""
     return RESOLUTION + math.isqrt(dimension - 1) + 1
 
 

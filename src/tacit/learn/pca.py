@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count
 from tacit.core.relations import Relation, as_relation
-from tacit.learn.budget_allocation import check_privacy, spend
+from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.feature_map import RowMap, Survey
 from tacit.learn.integer_rows import FINE, UNIT, Box
 from tacit.learn.moments import SecondMoments
 from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
-from tacit.learn.training import described
 
 __all__ = ["PCA"]
 
@@ -89,19 +88,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         """Find the components of the rows of ``X``, once; another fit costs the guarantee again."""
         values = self._read(X, reset=True)
         columns = values.shape[1]
-        kept = columns if self.n_components is None else check_count(self.n_components, "n_components")
-        if kept > columns:
-            raise InputError("n_components", f"must be at most {columns}, the number of columns")
-        epsilon, delta = check_privacy(self.epsilon, self.delta)
-        if delta is None:
-            raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
-        box = Box.read(self.bounds, self.data_norm)
-        survey = Survey(True, None if self.n is None else check_count(self.n, "n"))
-        looking, moments = survey.phase(columns), SecondMoments(columns)
-        if looking is None:  # pragma: no cover - a survey that centres always has something to find out
-            raise InputError("n", "leaves nothing to find out")
-        phases = [looking, moments.phase(1 - looking.share)]
-        spent = spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+        kept, box, survey, moments, spent = self._plan(columns)
         row_map = RowMap(box, normalize=False, bias=0, renormalize=True)
         found = survey.run(row_map, values, spent.of("survey"))
         matrix = moments.release(replace(row_map, center=found.center)(values), spent.of("second moments"))
@@ -116,8 +103,27 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         self.mean_ = np.broadcast_to(box.from_unit(self._center), (columns,)).copy()
         self.n_components_ = kept
         self._n_features_out = kept
-        self._keep(spent.guarantee, spent.event, described(spent))
+        self._keep(spent.price)
         return self
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        return self._plan(columns)[-1].price
+
+    def _plan(self, columns: int) -> tuple[int, Box, Survey, SecondMoments, Spent]:
+        kept = columns if self.n_components is None else check_count(self.n_components, "n_components")
+        if kept > columns:
+            raise InputError("n_components", f"must be at most {columns}, the number of columns")
+        epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
+        box = Box.read(self.bounds, self.data_norm)
+        box.check_columns(columns)
+        survey = Survey(True, None if self.n is None else check_count(self.n, "n"))
+        looking, moments = survey.phase(columns), SecondMoments(columns)
+        if looking is None:  # pragma: no cover - a survey that centres always has something to find out
+            raise InputError("n", "leaves nothing to find out")
+        phases = [looking, moments.phase(1 - looking.share)]
+        spent = spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+        return kept, box, survey, moments, spent
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """The coordinates of rows along the components; values are clipped to the bounds and measured from -1 to 1."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -13,7 +14,7 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_nonnegative, exact_probability, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.core.sensitivity import check_bounds
-from tacit.learn.budget_allocation import Phase, check_privacy, spend
+from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.feature_map import RowMap, Survey
 from tacit.learn.gradient import Descent, GradientTable, rate_on_grid
@@ -21,12 +22,12 @@ from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, scale_rows
 from tacit.learn.losses import GRID, WHOLE, Squared
 from tacit.learn.moments import SecondMoments
 from tacit.learn.sklearn_compat import RegressorMixin, check_is_fitted
-from tacit.learn.training import described, steps_for
+from tacit.learn.training import Privacy, Surveying, steps_for
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
 
 __all__ = ["LinearRegression", "Ridge"]
 
-#: Noisy gradients, unless said otherwise.
+#: Default number of noisy gradients.
 _STEPS: Final = 60
 #: The constant column beside the features: as large as a feature a quarter of the way to its bound.
 _CONSTANT: Final = FINE // 4
@@ -36,8 +37,22 @@ _STEP_SIZE: Final = 1.5
 _NOISE: Final = 0.2
 
 
+@dataclass(frozen=True)
+class _Descending:
+    """How noisy gradients will be taken."""
+
+    surveying: Surveying
+    clip: int
+    steps: int
+    rate: Fraction
+
+
+def _spent(plan: Spent | _Descending) -> Spent:
+    return plan if isinstance(plan, Spent) else plan.surveying.spent
+
+
 class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
-    """What both regressions share."""
+    """Base of both regressions."""
 
     epsilon: Number
     delta: Number | None
@@ -56,75 +71,87 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> _LeastSquares:
         """Train on rows ``X`` with targets ``y``, once; another fit costs the guarantee again."""
-        if self.method not in ("auto", "statistics", "gradient"):
-            raise InputError("method", f"must be 'auto', 'statistics' or 'gradient', got {self.method!r}")
+        self._check_method()
         values = self._read(X, reset=True)
         if y is None:
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
-        box, target_box = Box.read(self.bounds, self.data_norm), self._target_box()
-        box.check_columns(values.shape[1])
+        columns = values.shape[1]
+        box, target_box = self._boxes(columns)
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
-        epsilon, delta = check_privacy(self.epsilon, self.delta)
-        if delta is None:
-            raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
+        plan = self._plan(columns)
         steps = target_box.to_steps(targets[:, None])
-        if self.method == "gradient":
-            scaled, constant = self._by_gradient(values, steps, box, epsilon, delta)
+        if isinstance(plan, Spent):
+            scaled, constant = self._by_statistics(values, steps, box, plan)
         else:
-            scaled, constant = self._by_statistics(values, steps, box, epsilon, delta)
+            scaled, constant = self._by_gradient(values, steps, box, plan)
+        self._keep(_spent(plan).price)
         height, middle = float(target_box.half_width[0]), float(target_box.middle[0])
         self.coef_ = scaled / box.half_width * height
         self.intercept_ = float(middle + height * constant - np.sum(self.coef_ * box.middle))
         self._box, self._target_bounds = box, target_box
         return self
 
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        self._check_method()
+        self._boxes(columns)
+        return _spent(self._plan(columns)).price
+
+    def _check_method(self) -> None:
+        if self.method not in ("auto", "statistics", "gradient"):
+            raise InputError("method", f"must be 'auto', 'statistics' or 'gradient', got {self.method!r}")
+
     def _alpha(self) -> float:
         return 0.0
 
-    def _target_box(self) -> Box:
+    def _boxes(self, columns: int) -> tuple[Box, Box]:
+        """Where the features lie, and where the target."""
+        box = Box.read(self.bounds, self.data_norm)
         if self.target_bounds is None:
             raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
         low, high = check_bounds(self.target_bounds, "target_bounds")
-        return Box((low,), (high,))
+        box.check_columns(columns)
+        return box, Box((low,), (high,))
 
-    def _by_statistics(
-        self, values: NDArray[np.float64], targets: Integers, box: Box, epsilon: Fraction, delta: Fraction
-    ) -> tuple[NDArray[np.float64], float]:
-        """Noisy second moments of features, constant and target; the rest is linear algebra."""
-        columns = values.shape[1]
-        moments = SecondMoments(columns + 2)
-        spent = spend([moments.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
-        matrix = moments.release(joint_rows(box, values, targets), spent.sigma2[0])
-        noise = math.sqrt(float_nearest(spent.sigma2[0])) / UNIT**2
-        self._keep(spent.guarantee, spent.event, described(spent))
-        return _solve(matrix, noise, self._alpha())
-
-    def _by_gradient(
-        self, values: NDArray[np.float64], targets: Integers, box: Box, epsilon: Fraction, delta: Fraction
-    ) -> tuple[NDArray[np.float64], float]:
-        """Noisy gradient descent on clipped residuals of the same weighted rows."""
+    def _plan(self, columns: int) -> Spent | _Descending:
+        """The releases of a fit: second moments, or a noisy count and noisy gradients."""
+        epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
+        relation = as_relation(self.relation)
+        if self.method != "gradient":
+            self._alpha()
+            return spend([SecondMoments(columns + 2).phase()], epsilon=epsilon, delta=delta, relation=relation)
         rate = Fraction(1)
         if self.batch_rate is not None:
             rate = rate_on_grid(exact_probability(self.batch_rate, "batch_rate", one=True))
         steps = check_count(steps_for(self.steps, _STEPS, rate), "steps", maximum=10**6)
         clip = _clip_steps(self.clip)
         survey = Survey(False, None if self.n is None else check_count(self.n, "n"))
-        counting = survey.phase(values.shape[1])
-        left = Fraction(1) - (counting.share if counting else 0)
-        phase = Phase("gradient", (clip * UNIT) ** 2, values.shape[1] + 1, left, steps, rate)
-        phases = [one for one in (counting, phase) if one is not None]
-        spent = spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
-        found = survey.run(RowMap(box), values, spent.of("survey") if counting else None)
+        phase = Phase("gradient", (clip * UNIT) ** 2, columns + 1, Fraction(1), steps, rate)
+        return _Descending(Surveying.plan(survey, columns, phase, Privacy(epsilon, delta, relation)), clip, steps, rate)
+
+    def _by_statistics(
+        self, values: NDArray[np.float64], targets: Integers, box: Box, spent: Spent
+    ) -> tuple[NDArray[np.float64], float]:
+        """Noisy second moments of features, constant and target; the rest is linear algebra."""
+        moments = SecondMoments(values.shape[1] + 2)
+        matrix = moments.release(joint_rows(box, values, targets), spent.sigma2[0])
+        noise = math.sqrt(float_nearest(spent.sigma2[0])) / UNIT**2
+        return _solve(matrix, noise, self._alpha())
+
+    def _by_gradient(
+        self, values: NDArray[np.float64], targets: Integers, box: Box, plan: _Descending
+    ) -> tuple[NDArray[np.float64], float]:
+        """Noisy gradient descent on clipped residuals of the same weighted rows."""
+        _, rows_estimate = plan.surveying.run(RowMap(box), values)
         rows = joint_rows(box, values, targets)
         # Features and constant are what the weights meet; the target is scaled as its row is.
         beside = (rows[:, -2:-1] * (GRID / UNIT)).astype(np.int64)
         table = GradientTable(np.delete(rows, -2, axis=1), beside, np.ones(len(rows), np.bool_))
-        longest = _STEP_SIZE * steps * clip / WHOLE
-        sigma2 = spent.of("gradient")
-        descent = Descent(Squared(), 1, clip, steps, rate, sigma2, found.rows_estimate, _NOISE, longest)
+        longest = _STEP_SIZE * plan.steps * plan.clip / WHOLE
+        sigma2 = plan.surveying.spent.of("gradient")
+        descent = Descent(Squared(), 1, plan.clip, plan.steps, plan.rate, sigma2, rows_estimate, _NOISE, longest)
         weights = descent.run(table, title=type(self).__name__)[:, 0]
-        self._keep(spent.guarantee, spent.event, described(spent))
         return weights[:-1], float(weights[-1]) * _CONSTANT / FINE
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -38,7 +38,7 @@ __all__ = ["LearningPlan", "plan_learning", "rows_by_theorem"]
 
 @dataclass(frozen=True)
 class LearningPlan:
-    """How many rows a private linear classifier needs, by the theorem and as measured."""
+    """Number of rows that a private linear classifier needs, by the theorem and as measured."""
 
     excess: Fraction
     epsilon: Fraction

@@ -13,12 +13,11 @@ from tacit.core.guarantees import PureDP
 from tacit.core.numbers import Number, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.core.sensitivity import check_bounds
-from tacit.learn.budget_allocation import check_privacy, spend
+from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE, Box
 from tacit.learn.moments import FeatureSums
 from tacit.learn.sklearn_compat import OneToOneFeatureMixin, TransformerMixin, check_is_fitted
-from tacit.learn.training import described
 
 __all__ = ["MinMaxScaler", "StandardScaler"]
 
@@ -56,16 +55,21 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
     def fit(self, X: Any, y: Any = None) -> MinMaxScaler:  # noqa: ARG002 - scikit-learn's signature
         """Take note of the columns; the rows are not looked at."""
         values = self._read(X, reset=True)
+        self._keep(self.price(values.shape[1]))
         box = Box.read(self.bounds, None)
-        box.check_columns(values.shape[1])
         low, high = check_bounds(self.feature_range, "feature_range")
-        if low == high:
-            raise InputError("feature_range", "must leave room between its ends")
         self._box, self._range = box, (float_nearest(low), float_nearest(high))
         self.data_min_ = np.broadcast_to(box.middle - box.half_width, (values.shape[1],)).copy()
         self.data_max_ = np.broadcast_to(box.middle + box.half_width, (values.shape[1],)).copy()
-        self._keep(PureDP(0), NoEvent(), ())
         return self
+
+    def price(self, columns: int) -> FitPrice:
+        """Nothing."""
+        Box.read(self.bounds, None).check_columns(columns)
+        low, high = check_bounds(self.feature_range, "feature_range")
+        if low == high:
+            raise InputError("feature_range", "must leave room between its ends")
+        return FitPrice(PureDP(0), NoEvent())
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Clipped values, on the range."""
@@ -135,20 +139,26 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator): 
     def fit(self, X: Any, y: Any = None) -> StandardScaler:  # noqa: ARG002 - scikit-learn's signature
         """Estimate means and variances, once; another fit costs the guarantee again."""
         values = self._read(X, reset=True)
-        box = Box.read(self.bounds, None)
-        box.check_columns(values.shape[1])
-        epsilon, delta = check_privacy(self.epsilon, self.delta)
-        if delta is None:
-            raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
-        sums = FeatureSums(box, values.shape[1])
-        spent = spend([sums.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+        sums, spent = self._plan(values.shape[1])
+        box = sums.box
         _, means, variances = sums.release(values, np.zeros(len(values), dtype=np.int64), spent.sigma2[0])
         self._box = box
         self.mean_ = np.broadcast_to(box.from_unit(means[0]), (values.shape[1],)).copy()
         self.var_ = variances[0] * box.half_width**2
         self.scale_ = np.sqrt(np.maximum(variances[0], 1e-6)) * box.half_width
-        self._keep(spent.guarantee, spent.event, described(spent))
+        self._keep(spent.price)
         return self
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        return self._plan(columns)[1].price
+
+    def _plan(self, columns: int) -> tuple[FeatureSums, Spent]:
+        box = Box.read(self.bounds, None)
+        box.check_columns(columns)
+        epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
+        sums = FeatureSums(box, columns)
+        return sums, spend([sums.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Clipped values, standardised."""

@@ -159,13 +159,13 @@ class _Search:
     targets: NDArray[np.int64]
 
     def at(self, weights: Floats) -> _Point | None:
-        """What is found at weights, put on the grid; None where arithmetic would not be exact."""
+        """Evaluate the objective at weights put on the grid; None where arithmetic would not be exact."""
         tried = on_fine_grid(weights)
         # A comparison that NaN fails as well.
         return self.look(tried) if float(np.linalg.norm(tried)) < LARGEST_WEIGHT else None
 
     def look(self, weights: Floats) -> _Point:
-        """The same at weights that are on the grid and not too long."""
+        """Evaluate the objective at weights that are on the grid and not too long."""
         gradient, logits = self.problem._gradient(self.rows, self.targets, weights)
         return _Point(weights, gradient, logits, float(np.linalg.norm(gradient)))
 

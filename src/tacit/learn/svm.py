@@ -39,17 +39,15 @@ class LinearSVC(LinearClassifier):
         ``output.proof.md``, ``objective.proof.md``.
     """
 
-    @property
-    def _loss(self) -> Loss:
+    def _loss(self, classes: int) -> Loss:  # noqa: ARG002 - one hinge for any number of classes
         return HuberHinge()
 
-    @property
-    def _smooth_loss(self) -> SmoothLoss:
-        return SmoothHinge(1 if len(self.classes_) == 2 else len(self.classes_))
+    def _smooth_loss(self, classes: int) -> SmoothLoss:
+        return SmoothHinge(1 if classes == 2 else classes)
 
-    def _targets(self, places: Integers) -> tuple[Integers, int]:
+    def _targets(self, places: Integers) -> Integers:
         """±1: one column for two classes, else one per class."""
         count = len(self.classes_)
         if count == 2:
-            return 2 * places[:, None] - 1, 1
-        return np.where(places[:, None] == np.arange(count), 1, -1), count
+            return 2 * places[:, None] - 1
+        return np.where(places[:, None] == np.arange(count), 1, -1)

@@ -67,7 +67,7 @@ def read_numbers(values: object) -> Floats:
 
 
 def as_elements(values: object) -> list[Any] | NDArray[Any]:
-    """A list of labels as it is, and everything else as an array of the type it declares, one-dimensional or not."""
+    """A list of labels unchanged, and everything else as an array of the type it declares, of any dimension."""
     if issparse(values):
         raise TypeError("Sparse data was passed for y, but dense data is required. Use '.toarray()' to convert it.")
     if isinstance(values, list | tuple):
@@ -159,7 +159,7 @@ def _from_rows(rows: list[Any] | tuple[Any, ...], columns: int | None) -> Floats
 
 
 def _width(row: Any) -> int:
-    """How many values a row of a list has; -1 for what is no row."""
+    """Number of values in a row of a list; -1 for anything that is no row."""
     if isinstance(row, _NO_ROW):
         return -1
     try:

@@ -10,21 +10,19 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
+from tacit.accounting.currencies import CURRENCIES, AccountGuarantee, currency_of
+from tacit.accounting.filters import Filter, RenyiFilter
 from tacit.accounting.prices import Charge, HasEvent, HasGuarantee
 from tacit.core.errors import AccountingError, InputError
-from tacit.core.events import ApproxEvent, Event, GaussianEvent, PureEvent, ZCDPEvent, event_to_json
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from tacit.ledger.fixed_point import grains_down, grains_up
+from tacit.core.events import Event, event_to_json
+from tacit.core.guarantees import ApproxDP, Guarantee, PureDP
+from tacit.ledger.protocol import grains_down, grains_up
 
 __all__ = ["PricedCharge", "caps_of", "filter_from_terms", "price", "terms_of"]
 
 #: By rule: the filter and the parameters that fix it.
 _RULES: dict[str, tuple[type[Filter], tuple[str, ...]]] = {
-    "pure": (PureFilter, ("epsilon",)),
-    "approx": (ApproxFilter, ("epsilon", "delta")),
-    "zcdp": (ZCDPFilter, ("rho", "delta")),
-    "gdp": (GDPFilter, ("mu",)),
+    **{kind: (currency.filter_type, currency.numbers) for kind, currency in CURRENCIES.items()},
     "renyi": (RenyiFilter, ("alpha", "epsilon")),
 }
 
@@ -60,7 +58,7 @@ def caps_of(limit: Filter) -> dict[str, int]:
 
 
 def price(limit: Filter, charge: Charge) -> PricedCharge:
-    """What a charge costs under a filter, and the event that says why.
+    """Price of a charge under a filter, and the event that says why.
 
     A mechanism states an event and a guarantee; the cheaper one is written down, as :meth:`Filter.price` prefers it.
     """
@@ -97,18 +95,8 @@ def _events(charge: Charge) -> list[Event]:
 
 def _stated(guarantee: Guarantee) -> list[Event]:
     """The event of which nothing is known but the guarantee."""
-    relation = guarantee.relation
-    match guarantee:
-        case PureDP(epsilon=epsilon):
-            return [PureEvent(epsilon, relation=relation)]
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return [
-                PureEvent(epsilon, relation=relation) if delta == 0 else ApproxEvent(epsilon, delta, relation=relation)
-            ]
-        case ZCDP(rho=rho, delta=delta):
-            return [ZCDPEvent(rho, delta, relation=relation)]
-        case GDP(mu=mu):
-            # μ-GDP says: no easier to tell apart than Gaussian noise of σ = 1 on something that moves by μ.
-            return [GaussianEvent(Fraction(1), mu, relation=relation)]
-        case _:
-            return []
+    if not isinstance(guarantee, AccountGuarantee):
+        return []
+    if isinstance(guarantee, ApproxDP) and not guarantee.delta:
+        guarantee = PureDP(guarantee.epsilon, relation=guarantee.relation)
+    return [currency_of(guarantee).event(guarantee)]

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tacit.ledger.disk import Disk
-from tacit.ledger.protocol import GENESIS, TRAIL, Head, RecentHeads, StorageError
+from tacit.ledger.protocol import GENESIS, HEADS_BEFORE, Head, RecentHeads, StorageError
 
 __all__ = [
     "Anchor",
@@ -39,10 +39,10 @@ __all__ = [
 
 #: One sector each, so that writing one cannot tear the other.
 _SLOT: Final = 512
-#: By the number of words in a line. The first form had no trail.
+#: By the number of words in a line. The first form had no recent heads.
 _MAGIC: Final = {5: "tacit-anchor-1", 6: "tacit-anchor-2"}
 
-#: Whether an entry is in the ledger; asked where the trails are too short to tell.
+#: Whether an entry is in the ledger; asked where the recent heads are too short to tell.
 Holds = Callable[[Head], bool]
 
 
@@ -55,12 +55,12 @@ class AnchorMark:
     """The newest entry of a ledger that is known of."""
 
     ledger: str
-    trail: RecentHeads
+    recent: RecentHeads
 
     @property
     def head(self) -> Head:
         """The entry."""
-        return self.trail.head
+        return self.recent.head
 
     def __str__(self) -> str:
         return f"ledger {self.ledger} at entry {self.head.seq} ({self.head.hash[:16]}…)"
@@ -201,7 +201,7 @@ class AnchorFile:
             if mark is not None and mark.ledger != self._ledger:
                 raise StorageError(f"the anchor {self._path} was replaced while it was in use")
         newest = _newer(first, second)
-        return newest.trail, _SLOT if newest is first else 0
+        return newest.recent, _SLOT if newest is first else 0
 
     def _slots(self, content: bytes) -> tuple[AnchorMark | None, AnchorMark | None]:
         # What was read or written a moment ago need not be read closely again.
@@ -292,7 +292,7 @@ def state_folder() -> Path:
 
 
 def _newer(first: AnchorMark | None, second: AnchorMark | None) -> AnchorMark:
-    if first is None or (second is not None and second.trail.head.seq > first.trail.head.seq):
+    if first is None or (second is not None and second.recent.head.seq > first.recent.head.seq):
         first = second
     if first is None:
         raise StorageError("an anchor without a mark")
@@ -300,7 +300,7 @@ def _newer(first: AnchorMark | None, second: AnchorMark | None) -> AnchorMark:
 
 
 def _line(mark: AnchorMark) -> bytes:
-    before = "-".join(mark.trail.before[:TRAIL]) or "-"
+    before = "-".join(mark.recent.before[:HEADS_BEFORE]) or "-"
     text = f"{_MAGIC[6]} {mark.ledger} {mark.head.seq} {mark.head.hash} {before}"
     return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".ljust(_SLOT).encode("ascii")
 

@@ -10,7 +10,7 @@ account    a population's account and its terms
 caps       other caps for an account, by an operator
 quota      caps for one analyst's or project's share
 source     fingerprints of data that holds persons of a population
-unit       what one person of a population is; see :mod:`tacit.ledger.protection_entries` for this and the next two
+unit       what one person of a population is; see :mod:`tacit.ledger.protection` for this and the next two
 column     which column of a source names the person
 declared   bounds, categories and limits of a table, and what changed since the last time
 analyst    someone was registered, changed, revoked
@@ -38,19 +38,20 @@ from typing import Any
 
 from tacit.core.errors import InputError
 from tacit.ledger.account_terms import PricedCharge, caps_of, filter_from_terms
-from tacit.ledger.fixed_point import from_grains, grains_up
-from tacit.ledger.protection_entries import EFFECTS
-from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step
-from tacit.ledger.records import Order
+from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step, from_grains, grains_up
+from tacit.ledger.records import Amount, Order
 
 __all__ = [
+    "amounts_of",
     "amounts_text",
     "canonical",
     "check_text",
+    "column_name",
+    "declared_name",
     "effects_of",
     "event_text",
-    "is_canonical",
     "owner_of",
+    "owners_of",
     "parse",
     "plain_name",
     "repeat_name",
@@ -60,6 +61,7 @@ __all__ = [
     "source_name",
     "step_of",
     "successor_name",
+    "unit_name",
 ]
 
 _LONGEST_NAME = 200
@@ -163,7 +165,7 @@ def reserve_body(order: Order, price: Callable[[str], PricedCharge]) -> dict[str
 
 @lru_cache(maxsize=1024)
 def _event(text: str) -> dict[str, Any]:
-    """Equal events are read once; nobody changes what is in an entry."""
+    """Equal events are read once; the contents of an entry are never changed."""
     event: dict[str, Any] = json.loads(text)
     return event
 
@@ -175,13 +177,30 @@ def _check_key(key: object) -> None:
 
 
 def owner_of(analyst: str, project: str) -> str:
-    """The owner of a share's pockets."""
+    """The owner of a share's balances."""
     return f"analyst:{analyst}" if analyst else f"project:{project}"
+
+
+def owners_of(analyst: str, project: str) -> list[str]:
+    """The population and, where they are named, the shares of an analyst and of a project."""
+    who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
+    return ["", *([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
 
 
 def amounts_text(amounts: Mapping[str, int]) -> dict[str, str]:
     """Grains as exact fractions, for an entry."""
     return {currency: _text(grains) for currency, grains in amounts.items()}
+
+
+def amounts_of(body: Mapping[str, Any]) -> tuple[Amount, ...]:
+    """The amounts that an entry charged, without the currencies it left alone."""
+    return _amounts(tuple(body["amounts"].items()))
+
+
+@lru_cache(maxsize=1024)
+def _amounts(stated: tuple[tuple[str, str], ...]) -> tuple[Amount, ...]:
+    exact = ((currency, Fraction(text)) for currency, text in stated)
+    return tuple(Amount(currency, amount) for currency, amount in exact if amount)
 
 
 @lru_cache(maxsize=4096)
@@ -190,27 +209,42 @@ def _text(grains: int) -> str:
 
 
 def request_name(analyst: str, key: str) -> Name:
-    """What an idempotency key takes; each analyst has their own."""
+    """The name of an idempotency key; each analyst has their own."""
     return Name("request", _hashed(f"{len(analyst)}:{analyst}{len(key)}:{key}"))
 
 
 def repeat_name(population: str, key: str) -> Name:
-    """What a release takes, so that an equal one finds it."""
+    """The name of a release, so that an equal one finds it."""
     return Name("repeat", _hashed(f"{len(population)}:{population}{len(key)}:{key}"))
 
 
 def run_name(seq: int, number: int) -> Name:
-    """What one more run of a charge takes, so that each is counted once."""
+    """The name of one more run of a charge, so that each is counted once."""
     return Name("run", f"{seq} {number}")
 
 
 def source_name(fingerprint: str) -> Name:
-    """What a fingerprint takes."""
+    """The name of a fingerprint of data."""
     return Name("source", _hashed(f"{len(fingerprint)}:{fingerprint}"))
 
 
+def unit_name(population: str) -> Name:
+    """The name of the unit of a population in force."""
+    return Name("unit terms", population)
+
+
+def column_name(mark: str) -> Name:
+    """The name of the column of a source in force, by one of the source's marks."""
+    return Name("column", _hashed(mark))
+
+
+def declared_name(project: str, table: str) -> Name:
+    """The name of the newest declaration of a table."""
+    return Name("declared", _hashed(f"{len(project)}:{project}{table}"))
+
+
 def successor_name(public_key: str) -> Name:
-    """What replaces a key, so that it is replaced once."""
+    """The name of the successor of a key, so that it is replaced once."""
     return Name("successor", public_key)
 
 
@@ -219,18 +253,18 @@ def _hashed(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def step_of(body: Mapping[str, Any], papers: Mapping[str, bytes] | None = None) -> Step:
+def step_of(body: Mapping[str, Any], attachments: Mapping[str, bytes] | None = None) -> Step:
     """The step that an entry stands for."""
-    return Step(canonical(body), papers=papers or {}, **effects_of(body))
+    return Step(canonical(body), attachments=attachments or {}, **effects_of(body))
 
 
 def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the step of an entry does, by the words of :class:`Step`."""
+    """The effects of an entry, by the fields of :class:`Step`."""
     return _EFFECTS[body["kind"]](body)
 
 
 def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An entry read back, and what its step does, by the words of :class:`Step`.
+    """An entry read back, and its effects, by the fields of :class:`Step`.
 
     Raises:
         ValueError: the text is not canonical.
@@ -239,15 +273,6 @@ def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if _encoded(body) != text:
         raise ValueError("it is not written in canonical form")
     return body, effects_of(body)
-
-
-def is_canonical(text: str) -> bool:
-    """Whether a text is an object as :func:`canonical` writes it."""
-    try:
-        value = _DECODER.raw_decode(text)[0]
-    except ValueError:
-        return False
-    return isinstance(value, dict) and _encoded(value) == text
 
 
 def _opened(_: Mapping[str, Any]) -> dict[str, Any]:
@@ -352,6 +377,32 @@ def _lost(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": claims, "moves": _moves(population, "", "", tuple(body["amounts"].items()))}
 
 
+def _unit(body: Mapping[str, Any]) -> dict[str, Any]:
+    population = body["population"]
+    # An entry follows one other and is followed by one, so that what it says about the one before is true.
+    claims = [Name("unit after", f"{body['after']}:{population}"), *_bound(body)]
+    return {"claims": claims, "puts": [unit_name(population), *_columns(body)]}
+
+
+def _column(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"claims": _bound(body), "puts": _columns(body)}
+
+
+def _columns(body: Mapping[str, Any]) -> list[Name]:
+    return list(dict.fromkeys(column_name(mark) for source in body["sources"] for mark in source["rows"]))
+
+
+def _bound(body: Mapping[str, Any]) -> list[Name]:
+    """Marks that nothing was known of: of two entries that name one for the first time, one is first."""
+    marks = dict.fromkeys(mark for source in body["sources"] for mark in source["fresh"])
+    return [Name("bound", column_name(mark).key) for mark in marks]
+
+
+def _declared(body: Mapping[str, Any]) -> dict[str, Any]:
+    name = declared_name(body["project"], body["table"])
+    return {"claims": [Name("declared after", f"{body['after']}:{name.key}")], "puts": [name]}
+
+
 def _nothing(_: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
@@ -376,5 +427,7 @@ _EFFECTS = {
     "adopted": _adopted,
     "lost": _lost,
     "note": _nothing,
-    **EFFECTS,
+    "unit": _unit,
+    "column": _column,
+    "declared": _declared,
 }

@@ -14,9 +14,13 @@
 
 from __future__ import annotations
 
-from tacit.core.errors import InputError, InternalError
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["BusyError", "ConflictError", "LedgerError", "ReplacedKeyError", "RollbackError"]
+from tacit.core.errors import InputError, InternalError
+from tacit.ledger.storage.database import StorageError, StoreBusy
+
+__all__ = ["BusyError", "ConflictError", "LedgerError", "ReplacedKeyError", "RollbackError", "storage_errors"]
 
 
 class ConflictError(InputError):
@@ -26,7 +30,7 @@ class ConflictError(InputError):
 
 
 class ReplacedKeyError(InternalError):
-    """What was to be kept is signed with a key that another one has replaced. Nothing was changed; sign it anew."""
+    """The outcome is signed with a key that another one has replaced. Nothing was changed; sign it anew."""
 
     code = "internal.key"
 
@@ -47,3 +51,14 @@ class BusyError(LedgerError):
     """Someone else held the ledger for too long. Nothing was changed; the request may be made again."""
 
     code = "internal.busy"
+
+
+@contextmanager
+def storage_errors() -> Iterator[None]:
+    """Translate errors of storage to errors of the ledger."""
+    try:
+        yield
+    except StoreBusy as problem:
+        raise BusyError(str(problem)) from problem
+    except StorageError as problem:
+        raise LedgerError(str(problem)) from problem

@@ -5,19 +5,47 @@ A ledger may hold millions of entries, so a page looks at a bounded number of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.accounting.prices import Charge
-from tacit.ledger.entries import owner_of, plain_name, repeat_name
-from tacit.ledger.ledger import Ledger
+from tacit.ledger.entries import amounts_of, owners_of, plain_name, repeat_name
+from tacit.ledger.journal import Journal
 from tacit.ledger.messages import questions_left
-from tacit.ledger.opening import read_entry
+from tacit.ledger.protocol import Name, Stored
 from tacit.ledger.records import Outcome, Record
 
-__all__ = ["Charged", "Page", "charge_at", "hash_at", "how_many_fit", "outcome_of", "page"]
+if TYPE_CHECKING:
+    from tacit.ledger.ledger import Ledger
+
+__all__ = ["Charged", "Page", "charge_at", "charges", "hash_at", "how_many_fit", "outcome_of", "page"]
+
+
+def charges(
+    journal: Journal, *, population: str = "", analyst: str = "", project: str = "", newest_first: bool = False
+) -> Iterator[Record]:
+    """Charges in order, streaming."""
+    wanted = {
+        "population": plain_name(population, "population", empty=True),
+        "analyst": plain_name(analyst, "analyst", empty=True),
+        "project": plain_name(project, "project", empty=True),
+    }
+    for entry, body in journal.bodies(newest_first=newest_first):
+        if body["kind"] == "reserve" and all(body[key] == value for key, value in wanted.items() if value):
+            yield _record(journal, entry, body)
+
+
+def _record(journal: Journal, entry: Stored, body: Mapping[str, Any]) -> Record:
+    """A charge, and whether it was answered."""
+    with journal.working():
+        committed = journal.find(Name("outcome", str(entry.seq)))
+        digests = {} if committed is None else journal.read(committed, "commit")[1]["papers"]
+    return Record(
+        entry.seq, entry.hash, body["time"], body["population"], body["analyst"], body["project"],
+        amounts_of(body), body["sql"], body["plan"], committed, digests.get("result", ""),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +87,12 @@ def page(
     wanted = None if populations is None else {plain_name(name, "population") for name in populations}
     found: list[Record] = []
     last = 1
-    for entry, body in islice(ledger._bodies(newest_first=True, before=before), look):
+    for entry, body in islice(ledger.journal.bodies(newest_first=True, before=before), look):
         last = entry.seq
         if body["kind"] != "reserve" or (who and body["analyst"] != who):
             continue
         if wanted is None or body["population"] in wanted:
-            found.append(ledger._record(entry, body))
+            found.append(_record(ledger.journal, entry, body))
             if len(found) == limit:
                 break
     return Page(tuple(found), last if last > 1 else None)
@@ -72,32 +100,34 @@ def page(
 
 def charge_at(ledger: Ledger, seq: int) -> Charged | None:
     """The charge at a place, if there is one."""
-    with ledger._working():
-        if not 0 < seq <= ledger._store.head().seq:
-            return None
-        entry, body = read_entry(ledger._store, seq)
-    return Charged(ledger._record(entry, body), body["quote"]) if body["kind"] == "reserve" else None
+    found = _entry_at(ledger.journal, seq)
+    if found is None or found[1]["kind"] != "reserve":
+        return None
+    return Charged(_record(ledger.journal, *found), found[1]["quote"])
 
 
 def hash_at(ledger: Ledger, seq: int) -> str | None:
     """The hash of the entry at a place, if there is one."""
-    with ledger._working():
-        return read_entry(ledger._store, seq)[0].hash if 0 < seq <= ledger._store.head().seq else None
+    found = _entry_at(ledger.journal, seq)
+    return None if found is None else found[0].hash
+
+
+def _entry_at(journal: Journal, seq: int) -> tuple[Stored, dict[str, Any]] | None:
+    with journal.working():
+        return journal.read(seq) if 0 < seq <= journal.store.head().seq else None
 
 
 def outcome_of(ledger: Ledger, population: str, repeat_key: str) -> Outcome | None:
-    """What was released under a repeat key; None where nothing was, or is not yet."""
-    with ledger._working():
-        seq = ledger._store.find(repeat_name(plain_name(population, "population"), repeat_key))
-        return None if seq is None else ledger._kept(seq)
+    """The outcome under a repeat key; None where there is none, or not yet."""
+    with ledger.journal.working():
+        seq = ledger.journal.find(repeat_name(plain_name(population, "population"), repeat_key))
+    return None if seq is None else ledger.outcome(seq)
 
 
 def how_many_fit(
     ledger: Ledger, population: str, charge: Charge, *, analyst: str = "", project: str = ""
 ) -> int | None:
-    """How many more such charges fit, as :meth:`Ledger.budget` says, without all else that it says."""
-    name = plain_name(population, "population")
-    who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
-    owners = ["", *([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
-    with ledger._working():
-        return questions_left(ledger._store.levels(name, owners), ledger._price(name, charge))
+    """How many more such charges fit, as :meth:`Ledger.budget` says, without its other numbers."""
+    name, owners = plain_name(population, "population"), owners_of(analyst, project)
+    with ledger.journal.working():
+        return questions_left(ledger.journal.store.balances(name, owners), ledger.price(name, charge))

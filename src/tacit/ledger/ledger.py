@@ -8,9 +8,10 @@ spent. There is no refund. ``ledger.proof.md`` has the argument.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, Self
 
 from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
@@ -19,32 +20,117 @@ from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.core.events import Event, event_from_json
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_nonnegative
+from tacit.ledger import history, verify
 from tacit.ledger.account_terms import PricedCharge, filter_from_terms, price, terms_of
-from tacit.ledger.entries import check_text, owner_of, plain_name, reserve_body, source_name
-from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError
-from tacit.ledger.fixed_point import from_grains, grains_down
-from tacit.ledger.hash_chain import digest
-from tacit.ledger.journal import Clock, translated
-from tacit.ledger.lost_charges import ANEW, loss_of, lost_name
-from tacit.ledger.memory import MEMORY
+from tacit.ledger.anchor import Anchor
+from tacit.ledger.entries import (
+    amounts_of,
+    check_text,
+    owner_of,
+    owners_of,
+    plain_name,
+    reserve_body,
+    run_name,
+    source_name,
+    unit_name,
+)
+from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, storage_errors
+from tacit.ledger.journal import Clock, Journal
+from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.messages import budget, shortage, terms_words
-from tacit.ledger.opening import check_anchor, check_not_gone, choose_anchor, open_reader, open_store, read_entry
-from tacit.ledger.protected_units import Protected
-from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, StorageError
-from tacit.ledger.records import Analyst, LedgerBudget, Order, Outcome, Record, Reservation, VerificationReport
-from tacit.ledger.verify import amounts_of, verify
+from tacit.ledger.opening import (
+    ANEW,
+    check_anchor,
+    check_not_gone,
+    choose_anchor,
+    loss_of,
+    lost_name,
+    open_journal,
+    open_reader,
+    open_store,
+)
+from tacit.ledger.operator_entries import Override, Overrides
+from tacit.ledger.protection import ProtectedUnits
+from tacit.ledger.protocol import (
+    AlreadyTaken,
+    Appended,
+    Head,
+    InsufficientBudget,
+    Name,
+    StorageError,
+    Store,
+    digest,
+    from_grains,
+    grains_down,
+)
+from tacit.ledger.records import (
+    Analyst,
+    LedgerBudget,
+    Order,
+    Outcome,
+    Record,
+    Reservation,
+    Succession,
+    VerificationReport,
+)
+from tacit.ledger.signing_keys import SigningKeys
 
-__all__ = ["Ledger"]
+__all__ = ["MOST_RUNS", "Ledger", "run_again"]
 
-_MOST_PRICES = 1024
+_MOST_PRICES: Final = 1024
+#: Runs of one charge. Processes that are asked the same at the same moment count as well: each of them runs it once.
+MOST_RUNS: Final = 16
 
 
-class Ledger(Protected, Closing):
-    """Accounts, charges and outcomes in one append-only, hash-chained book. Safe to use from several threads.
+class Ledger(Closing):
+    """Accounts, charges and outcomes in one append-only, hash-chained journal. Safe to use from several threads.
 
     Any number of processes may hold the same ledger open. After a storage error the object is stopped for good: every
     further call raises :class:`LedgerError`.
+
+    Args:
+        journal: its entries.
     """
+
+    def __init__(self, journal: Journal) -> None:
+        #: Appends and reads entries.
+        self.journal = journal
+        #: Keys that sign receipts.
+        self.keys = SigningKeys(journal)
+        #: What one person of a population is, by which columns, under which declarations.
+        self.units = ProtectedUnits(journal)
+        self._limits: dict[str, Filter] = {}
+        self._prices: dict[tuple[str, Event | Guarantee], PricedCharge] = {}
+        self._overrides, self._looking = Overrides(), threading.Lock()
+
+    @classmethod
+    def on(
+        cls,
+        store: Store,
+        anchor: Anchor,
+        *,
+        public_key: str = "",
+        key_check: str = "",
+        clock: Clock | None = None,
+        override: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The ledger in a store, if the store is whole and the anchor agrees; a new one where the store is empty.
+
+        Args:
+            store: the database; it is closed if the ledger cannot be opened.
+            anchor: remembers the newest entry.
+            public_key: for the first entry of a new ledger, and
+            key_check: likewise.
+            clock: for the times that people read.
+            override: an operator's words for taking the ledger although the anchor does not agree.
+        """
+        keys = {"public_key": public_key, **({"key_check": key_check} if key_check else {})}
+        try:
+            with storage_errors():
+                return cls(open_journal(store, anchor, keys, clock, override))
+        except BaseException:
+            store.close()
+            raise
 
     @classmethod
     def open(
@@ -56,7 +142,7 @@ class Ledger(Protected, Closing):
         public_key: str = "",
         key_check: str = "",
         clock: Clock | None = None,
-    ) -> Ledger:
+    ) -> Self:
         """Open the ledger at ``place``, making a new one where there is none.
 
         Args:
@@ -72,7 +158,7 @@ class Ledger(Protected, Closing):
             RollbackError: the ledger is older than its anchor, or the anchor is missing.
             LedgerError: it is damaged, cannot be written, or does not exist and ``create`` is false.
         """
-        with translated():
+        with storage_errors():
             check_not_gone(place, anchor)
             store = open_store(place, create=create)
             found = choose_anchor(anchor, store.place)
@@ -89,16 +175,15 @@ class Ledger(Protected, Closing):
         public_key: str = "",
         key_check: str = "",
         clock: Clock | None = None,
-    ) -> Ledger:
+    ) -> Self:
         """Open a ledger whose anchor is missing or ahead, after a full verification.
 
         That it was done, by whom, why, and what the anchor said, becomes a permanent entry. Where the anchor proves
-        that entries are missing, every account is charged what it has left (:mod:`tacit.ledger.lost_charges`). Where
-        the
+        that entries are missing, every account is charged what it has left (:mod:`tacit.ledger.opening`). Where the
         ledger was deleted, a new one is begun, with ``public_key`` and ``key_check`` as :meth:`open` has them.
         """
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
-        with translated():
+        with storage_errors():
             store = open_store(place, create=True)
             found = choose_anchor(anchor, store.place)
             return cls.on(store, found, public_key=public_key, key_check=key_check, clock=clock, override=words)
@@ -113,35 +198,65 @@ class Ledger(Protected, Closing):
         check_outcome: Callable[[Outcome], str | None] | None = None,
     ) -> VerificationReport:
         """Verify everything without changing anything, also a ledger that :meth:`open` refuses."""
-        with translated(), open_reader(place, still=True) as (reader, _):
-            report = verify(reader, progress=progress, check_outcome=check_outcome)
-        with translated(), open_reader(place, still=False) as (reader, where):
+        with storage_errors(), open_reader(place, still=True) as (reader, _):
+            report = verify.verify(reader, progress=progress, check_outcome=check_outcome)
+        with storage_errors(), open_reader(place, still=False) as (reader, where):
             try:
                 check_anchor(reader, choose_anchor(anchor, where), report.ledger, where)
             except (RollbackError, StorageError) as problem:
                 report = replace(report, problems=(*report.problems, str(problem)))
             return report
 
+    def rehearsal(self) -> Self:
+        """The same ledger to try things on: its writes are forgotten. For one thread, and a short while."""
+        with self.journal.working():
+            store, anchor = rehearsed_on(self.journal.store, self.id)
+        return self.on(store, anchor, clock=self.journal.clock)
+
     @property
     def id(self) -> str:
         """Random, fixed when the ledger was made."""
-        return self._ledger
+        return self.journal.id
 
     @property
     def place(self) -> str:
-        """Where it is kept; without passwords."""
-        return self._store.place
+        """Its location; without passwords."""
+        return self.journal.store.place
 
     @property
     def durable(self) -> bool:
         """Whether it outlives the process."""
-        return self._store.place != MEMORY
+        return self.place != MEMORY
 
     @property
     def head(self) -> Head:
         """Place and hash of the newest entry."""
-        with self._working():
-            return self._store.head()
+        with self.journal.working():
+            return self.journal.store.head()
+
+    @property
+    def first_key(self) -> str:
+        """The public key of the first receipts, as given when the ledger was made."""
+        return self.keys.first
+
+    @property
+    def public_key(self) -> str:
+        """The public key in force: of the receipts from here on."""
+        return self.keys.in_force
+
+    @property
+    def key_check(self) -> str:
+        """Recognises the other secrets, as given when the ledger was made or when they were lost since."""
+        return self.keys.check
+
+    def successions(self) -> tuple[Succession, ...]:
+        """Every replacement of the key that signs receipts, in order."""
+        return self.keys.successions()
+
+    def overrides(self) -> tuple[Override, ...]:
+        """Decisions of operators: adoptions, losses, other caps, other keys; in order."""
+        with self.journal.working(), self._looking:
+            return self._overrides.of(self.journal.store)
 
     # Accounts, quotas, sources, analysts -------------------------------------------------------------------------
 
@@ -157,12 +272,12 @@ class Ledger(Protected, Closing):
                 caps, and leaves a permanent entry.
         """
         name, terms = plain_name(population, "population"), terms_of(limit)
-        with self._working():
-            if self._store.find(Name("account", name)) is None:
-                self._write({"kind": "account", "population": name, "terms": terms})
-            if self._store.find(ANEW) is not None and self._store.find(lost_name(name)) is None:
-                self._write(loss_of(self._store, name, anew=True) or {})
-            known = self._terms(name)
+        with self.journal.working():
+            if self.journal.find(Name("account", name)) is None:
+                self.journal.write({"kind": "account", "population": name, "terms": terms})
+            if self.journal.find(ANEW) is not None and self.journal.find(lost_name(name)) is None:
+                self.journal.write(loss_of(self.journal.store, name, anew=True) or {})
+            known = self.journal.terms(name)
         if known != terms:
             raise InputError(
                 f"populations.{name}",
@@ -174,22 +289,22 @@ class Ledger(Protected, Closing):
         """Give an account other caps of the same rule and relation. What was spent stays spent."""
         name, terms = plain_name(population, "population"), terms_of(limit)
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
-        with self._working():
-            known = filter_from_terms(self._terms(name))
+        with self.journal.working():
+            known = filter_from_terms(self.journal.terms(name))
             if _currencies(known) != _currencies(limit):
                 raise InputError("limit", f"must keep the account's rule and relation: {terms_words(terms_of(known))}")
-            self._write({"kind": "caps", "population": name, "terms": terms, **words})
+            self.journal.write({"kind": "caps", "population": name, "terms": terms, **words})
 
     def accounts(self) -> tuple[str, ...]:
         """Names of all populations."""
-        with self._working():
-            return tuple(name.key for name, _ in self._store.names("account"))
+        with self.journal.working():
+            return tuple(name.key for name, _ in self.journal.store.names("account"))
 
     def filter(self, population: str) -> Filter:
         """An empty filter with the account's terms; for prices and for its guarantee."""
         name = plain_name(population, "population")
-        with self._working():
-            return filter_from_terms(self._terms(name))
+        with self.journal.working():
+            return filter_from_terms(self.journal.terms(name))
 
     def set_quota(
         self,
@@ -214,8 +329,8 @@ class Ledger(Protected, Closing):
         who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
         if bool(who) == bool(what):
             raise InputError("analyst", "say whose quota it is: an analyst's or a project's, one of them")
-        with self._working():
-            currencies = [line.currency for line in filter_from_terms(self._terms(name)).lines]
+        with self.journal.working():
+            currencies = [line.currency for line in filter_from_terms(self.journal.terms(name)).lines]
             stated = {} if caps is None else dict(caps)
             for currency in stated:
                 if currency not in currencies:
@@ -223,7 +338,9 @@ class Ledger(Protected, Closing):
             exact = {c: from_grains(grains_down(exact_nonnegative(cap, c))) for c, cap in stated.items()}
             written = {c: str(exact[c]) if c in exact else None for c in currencies}
             owner = owner_of(who, what)
-            self._write({"kind": "quota", "population": name, "owner": owner, "caps": written, "operator": operator})
+            self.journal.write(
+                {"kind": "quota", "population": name, "owner": owner, "caps": written, "operator": operator}
+            )
 
     def bind_source(self, population: str, fingerprints: Sequence[str], *, name: str = "") -> None:
         """Note that a source holds persons of a population; any one known fingerprint makes it the same source.
@@ -232,18 +349,23 @@ class Ledger(Protected, Closing):
             InputError: it belongs to another population, which is named.
         """
         owner = plain_name(population, "population")
-        with self._working():
-            self._terms(owner)
+        with self.journal.working():
+            self.journal.terms(owner)
             while fresh := self._unbound(owner, fingerprints):
                 body = {"kind": "source", "population": owner, "fingerprints": fresh, "name": name}
-                if isinstance(self._write(body), Appended):
+                if isinstance(self.journal.write(body), Appended):
                     return
 
     def source_of(self, fingerprint: str) -> str | None:
         """The population that a fingerprint belongs to."""
-        with self._working():
-            seq = self._store.find(source_name(fingerprint))
-            return None if seq is None else str(self._read(seq, "source")[1]["population"])
+        with self.journal.working():
+            seq = self.journal.find(source_name(fingerprint))
+            return None if seq is None else str(self.journal.read(seq, "source")[1]["population"])
+
+    def unit_entry(self, population: str) -> int:
+        """The entry that fixes the unit; 0 where there is none. Another one means that sources must be opened again."""
+        with self.journal.working():
+            return self.journal.find(unit_name(plain_name(population, "population"))) or 0
 
     def add_analyst(self, name: str, details: Mapping[str, Any] | None = None, *, operator: str = "") -> None:
         """Register someone, change their details, or admit them again. What they spent stays spent."""
@@ -255,21 +377,21 @@ class Ledger(Protected, Closing):
 
     def analysts(self) -> tuple[Analyst, ...]:
         """Everyone ever registered, by name."""
-        with self._working():
-            found = [self._read(seq, "analyst") for _, seq in self._store.names("analyst")]
+        with self.journal.working():
+            found = [self.journal.read(seq, "analyst") for _, seq in self.journal.store.names("analyst")]
             return tuple(Analyst(body["name"], body["active"], body["details"], entry.seq) for entry, body in found)
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> Head:
         """Write something down for good: plain JSON, integers and text, no floats."""
-        with self._working():
-            placed = self._write({"kind": "note", "note": check_text(kind, "kind"), "fields": dict(fields)})
+        with self.journal.working():
+            placed = self.journal.write({"kind": "note", "note": check_text(kind, "kind"), "fields": dict(fields)})
             if not isinstance(placed, Appended):
                 raise StorageError("a note was refused")
             return placed.head
 
     def notes(self, kind: str | None = None) -> Iterator[tuple[Head, Mapping[str, Any]]]:
         """What was written down, in order."""
-        for entry, body in self._bodies():
+        for entry, body in self.journal.bodies():
             if body["kind"] == "note" and kind in (None, body["note"]):
                 yield entry.head, body["fields"]
 
@@ -291,14 +413,14 @@ class Ledger(Protected, Closing):
             BusyError: nothing was charged; try again.
             LedgerError: nobody knows whether it was charged; nothing may be answered.
         """
-        with self._working():
-            body = reserve_body(order, lambda population: self._price(population, order.charge))
-            result = self._write(body)
+        with self.journal.working():
+            body = reserve_body(order, lambda population: self.price(population, order.charge))
+            result = self.journal.write(body)
             if isinstance(result, Appended):
                 amounts = amounts_of(body)
                 return Reservation(result.head.seq, result.head.hash, result.previous, body["population"], amounts)
             if isinstance(result, InsufficientBudget):
-                raise BudgetError(shortage(body, result.levels))
+                raise BudgetError(shortage(body, result.balances))
             return self._known(body, result)
 
     def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"", key: str = "") -> Outcome:
@@ -316,13 +438,14 @@ class Ledger(Protected, Closing):
         Raises:
             ReplacedKeyError: another key has replaced that one; sign the receipt with it and commit again.
         """
-        with self._working():
-            if read_entry(self._store, reservation.seq)[0].hash != reservation.hash:
+        with self.journal.working():
+            if self.journal.read(reservation.seq)[0].hash != reservation.hash:
                 raise InputError("reservation", "is not one of this ledger")
-            papers = {"result": result, "receipt": receipt}
-            digests = {name: digest(paper) for name, paper in papers.items()}
+            contents = {"result": result, "receipt": receipt}
+            digests = {name: digest(content) for name, content in contents.items()}
             signed = {"key": key} if key else {}
-            placed = self._write({"kind": "commit", "of": reservation.seq, "papers": digests, **signed}, papers)
+            body = {"kind": "commit", "of": reservation.seq, "papers": digests, **signed}
+            placed = self.journal.write(body, contents)
             if isinstance(placed, Appended):
                 return Outcome(reservation, placed.head.seq, digests["result"], result, receipt, key=key)
             if isinstance(placed, AlreadyTaken) and placed.name.space == "successor":
@@ -334,34 +457,25 @@ class Ledger(Protected, Closing):
 
     def outcome(self, seq: int) -> Outcome | None:
         """What was released under the reservation at ``seq``, if anything."""
-        with self._working():
+        with self.journal.working():
             return self._kept(seq)
 
     def budget(
         self, population: str, *, analyst: str = "", project: str = "", charge: Charge | None = None
     ) -> LedgerBudget:
         """What is spent and left; and how many more charges like ``charge`` fit."""
-        name = plain_name(population, "population")
-        who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
-        owners = ["", *([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
-        with self._working():
-            limit = filter_from_terms(self._terms(name))
-            levels = self._store.levels(name, owners)
-        return budget(limit, name, owners, levels, None if charge is None else price(limit, charge))
+        name, owners = plain_name(population, "population"), owners_of(analyst, project)
+        with self.journal.working():
+            limit = filter_from_terms(self.journal.terms(name))
+            states = self.journal.store.balances(name, owners)
+        return budget(limit, name, owners, states, None if charge is None else price(limit, charge))
 
     def history(
         self, *, population: str = "", analyst: str = "", project: str = "", newest_first: bool = False
     ) -> Iterator[Record]:
         """Charges in order, streaming."""
-        wanted = {
-            "population": plain_name(population, "population", empty=True),
-            "analyst": plain_name(analyst, "analyst", empty=True),
-            "project": plain_name(project, "project", empty=True),
-        }
-        for entry, body in self._bodies(newest_first=newest_first):
-            if body["kind"] != "reserve" or any(value and body[key] != value for key, value in wanted.items()):
-                continue
-            yield self._record(entry, body)
+        wanted = {"population": population, "analyst": analyst, "project": project}
+        return history.charges(self.journal, **wanted, newest_first=newest_first)
 
     # Trust -------------------------------------------------------------------------------------------------------
 
@@ -371,13 +485,13 @@ class Ledger(Protected, Closing):
         Raises:
             RollbackError: the receipt is newer than the head, or its entry here is another one.
         """
-        with self._working():
+        with self.journal.working():
             if ledger and ledger != self.id:
                 raise RollbackError(f"the receipt is of ledger {ledger}, and this is ledger {self.id}")
-            entry = self._store.entry(seq) if seq > 0 else None
+            entry = self.journal.store.entry(seq) if seq > 0 else None
             if entry is None:
                 raise RollbackError(
-                    f"the receipt is of entry {seq}, and this ledger ends at entry {self._store.head().seq}: "
+                    f"the receipt is of entry {seq}, and this ledger ends at entry {self.journal.store.head().seq}: "
                     f"it is an old copy"
                 )
             if entry.hash != hash:
@@ -398,19 +512,19 @@ class Ledger(Protected, Closing):
             progress: called with entries done and entries in all, now and then.
             check_outcome: called with every outcome; returns what is wrong with its receipt, or ``None``.
         """
-        with self._working(), self._store.snapshot() as snapshot:
-            report = verify(snapshot, progress=progress, check_outcome=check_outcome)
+        with self.journal.working(), self.journal.store.snapshot() as snapshot:
+            report = verify.verify(snapshot, progress=progress, check_outcome=check_outcome)
         if not report.ok:
-            self._stopped = f"verification found that {report.problems[0]}"
+            self.journal.stop(f"verification found that {report.problems[0]}")
         return report
 
     def close(self) -> None:
         """Give everything back; further calls raise."""
-        self._stopped = self._stopped or "it was closed"
-        self._store.close()
+        self.journal.stop("it was closed")
+        self.journal.store.close()
 
-    def _price(self, population: str, charge: Charge) -> PricedCharge:
-        """Equal questions are priced once: events and guarantees are values."""
+    def price(self, population: str, charge: Charge) -> PricedCharge:
+        """The price of a charge in an account; equal questions are priced once: events and guarantees are values."""
         key = (population, charge) if isinstance(charge, Event | Guarantee) else None
         priced = self._prices.get(key) if key is not None else None
         if priced is None:
@@ -422,6 +536,39 @@ class Ledger(Protected, Closing):
                 self._prices[key] = priced
         return priced
 
+    def _limit(self, population: str) -> Filter:
+        """The rule that prices charges: it is fixed when an account is made, so it is read once."""
+        known = self._limits.get(population)
+        if known is None:
+            known = self._limits[population] = filter_from_terms(self.journal.terms(population))
+        return known
+
+    def _reservation(self, seq: int, *, resumed: bool) -> Reservation:
+        entry, body = self.journal.read(seq, "reserve")
+        # The process that made the entry may have died before the anchor knew of it.
+        self.journal.remember(entry.head)
+        return Reservation(seq, entry.hash, entry.previous, body["population"], amounts_of(body), resumed)
+
+    def _kept(self, seq: int) -> Outcome | None:
+        """The stored outcome of a reservation, compared with its digests."""
+        at = self.journal.find(Name("outcome", str(seq)))
+        if at is None:
+            return None
+        commit, body = self.journal.read(at, "commit")
+        if body["of"] != seq:
+            raise StorageError(f"entry {at} is not the outcome of entry {seq}")
+        result, receipt = (self.journal.store.attachment(at, name) for name in ("result", "receipt"))
+        if (
+            result is None
+            or receipt is None
+            or body["papers"] != {"result": digest(result), "receipt": digest(receipt)}
+        ):
+            raise StorageError(f"what is kept with entry {at} does not fit its digest")
+        self.journal.remember(commit.head)
+        reservation = self._reservation(seq, resumed=False)
+        key = body.get("key") or (self.first_key if receipt else "")
+        return Outcome(reservation, at, body["papers"]["result"], result, receipt, repeated=True, key=key)
+
     def _known(self, body: Mapping[str, Any], taken: AlreadyTaken) -> Reservation | Outcome:
         """An order that cannot be new, because a name it needs stands for an entry."""
         if taken.name.space == "revoked":
@@ -429,7 +576,7 @@ class Ledger(Protected, Closing):
         seq = taken.seq
         if taken.name.space == "repeat" and body["key"]:
             words = {name: body[name] for name in ("population", "analyst", "project", "key", "request")}
-            again = self._write({"kind": "repeat", "of": seq, **words})
+            again = self.journal.write({"kind": "repeat", "of": seq, **words})
             if isinstance(again, AlreadyTaken):
                 return self._known({**body, "repeat": ""}, again)
         elif taken.name.space == "request":
@@ -438,7 +585,7 @@ class Ledger(Protected, Closing):
 
     def _resumed(self, body: Mapping[str, Any], seq: int, space: str) -> Reservation:
         """The charge of an equal order; what runs under it must be what was paid for."""
-        _, paid = self._read(seq, "reserve")
+        _, paid = self.journal.read(seq, "reserve")
         if (paid["population"], paid["event"]) != (body["population"], body["event"]):
             parameter = "repeat_key" if space == "repeat" else "idempotency_key"
             raise ConflictError(parameter, "stands for a charge that was for another release; use a fresh one")
@@ -446,7 +593,7 @@ class Ledger(Protected, Closing):
 
     def _same_request(self, body: Mapping[str, Any], seq: int) -> int:
         """The charge that an idempotency key stands for, if it was given with the same request."""
-        _, first = self._read(seq, "reserve", "repeat")
+        _, first = self.journal.read(seq, "reserve", "repeat")
         if (first["analyst"], first["key"]) != (body["analyst"], body["key"]):
             raise StorageError(f"entry {seq} does not hold the request it should")
         if (first["request"], first["population"]) != (body["request"], body["population"]):
@@ -471,12 +618,12 @@ class Ledger(Protected, Closing):
         self, name: str, *, active: bool, details: Mapping[str, Any] | None, operator: str, reason: str
     ) -> None:
         who = plain_name(name, "name")
-        with self._working():
+        with self.journal.working():
             if details is None:
-                known = self._store.find(Name("analyst", who))
-                details = {} if known is None else self._read(known, "analyst")[1]["details"]
+                known = self.journal.find(Name("analyst", who))
+                details = {} if known is None else self.journal.read(known, "analyst")[1]["details"]
             words = {"operator": operator, "reason": reason}
-            self._write({"kind": "analyst", "name": who, "active": active, "details": dict(details), **words})
+            self.journal.write({"kind": "analyst", "name": who, "active": active, "details": dict(details), **words})
 
 
 def _check_readable(priced: PricedCharge) -> None:
@@ -489,3 +636,24 @@ def _check_readable(priced: PricedCharge) -> None:
 
 def _currencies(limit: Filter) -> tuple[object, ...]:
     return type(limit), limit.relation, tuple(line.currency for line in limit.lines)
+
+
+def run_again(ledger: Ledger, reservation: Reservation) -> int:
+    """Write down that a charge is run once more; the number of this run, from 2 on, or 0 if it must not be.
+
+    A run that fails has an outcome that says so. A run whose process was killed has none, and none can be written for
+    it. The next order for the same release runs under the same charge, as an entry of its own. Without an end to that,
+    a question that sometimes kills its process because of one person's rows could be tried again and again for nothing.
+
+    Args:
+        ledger: the ledger.
+        reservation: one that was ``resumed``: an equal order was admitted before, and has no outcome yet.
+    """
+    with ledger.journal.working():
+        for number in range(2, MOST_RUNS + 1):
+            if ledger.journal.find(run_name(reservation.seq, number)) is not None:
+                continue
+            body = {"kind": "run", "of": reservation.seq, "number": number}
+            if isinstance(ledger.journal.write(body), Appended):
+                return number
+    return 0

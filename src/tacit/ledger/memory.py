@@ -1,4 +1,9 @@
-"""In-memory ledger for one process."""
+"""Ledgers in memory: one for one process, or one that reads another ledger and forgets its own writes.
+
+Opening a project writes accounts and marks of sources one after the other, and may be refused at the last of them. So
+everything is tried on such a second ledger first: an opening that is refused leaves nothing behind, and ``tacit
+doctor`` finds out whether one would be.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tacit.ledger.anchor import AnchorMark, Holds, onwards
-from tacit.ledger.hash_chain import link
 from tacit.ledger.protocol import (
     GENESIS,
-    TRAIL,
+    HEADS_BEFORE,
     AlreadyTaken,
     Appended,
     BalanceKey,
@@ -24,22 +28,31 @@ from tacit.ledger.protocol import (
     Step,
     StorageError,
     Stored,
+    link,
 )
 
-__all__ = ["MEMORY", "MemoryAnchor", "MemoryStore"]
+__all__ = ["MEMORY", "MemoryAnchor", "MemoryStore", "rehearsed_on"]
 
 #: The place of a ledger in memory.
 MEMORY = ":memory:"
 
 
 class MemoryStore:
-    """The store protocol in dictionaries; any number of threads, one process."""
+    """The store protocol in dictionaries; any number of threads, one process.
 
-    def __init__(self) -> None:
+    Args:
+        below: a ledger that is read first and never written; its entries come before those of this one, which is then
+            for one thread and for the few entries of an opening.
+    """
+
+    def __init__(self, below: Reader | None = None) -> None:
+        self._below = below
+        self._base = GENESIS if below is None else below.head()
         self._entries: list[Stored] = []
-        self._names: dict[Name, int] = {}
-        self._levels: dict[BalanceKey, BalanceState] = {}
-        self._papers: dict[tuple[int, str], bytes] = {}
+        #: Names that were dropped stand for None.
+        self._names: dict[Name, int | None] = {}
+        self._balances: dict[BalanceKey, BalanceState] = {}
+        self._attachments: dict[tuple[int, str], bytes] = {}
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
@@ -60,90 +73,110 @@ class MemoryStore:
             raise StorageError("the ledger in memory was opened before a fork; open one in a file, which both can use")
         with self._lock:
             for name in (*step.bars, *step.claims):
-                if name in self._names:
-                    return AlreadyTaken(name, self._names[name])
+                taken = self.find(name)
+                if taken is not None:
+                    return AlreadyTaken(name, taken)
             after, short = self._after(step)
             if short:
                 return InsufficientBudget(tuple(short))
             head = self.head()
             seq = head.seq + 1
-            self._levels.update(after)
+            self._balances.update(after)
             self._names.update(dict.fromkeys((*step.claims, *step.puts), seq))
-            for name in step.drops:
-                self._names.pop(name, None)
-            self._papers.update({(seq, title): content for title, content in step.papers.items()})
+            self._names.update(dict.fromkeys(step.drops))
+            self._attachments.update({(seq, title): content for title, content in step.attachments.items()})
             self._entries.append(Stored(seq, step.body, head.hash, link(head.hash, step.body)))
-            return Appended(self.head(), head.hash, self._trail())
-
-    def _trail(self) -> RecentHeads:
-        last = self._entries[: -TRAIL - 2 : -1]
-        return RecentHeads.of(last[0].head, [entry.hash for entry in last[1:]])
+            last = self._entries[: -HEADS_BEFORE - 2 : -1]
+            newest = RecentHeads.of(last[0].head, [entry.hash for entry in last[1:]])
+            return Appended(newest.head, head.hash, newest)
 
     def _after(self, step: Step) -> tuple[dict[BalanceKey, BalanceState], list[BalanceState]]:
         after, short = {}, []
-        for pocket, cap in step.caps:
-            known = self._levels.get(pocket)
-            after[pocket] = BalanceState(pocket, 0 if known is None else known.spent, cap)
-        for pocket, amount, opens in step.moves:
-            level = self._levels.get(pocket)
-            if level is None and not opens:
-                raise StorageError(f"the pocket {'/'.join(pocket)} is gone")
-            level = level or BalanceState(pocket, 0, None)
-            after[pocket] = BalanceState(pocket, level.spent + amount, level.cap)
-            if level.cap is not None and level.spent + amount > level.cap:
-                short.append(level)
+        for key, cap in step.caps:
+            known = self._balance(key)
+            after[key] = BalanceState(key, 0 if known is None else known.spent, cap)
+        for key, amount, opens in step.moves:
+            state = self._balance(key)
+            if state is None and not opens:
+                raise StorageError(f"the balance {'/'.join(key)} is gone")
+            state = state or BalanceState(key, 0, None)
+            after[key] = BalanceState(key, state.spent + amount, state.cap)
+            if state.cap is not None and state.spent + amount > state.cap:
+                short.append(state)
         return after, short
+
+    def _balance(self, key: BalanceKey) -> BalanceState | None:
+        if key in self._balances or self._below is None:
+            return self._balances.get(key)
+        return next((state for state in self._below.balances(key.account, [key.owner]) if state.key == key), None)
 
     def head(self) -> Head:
         """The last entry's place and hash."""
-        return self._entries[-1].head if self._entries else GENESIS
+        return self._entries[-1].head if self._entries else self._base
 
     def find(self, name: Name) -> int | None:
         """The entry that a name stands for."""
-        return self._names.get(name)
+        return self._names.get(name) if self._below is None or name in self._names else self._below.find(name)
 
     def entry(self, seq: int) -> Stored | None:
         """One entry."""
-        return self._entries[seq - 1] if 0 < seq <= len(self._entries) else None
+        if self._below is not None and seq <= self._base.seq:
+            return self._below.entry(seq)
+        at = seq - self._base.seq
+        return self._entries[at - 1] if 0 < at <= len(self._entries) else None
 
     def entries(self, *, after: int = 0) -> Iterator[Stored]:
         """Entries in order."""
-        while after < len(self._entries):
-            yield self._entries[after]
-            after += 1
+        if self._below is not None:
+            for entry in self._below.entries(after=after):
+                if entry.seq > self._base.seq:
+                    break
+                yield entry
+        at = max(after - self._base.seq, 0)
+        while at < len(self._entries):
+            yield self._entries[at]
+            at += 1
 
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         """Entries from the newest to the oldest."""
-        last = len(self._entries) if before is None else min(before - 1, len(self._entries))
-        for place in range(last, 0, -1):
-            yield self._entries[place - 1]
+        end = self.head().seq + 1 if before is None else min(before, self.head().seq + 1)
+        for at in range(end - self._base.seq - 1, 0, -1):
+            yield self._entries[at - 1]
+        if self._below is not None:
+            yield from self._below.entries_down(before=min(end, self._base.seq + 1))
 
-    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
-        """Pockets at one moment."""
+    def balances(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
+        """Balances at one moment."""
+        found = {} if self._below is None else {state.key: state for state in self._below.balances(account, owners)}
         with self._lock:
-            return tuple(
-                level
-                for pocket, level in sorted(self._levels.items())
-                if account in (None, pocket.account) and (owners is None or pocket.owner in owners)
-            )
+            found |= {
+                key: state
+                for key, state in self._balances.items()
+                if account in (None, key.account) and (owners is None or key.owner in owners)
+            }
+        return tuple(state for _, state in sorted(found.items()))
 
     def names(self, space: str | None = None) -> Iterator[tuple[Name, int]]:
         """Names with their entries."""
+        found: dict[Name, int | None] = {} if self._below is None else dict(self._below.names(space))
         with self._lock:
-            found = sorted(self._names.items())
-        return ((name, seq) for name, seq in found if space in (None, name.space))
+            found |= {name: seq for name, seq in self._names.items() if space in (None, name.space)}
+        return ((name, seq) for name, seq in sorted(found.items()) if seq is not None)
 
-    def paper(self, seq: int, name: str) -> bytes | None:
+    def attachment(self, seq: int, name: str) -> bytes | None:
         """Bytes kept beside an entry."""
-        return self._papers.get((seq, name))
+        if self._below is not None and seq <= self._base.seq:
+            return self._below.attachment(seq, name)
+        return self._attachments.get((seq, name))
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         """A copy."""
         copy = MemoryStore()
         with self._lock:
-            copy._entries, copy._names = list(self._entries), dict(self._names)
-            copy._levels, copy._papers = dict(self._levels), dict(self._papers)
+            copy._below, copy._base, copy._entries = self._below, self._base, list(self._entries)
+            copy._names, copy._balances = dict(self._names), dict(self._balances)
+            copy._attachments = dict(self._attachments)
         yield copy
 
     def close(self) -> None:
@@ -184,4 +217,11 @@ class MemoryAnchor:
         with self._lock:
             if self._mark is None:
                 raise StorageError("no anchor was chosen")
-            self._mark = AnchorMark(self._mark.ledger, onwards(self._mark.trail, own, newest, holds))
+            self._mark = AnchorMark(self._mark.ledger, onwards(self._mark.recent, own, newest, holds))
+
+
+def rehearsed_on(below: Reader, ledger: str) -> tuple[MemoryStore, MemoryAnchor]:
+    """A store and an anchor for :meth:`tacit.ledger.Ledger.on`, over a ledger with entries."""
+    store, anchor = MemoryStore(below), MemoryAnchor()
+    anchor.replace(ledger, store.head())
+    return store, anchor

@@ -9,20 +9,19 @@ from typing import Any
 from tacit.accounting.filters import Filter, Line
 from tacit.core.numbers import format_up, round_down
 from tacit.ledger.account_terms import PricedCharge
-from tacit.ledger.fixed_point import from_grains
-from tacit.ledger.protocol import BalanceState
+from tacit.ledger.protocol import BalanceState, from_grains
 from tacit.ledger.records import Balance, LedgerBudget
 
 __all__ = ["amounts_words", "budget", "owner_words", "questions_left", "shortage", "terms_words"]
 
 
 def budget(
-    limit: Filter, population: str, owners: Sequence[str], levels: Sequence[BalanceState], priced: PricedCharge | None
+    limit: Filter, population: str, owners: Sequence[str], states: Sequence[BalanceState], priced: PricedCharge | None
 ) -> LedgerBudget:
     """The balances of an account and of the shares asked for."""
-    held = {(level.pocket.owner, level.pocket.currency): level for level in levels}
+    held = {(state.key.owner, state.key.currency): state for state in states}
     balances = tuple(_balance(limit, owner, held) for owner in owners)
-    questions = None if priced is None else questions_left(levels, priced)
+    questions = None if priced is None else questions_left(states, priced)
     return LedgerBudget(population, limit.guarantee, balances, questions)
 
 
@@ -37,26 +36,26 @@ def _balance(limit: Filter, owner: str, held: Mapping[tuple[str, str], BalanceSt
     return Balance(owner_words(owner), limited, tuple(lines))
 
 
-def questions_left(levels: Sequence[BalanceState], priced: PricedCharge) -> int | None:
-    """How many more such charges fit in all of some pockets; None where nothing limits them."""
+def questions_left(states: Sequence[BalanceState], priced: PricedCharge) -> int | None:
+    """How many more such charges fit in all of some balances; None where nothing limits them."""
     counts = [
-        max(level.cap - level.spent, 0) // priced.amounts[level.pocket.currency]
-        for level in levels
-        if level.cap is not None and priced.amounts[level.pocket.currency]
+        max(state.cap - state.spent, 0) // priced.amounts[state.key.currency]
+        for state in states
+        if state.cap is not None and priced.amounts[state.key.currency]
     ]
     return min(counts, default=None)
 
 
-def shortage(body: Mapping[str, Any], levels: Sequence[BalanceState]) -> str:
+def shortage(body: Mapping[str, Any], states: Sequence[BalanceState]) -> str:
     """Why a charge was refused: whose budget, how much it needs, how much is left."""
     parts = []
-    for level in levels:
-        cap = level.cap or 0
-        left = from_grains(max(cap - level.spent, 0))
-        whose = f" for {owner_words(level.pocket.owner)}" if level.pocket.owner else ""
-        needed = format_up(Fraction(body["amounts"][level.pocket.currency]))
+    for state in states:
+        cap = state.cap or 0
+        left = from_grains(max(cap - state.spent, 0))
+        whose = f" for {owner_words(state.key.owner)}" if state.key.owner else ""
+        needed = format_up(Fraction(body["amounts"][state.key.currency]))
         parts.append(
-            f"{level.pocket.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
+            f"{state.key.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
         )
     return f"{body['population']}: the charge does not fit: {'; '.join(parts)}"
 

@@ -1,41 +1,46 @@
-"""Opening of a ledger: database, anchor, trust."""
+"""Opening of a ledger: database, anchor, trust; adoption of a ledger whose anchor disagrees.
+
+*Lost charges.* When an adopted ledger is known to miss entries, it is not known how much those charged. They were
+admitted by the account, so together they charged at most the rest of it in the ledger that was taken. So that is
+charged: everything. The sum of all that was ever charged, lost entries included, then stays within the caps, which is
+the promise of the account. An operator who wants to go on gives the account other caps (``tacit ledger caps``): the
+promise becomes a larger one, visibly and for good. A ledger that was deleted is begun anew without accounts. Each
+account that is made in it begins with everything spent, for the same reason.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 from tacit.ledger.anchor import Anchor, AnchorMark, find_anchor
-from tacit.ledger.entries import step_of
+from tacit.ledger.entries import amounts_text, step_of
 from tacit.ledger.errors import RollbackError
-from tacit.ledger.hash_chain import link
+from tacit.ledger.journal import Clock, Journal, now, read_body
 from tacit.ledger.memory import MEMORY, MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import Reader, RecentHeads, StorageError, Store, Stored
-from tacit.ledger.verify import quick_check
+from tacit.ledger.protocol import Appended, Name, Reader, RecentHeads, StorageError, Store
+from tacit.ledger.verify import quick_check, verify
 from tacit.noise import entropy
 
 __all__ = [
+    "ANEW",
     "check_anchor",
     "check_not_gone",
     "choose_anchor",
-    "found",
-    "gone",
     "is_postgres",
-    "look_over",
+    "loss_of",
+    "lost_name",
+    "open_journal",
     "open_reader",
     "open_store",
-    "read_body",
-    "read_entry",
 ]
 
-_ID_BITS = 128
+_ID_BITS: Final = 128
+#: Stands for the entry by which a ledger was begun anew in place of one that was lost.
+ANEW: Final = Name("anew", "")
 
 
 def is_postgres(place: str | os.PathLike[str]) -> bool:
@@ -65,7 +70,7 @@ def open_store(place: str | os.PathLike[str], *, create: bool) -> Store:
 def open_reader(place: str | os.PathLike[str], *, still: bool) -> Iterator[tuple[Reader, str]]:
     """The database at a place, which is not changed by it, and the place's own name.
 
-    ``still`` reads everything as it is at one moment; otherwise each call reads what is newest.
+    ``still`` reads everything as it is at one moment; otherwise each call reads the newest state.
     """
     if is_postgres(place):
         store = open_store(place, create=False)
@@ -75,47 +80,119 @@ def open_reader(place: str | os.PathLike[str], *, still: bool) -> Iterator[tuple
         finally:
             store.close()
         return
-    from tacit.ledger.sqlite_reader import SqliteReader, failures
+    from tacit.ledger.sqlite import SealedReader
+    from tacit.ledger.storage.sqlite_database import read_only
 
-    path = Path(place).resolve()
-    with failures(f"the ledger {path}"):
-        if not path.exists():
-            raise StorageError(f"there is no ledger at {path}")
-        with _readable(path) as uri:
-            rows = SqliteReader(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False))
-            try:
-                if still:
-                    rows.hold()
-                yield rows, str(path)
-            finally:
-                rows.close()
+    with read_only(place, still=still) as rows:
+        yield SealedReader(rows, still=still), str(Path(place).resolve())
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[str]:
-    """How SQLite can read a file without changing it, also on a medium that cannot be written.
+def open_journal(
+    store: Store,
+    anchor: Anchor,
+    keys: Mapping[str, str],
+    clock: Clock | None = None,
+    override: Mapping[str, str] | None = None,
+) -> Journal:
+    """The journal in a store, if the store is whole and the anchor agrees; a new one where the store is empty.
 
-    A reader needs a small file beside a database with a log. Where it cannot be made, the database is read as it is if
-    there is no log; with one, a copy of both is read, because the newest entries may be in the log alone.
+    Args:
+        store: the database.
+        anchor: remembers the newest entry.
+        keys: public key and check of the other secrets, for the first entry of a new ledger.
+        clock: for the times that people read.
+        override: an operator's words for taking the ledger although the anchor does not agree.
     """
-    log = path.with_name(f"{path.name}-wal")
-    if os.access(path.parent, os.W_OK):
-        yield f"{path.as_uri()}?mode=ro"
-    elif not log.exists() or log.stat().st_size == 0:
-        yield f"{path.as_uri()}?mode=ro&immutable=1"
+    before = None if override is None else _remembered(anchor)
+    if store.head().seq == 0:
+        if override is None:
+            _check_not_emptied(anchor, store.place)
+        elif before is None:
+            raise StorageError(f"there is no ledger at {store.place} and none is remembered: nothing to adopt")
+        time = (clock or now)().isoformat(timespec="seconds")
+        _found(store, anchor, {**keys, "time": time}, anew=override is not None)
+    journal = Journal(store, anchor, _look_over(store), clock)
+    if override is None:
+        check_anchor(store, anchor, journal.id, store.place)
+        anchor.use(journal.id)
     else:
-        with TemporaryDirectory(prefix="tacit-ledger-") as folder:
-            for file in (path, log):
-                shutil.copyfile(file, Path(folder) / file.name)
-            yield (Path(folder) / path.name).as_uri()
+        _adopt(journal, before, override)
+    journal.remember(store.head())
+    if store.migrated is not None:
+        fields = {"from": store.migrated[0], "to": store.migrated[1]}
+        journal.write({"kind": "note", "note": "migration", "fields": fields})
+    return journal
 
 
-def found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool) -> None:
+def _adopt(journal: Journal, before: AnchorMark | str | None, override: Mapping[str, str]) -> None:
+    """Take the ledger as it is, and charge for entries that its anchor proves to be missing.
+
+    All of it is written before the anchor forgets its mark, so that after a crash it still proves that.
+    """
+    store = journal.store
+    with store.snapshot() as snapshot:
+        report = verify(snapshot)
+        names = [name.key for name, _ in snapshot.names("account")]
+        is_missing = missing_entries(snapshot, before)
+        losses = [loss_of(snapshot, name, anew=False) for name in names if is_missing]
+    if not report.ok:
+        raise StorageError(f"the ledger {store.place} is damaged: {'; '.join(report.problems)}")
+    adopted: dict[str, Any] = {"kind": "adopted", "remembered": _told(before), "found": list(report.head), **override}
+    time = journal.clock().isoformat(timespec="seconds")
+    if is_missing and not names and store.find(ANEW) is None:
+        adopted["anew"] = True
+    for body in [*({**loss, **override} for loss in losses if loss is not None), adopted]:
+        if not isinstance(store.append(step_of({**body, "time": time})), Appended):
+            raise StorageError(f"the ledger {store.place} is in use by another process; close it there first")
+    journal.anchor.replace(journal.id, store.head())
+    journal.anchor.use(journal.id)
+
+
+def lost_name(population: str) -> Name:
+    """The name of the loss with which an account starts in a ledger that was begun anew."""
+    return Name("lost", population)
+
+
+def _remembered(anchor: Anchor) -> AnchorMark | str | None:
+    """The mark of an anchor, or in words why there is none to read; None where there is no anchor."""
+    try:
+        return anchor.read()
+    except StorageError as problem:
+        return str(problem)
+
+
+def _told(mark: AnchorMark | str | None) -> dict[str, Any] | None:
+    """The mark of an anchor for the entry that overrides it; a damaged one says that."""
+    if isinstance(mark, str):
+        return {"problem": mark}
+    return None if mark is None else {"ledger": mark.ledger, "seq": mark.head.seq, "hash": mark.head.hash}
+
+
+def missing_entries(reader: Reader, mark: AnchorMark | str | None) -> bool:
+    """Whether an anchor proves that entries are missing here: it remembers one that the ledger does not hold."""
+    if not isinstance(mark, AnchorMark) or mark.head.seq == 0:
+        return False
+    entry = reader.entry(mark.head.seq)
+    return entry is None or entry.hash != mark.head.hash
+
+
+def loss_of(reader: Reader, population: str, *, anew: bool) -> dict[str, Any] | None:
+    """The entry that charges the whole rest of an account; None where nothing is left."""
+    left = {
+        state.key.currency: max((state.cap or 0) - state.spent, 0)
+        for state in reader.balances(population, [""])
+        if state.cap is not None
+    }
+    body: Mapping[str, Any] = {"kind": "lost", "population": population, "amounts": amounts_text(left), "anew": anew}
+    return dict(body) if anew or any(left.values()) else None
+
+
+def _found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool) -> None:
     """Write the first entry of a new ledger.
 
     The anchor remembers the new id first, so that a crash in between is no missing anchor; and of two processes that
-    do this at once, the one that is later takes the id of the other. ``anew`` is an operator's word that whatever the
-    anchor remembers of an older ledger here shall not stand in the way; until that word is written down too, the anchor
+    do this at once, the one that is later takes the id of the other. ``anew`` is an operator's word that an older
+    ledger that the anchor remembers here shall not stand in the way; until that word is written down too, the anchor
     remembers it all the same.
     """
     ledger = f"{entropy.current().bits(_ID_BITS):032x}"
@@ -124,8 +201,8 @@ def found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool
     store.append(step_of({**opened, "kind": "opened", "format": 1, "ledger": ledger}))
 
 
-def look_over(store: Store) -> dict[str, Any]:
-    """The first entry, after a cheap check of what is newest."""
+def _look_over(store: Store) -> dict[str, Any]:
+    """The first entry, after a cheap check of the newest ones."""
     with store.snapshot() as snapshot:
         quick_check(snapshot, f"the ledger {store.place}")
     opened = read_body(store, 1)
@@ -134,23 +211,8 @@ def look_over(store: Store) -> dict[str, Any]:
     return opened
 
 
-def read_entry(reader: Reader, seq: int) -> tuple[Stored, dict[str, Any]]:
-    """An entry and its contents, if it fits the chain."""
-    entry = reader.entry(seq)
-    if entry is None:
-        raise StorageError(f"entry {seq} is gone")
-    if link(entry.previous, entry.body) != entry.hash:
-        raise StorageError(f"entry {seq} does not fit the chain")
-    return entry, json.loads(entry.body)
-
-
-def read_body(reader: Reader, seq: int) -> dict[str, Any]:
-    """An entry's contents alone."""
-    return read_entry(reader, seq)[1]
-
-
 def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> None:
-    """Compare a ledger with what is remembered of it.
+    """Compare a ledger with its anchor.
 
     The reader must not stand still: while others work, the anchor that is read here may know of entries that were not
     there when a snapshot was taken.
@@ -185,13 +247,13 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
 
 
 def check_not_gone(place: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> None:
-    """As :func:`gone`, before a file is made for a ledger."""
+    """As for an empty database, before a file is made for a ledger."""
     if place != MEMORY and not is_postgres(place) and not Path(place).exists():
         path = str(Path(place).resolve())
-        gone(choose_anchor(anchor, path), path)
+        _check_not_emptied(choose_anchor(anchor, path), path)
 
 
-def gone(anchor: Anchor, place: str) -> None:
+def _check_not_emptied(anchor: Anchor, place: str) -> None:
     """Refuse to begin anew where a ledger with entries is remembered."""
     here = anchor.read()
     if here is not None and here.head.seq > 0:

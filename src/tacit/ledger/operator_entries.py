@@ -10,19 +10,17 @@ key        another key signs receipts
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tacit.ledger.journal import entries_of
 from tacit.ledger.messages import amounts_words, terms_words
 from tacit.ledger.protocol import Reader
 
 __all__ = ["Override", "Overrides", "override_of"]
 
 _KINDS: Final = frozenset({"adopted", "lost", "caps", "key"})
-#: Texts that every such entry holds; others may hold one too, within a question.
-_SIGNS: Final = tuple(f'"kind":"{kind}"' for kind in sorted({*_KINDS, "account"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +64,22 @@ class Overrides:
     """The decisions in a ledger, read once; a later look reads only what was added."""
 
     def __init__(self) -> None:
-        self._found: tuple[Override, ...] = ()
+        self._found: list[Override] = []
         self._terms: dict[str, Mapping[str, Any]] = {}
         self._last = 0
 
     def of(self, reader: Reader) -> tuple[Override, ...]:
         """All of them, in order."""
-        self._found += tuple(self._read(reader))
-        return self._found
-
-    def _read(self, reader: Reader) -> Iterator[Override]:
-        for entry in reader.entries(after=self._last):
+        for entry, body in entries_of(reader, {*_KINDS, "account"}, after=self._last):
             self._last = entry.seq
-            if not any(sign in entry.body for sign in _SIGNS):
+            if body is None:
                 continue
-            body = json.loads(entry.body)
             found = override_of(entry.seq, body, self._terms.get(body.get("population", "")))
             if "terms" in body:
                 self._terms[body["population"]] = body["terms"]
             if found is not None:
-                yield found
+                self._found.append(found)
+        return tuple(self._found)
 
 
 def _adopted(body: Mapping[str, Any], _: Mapping[str, Any] | None) -> str:

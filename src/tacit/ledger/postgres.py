@@ -1,6 +1,6 @@
 """PostgreSQL storage of a ledger.
 
-*One call a step.* The procedure ``append`` (in :mod:`tacit.ledger.migrations.postgres`) takes the ledger's lock,
+*One call a step.* The procedure ``append`` (in :mod:`tacit.ledger.postgres_schema`) takes the ledger's lock,
 decides and writes, so a step is one round trip, whatever it claims and moves.
 
 *Durable, and not waiting for one another.* A commit that waits for the disk holds the lock meanwhile, and one account
@@ -15,15 +15,12 @@ tell; nothing that leaves this module can be lost by a crash.
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from tacit.ledger.migrations.postgres import MIGRATIONS
-from tacit.ledger.postgres_pool import ConnectionPool, failures, texts
+from tacit.ledger.postgres_schema import MIGRATIONS
 from tacit.ledger.protocol import (
     GENESIS,
     AlreadyTaken,
@@ -39,23 +36,17 @@ from tacit.ledger.protocol import (
     StorageError,
 )
 from tacit.ledger.sql_reader import TableReader
-
-if TYPE_CHECKING:
-    import psycopg
+from tacit.ledger.storage.database import Run, Schema
+from tacit.ledger.storage.postgres_database import PostgresDatabase, array_text
 
 __all__ = ["PostgresStore"]
 
-_SCHEMA: Final = "tacit_ledger"
 _PATIENCE: Final = 30
 _CONNECTIONS: Final = 8
-#: Any number will do, if it is always the same: two processes must not prepare one schema at once.
-_PREPARING: Final = 0x7461636974
+_LOCK: Final = 0x7461636974 % 2**31
 #: Every statement of a ledger is a look-up by an index or a walk along one. Plans are kept, so none may be made for
 #: tables that were still empty.
 _SETTINGS: Final = (
-    "synchronous_commit=on",
-    "default_transaction_isolation=read\\ committed",
-    "default_transaction_read_only=off",
     "lock_timeout=0",
     "plan_cache_mode=force_generic_plan",
     "enable_seqscan=off",
@@ -69,56 +60,35 @@ _APPEND: Final = f"CALL append({', '.join(f'${number}' for number in range(1, 16
 _FLUSH: Final = "SELECT pg_logical_emit_message(true, 'tacit', '')"
 
 
-class PostgresReader(TableReader):
-    """The reader protocol on one connection and in one transaction."""
-
-    def __init__(self, connection: psycopg.Connection[Any], place: str) -> None:
-        super().__init__(still=True)
-        self._connection = connection
-        self._place = place
-
-    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with failures(self._place):
-            return self._connection.execute(_own_marks(statement), values).fetchall()
-
-
 class PostgresStore(TableReader):
     """The store protocol on a schema of a PostgreSQL database; any number of threads, processes and machines."""
 
-    def __init__(self, links: ConnectionPool, place: str, migrated: tuple[int, int] | None) -> None:
-        super().__init__()
-        self._links = links
+    def __init__(self, database: PostgresDatabase, migrated: tuple[int, int] | None) -> None:
+        super().__init__(database.read)
+        self._database = database
         self._patience = b"%ds" % _PATIENCE
-        self._place = place
         self._migrated = migrated
-        self._pid = os.getpid()
 
     @classmethod
     def open(cls, place: str, *, create: bool = True, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Self:
         """Open the ledger, making its tables or bringing them up to date first.
 
         Args:
-            place: ``postgresql://host/database``, with ``#name`` for a schema of another name than ``tacit_ledger``.
-                What it leaves out (password, service) comes from libpq's environment and files.
+            place: see :class:`PostgresDatabase`.
             create: whether a new ledger may be made.
             migrations: for tests.
         """
-        address, _, schema = place.partition("#")
-        schema = schema or _SCHEMA
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,50}", schema):
-            raise StorageError(f"{schema!r} cannot name a ledger: use small letters, digits and underscores")
-        shown = _shown(address, schema)
-        options = " ".join(f"-c {setting}" for setting in (f"search_path={schema},pg_catalog", *_SETTINGS))
-        links = ConnectionPool(address, options, shown, prepared=_APPEND, most=_CONNECTIONS, patience=_PATIENCE)
-        with failures(shown), links.connect() as connection:
-            migrated = _prepare(connection, schema, migrations, create)
-        links.give(links.take())  # what is wrong with the tables is found at once
-        return cls(links, shown, migrated)
+        database = PostgresDatabase(place, what="the ledger", settings=_SETTINGS, most=_CONNECTIONS, prepared=_APPEND)
+        schema = Schema("the ledger has", migrations, "version", lock=_LOCK)
+        migrated = database.migrate(schema, lambda run: _check_server(run, database.schema, create=create))
+        store = cls(database, migrated)
+        store._rows("SELECT seq FROM entries LIMIT 1", ())  # what is wrong with the tables is found at once
+        return store
 
     @property
     def place(self) -> str:
         """Server, database and schema."""
-        return self._place
+        return self._database.place
 
     @property
     def migrated(self) -> tuple[int, int] | None:
@@ -127,7 +97,6 @@ class PostgresStore(TableReader):
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
-        self._check_process()
         names = (*step.bars, *step.claims, *step.puts)
         values = (
             step.body.encode(),
@@ -135,26 +104,20 @@ class PostgresStore(TableReader):
             *_names(names),
             b"%d" % len(step.bars),
             b"%d" % len(step.claims),
-            _json([[*cap.pocket, None if cap.cap is None else str(cap.cap)] for cap in step.caps]),
+            _json([[*cap.key, None if cap.cap is None else str(cap.cap)] for cap in step.caps]),
             _json(step.drops),
-            *_papers(step.papers),
+            *_attachments(step.attachments),
             self._patience,
         )
-        link = self._links.take()
-        try:
-            verdict, place, details, newest, trail = link.call(values)
-        except BaseException:
-            self._links.drop(link)
-            raise
-        self._links.give(link)
+        verdict, place, details, newest, hashes = self._database.call(values)
         if verdict == b"placed":
-            return _placed(int(place), int(newest), trail[2:].decode())
+            return _placed(int(place), int(newest), hashes[2:].decode())
         if verdict == b"taken":
             return AlreadyTaken(names[int(details) - 1], int(place))
         words = details.split()
         return InsufficientBudget(
             tuple(
-                BalanceState(step.moves[int(words[at]) - 1].pocket, int(words[at + 1]), int(words[at + 2]))
+                BalanceState(step.moves[int(words[at]) - 1].key, int(words[at + 1]), int(words[at + 2]))
                 for at in range(0, len(words), 3)
             )
         )
@@ -162,108 +125,69 @@ class PostgresStore(TableReader):
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         """A reader in one read-only transaction."""
-        with self._borrowed() as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            connection.execute("SELECT FROM entries LIMIT 1")  # the moment is that of the first look
-            yield PostgresReader(connection, self._place)
+        with self._database.snapshot() as read:
+            yield TableReader(read, still=True)
 
     def close(self) -> None:
         """Close all connections."""
-        self._links.close()
+        self._database.close()
 
     def head(self) -> Head:
         """The last entry's place and hash."""
-        with self._flushed():
-            return super().head()
+        found = super().head()
+        self._flush()
+        return found
 
     def find(self, name: Name) -> int | None:
-        """The entry that a name stands for; whatever is read about it afterwards is on disk."""
-        with self._flushed():
-            return super().find(name)
+        """The entry that a name stands for; everything that is read about it afterwards is on disk."""
+        found = super().find(name)
+        self._flush()
+        return found
 
-    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._borrowed() as connection:
-            return connection.execute(_own_marks(statement), values).fetchall()
-
-    @contextmanager
-    def _flushed(self) -> Iterator[None]:
-        """Tell what was read only when it is on disk, whoever wrote it."""
-        yield
-        with self._borrowed() as connection:
-            settled = connection.execute("SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()").fetchone()
-            if settled != (True,):
-                connection.execute(_FLUSH)
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[psycopg.Connection[Any]]:
-        self._check_process()
-        link = self._links.take()
-        try:
-            with failures(self._place):
-                yield link.connection
-        except BaseException:
-            self._links.drop(link)
-            raise
-        self._links.give(link)
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise StorageError("the ledger was opened before a fork; open it again in the child")
+    def _flush(self) -> None:
+        """Wait until everything that could be read is on disk, whichever client wrote it."""
+        if self._rows("SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()", ()) != [(True,)]:
+            self._rows(_FLUSH, ())
 
 
-def _prepare(
-    connection: psycopg.Connection[Any], schema: str, migrations: Sequence[Sequence[str]], create: bool
-) -> tuple[int, int] | None:
-    """Look at the server, and bring the tables up to date."""
-    with connection.transaction():
-        run = connection.execute
-        for setting in ("fsync", "full_page_writes"):
-            if run("SELECT current_setting(%s)", (setting,)).fetchone() != ("on",):
-                raise StorageError(f"the server runs with {setting} = off, so nothing it says is durable")
-        if run("SELECT pg_is_in_recovery()").fetchone() != (False,):
-            raise StorageError("the server is a standby; a ledger needs the one that is written to")
-        run("SELECT set_config('lock_timeout', %s, true)", (f"{_PATIENCE}s",))
-        run("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_PREPARING % 2**31, schema))
-        exists = run("SELECT to_regclass(%s) IS NOT NULL", (f"{schema}.version",)).fetchone() == (True,)
-        if not exists and not create:
+def _check_server(run: Run, schema: str, *, create: bool) -> None:
+    """Refuse a server that is not durable, and make the schema of a new ledger."""
+    for setting in ("fsync", "full_page_writes"):
+        if run("SELECT current_setting(?)", (setting,)) != [("on",)]:
+            raise StorageError(f"the server runs with {setting} = off, so nothing it says is durable")
+    if run("SELECT pg_is_in_recovery()", ()) != [(False,)]:
+        raise StorageError("the server is a standby; a ledger needs the one that is written to")
+    if run("SELECT to_regclass(?) IS NOT NULL", (f"{schema}.version",)) != [(True,)]:
+        if not create:
             raise StorageError(f"there is no ledger in the schema {schema}")
-        if not exists:
-            run(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-            run("CREATE TABLE version (version INTEGER NOT NULL)")
-            run("INSERT INTO version VALUES (0)")
-        row = run("SELECT version FROM version").fetchone()
-        version = 0 if row is None else row[0]
-        if version > len(migrations):
-            raise StorageError(
-                f"the ledger has version {version} and this Tacit knows {len(migrations)}; use a newer one"
-            )
-        for statements in migrations[version:]:
-            for statement in statements:
-                run(statement)
-        run("UPDATE version SET version = %s", (len(migrations),))
-        return (version, len(migrations)) if 0 < version < len(migrations) else None
+        run(f"CREATE SCHEMA IF NOT EXISTS {schema}", ())
+        run("CREATE TABLE version (version INTEGER NOT NULL)", ())
 
 
 @lru_cache(maxsize=1024)
 def _moves(moves: tuple[BalanceChange, ...]) -> tuple[bytes, ...]:
     """Accounts, owners, currencies, amounts, and which may be opened: the same for equal charges of one analyst."""
     return (
-        texts([move.pocket.account for move in moves]),
-        texts([move.pocket.owner for move in moves]),
-        texts([move.pocket.currency for move in moves]),
-        texts([str(move.amount) for move in moves]),
-        texts(["t" if move.opens else "f" for move in moves]),
+        array_text([move.key.account for move in moves]),
+        array_text([move.key.owner for move in moves]),
+        array_text([move.key.currency for move in moves]),
+        array_text([str(move.amount) for move in moves]),
+        array_text(["t" if move.opens else "f" for move in moves]),
     )
 
 
 def _names(names: Sequence[Name]) -> tuple[bytes, bytes]:
     """Spaces and keys."""
-    return texts([name.space for name in names]), texts([name.key for name in names])
+    return array_text([name.space for name in names]), array_text([name.key for name in names])
 
 
-def _papers(papers: Mapping[str, bytes]) -> tuple[bytes | None, bytes | None]:
+def _attachments(attachments: Mapping[str, bytes]) -> tuple[bytes | None, bytes | None]:
     """Titles and contents."""
-    return (texts([*papers]), texts(["\\x" + paper.hex() for paper in papers.values()])) if papers else (None, None)
+    return (
+        (array_text([*attachments]), array_text(["\\x" + content.hex() for content in attachments.values()]))
+        if attachments
+        else (None, None)
+    )
 
 
 def _placed(place: int, newest: int, hashes: str) -> Appended:
@@ -276,19 +200,3 @@ def _placed(place: int, newest: int, hashes: str) -> Appended:
 
 def _json(values: Sequence[Any]) -> bytes | None:
     return json.dumps(values).encode() if values else None
-
-
-def _own_marks(statement: str) -> str:
-    """The driver's marks for values, in place of the question marks that the shared statements use."""
-    return statement.replace("?", "%s")
-
-
-def _shown(address: str, schema: str) -> str:
-    from psycopg.conninfo import conninfo_to_dict
-
-    try:
-        parts = conninfo_to_dict(address)
-    except Exception as problem:
-        raise StorageError("the ledger's address is not one that PostgreSQL understands") from problem
-    names = [f"{parts[word]}" for word in ("service", "host", "port", "dbname") if parts.get(word)]
-    return f"postgresql:{'/'.join(names)}#{schema}"

@@ -4,32 +4,44 @@ Everything that ever changes a ledger is a :class:`Step`: one entry for the chai
 names it takes. A store carries out a step *whole and durably* or not at all:
 
 1. every name in ``bars`` and ``claims`` must be free, else :class:`AlreadyTaken` (the first that is not, in that
-order);
-2. every pocket in ``moves`` must hold ``spent + amount <= cap``, else :class:`InsufficientBudget` with all that do
-not; a pocket
-   without a cap always does; an unknown pocket is made without one if the move says ``opens``;
-3. the entry is put after the head: ``hash = sha256(previous hash || sha256(body))``, and caps, moves, names and papers
-   are written with it; all of that is on disk before :meth:`Store.append` returns :class:`Appended`.
+   order);
+2. every balance in ``moves`` must hold ``spent + amount <= cap``, else :class:`InsufficientBudget` with all that do
+   not; a balance without a cap always does; an unknown balance is made without one if the move says ``opens``;
+3. the entry is put after the head: ``hash = sha256(previous hash || sha256(body))``, and caps, moves, names and
+   attachments are written with it; all of that is on disk before :meth:`Store.append` returns :class:`Appended`.
 
 Steps of all threads, processes and machines happen one after the other. Nothing is ever deleted but the names in
 ``drops``. A store decides nothing else: what the names mean is the ledger's business, so PostgreSQL can do a step in
 one statement and SQLite in one short transaction.
 
-A store raises :class:`StorageError` for whatever the database or the disk says, and for contents that cannot be:
-after that nobody knows what was written, and the ledger stops. :class:`StoreBusy` is the one exception: the store
-guarantees that nothing was written.
+A store raises :class:`StorageError` for every failure of the database or the disk, and for impossible contents: after
+that it is unknown what was written, and the ledger stops. :class:`StoreBusy` is the one exception: the store guarantees
+that nothing was written.
+
+*Grains.* Amounts are whole numbers of grains, 1/:data:`GRAINS` of a unit of any currency. 10²⁴ makes decimal prices
+exact to 24 places, and the square of the least common multiple of 1 … 32 makes simple fractions and their squares exact
+too: three charges of ε = 1/3 fill a cap of 1. An amount between two grains is rounded up where it is spent and down
+where it is a cap.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
+from tacit.core.divergences import Extended
+from tacit.core.errors import AccountingError
+from tacit.ledger.storage.database import StorageError, StoreBusy
+
 __all__ = [
     "GENESIS",
-    "TRAIL",
+    "GRAINS",
+    "HEADS_BEFORE",
     "AlreadyTaken",
     "Appended",
     "BalanceChange",
@@ -46,15 +58,48 @@ __all__ = [
     "Store",
     "StoreBusy",
     "Stored",
+    "digest",
+    "from_grains",
+    "grains_down",
+    "grains_up",
+    "link",
+    "to_grain",
 ]
 
-
-class StorageError(Exception):
-    """The database or the disk failed, or holds what cannot be; the ledger stops."""
+GRAINS: Final = 10**24 * math.lcm(*range(1, 33)) ** 2
 
 
-class StoreBusy(Exception):  # noqa: N818  (not an error: nothing happened)
-    """Someone else held the database for too long, and nothing was written."""
+def grains_up(price: Extended) -> int:
+    """What a price costs; never less than the price, and never nothing for something."""
+    if not isinstance(price, Fraction):
+        raise AccountingError("an infinite price cannot be charged")
+    return -(-price.numerator * GRAINS // price.denominator)
+
+
+def to_grain(price: Fraction) -> Fraction:
+    """A price as it is charged: the smallest whole number of grains that is not below it."""
+    return from_grains(grains_up(price))
+
+
+def grains_down(cap: Fraction) -> int:
+    """What a cap admits; never more than the cap."""
+    return cap.numerator * GRAINS // cap.denominator
+
+
+def from_grains(grains: int) -> Fraction:
+    """The exact amount."""
+    return Fraction(grains, GRAINS)
+
+
+def link(previous: str, body: str) -> str:
+    """The hash of an entry after the one with hash ``previous``: sha256(previous || sha256(body)), in hexadecimal."""
+    inner = hashlib.sha256(body.encode("ascii")).digest()
+    return hashlib.sha256(bytes.fromhex(previous) + inner).hexdigest()
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 class Head(NamedTuple):
@@ -67,9 +112,9 @@ class Head(NamedTuple):
 #: The head of a ledger without entries.
 GENESIS: Final = Head(0, "0" * 64)
 
-#: So many entries before the newest are told along with it.
-TRAIL: Final = 9
-#: So many digits of a hash tell one history from another in a trail.
+#: Hashes before the newest entry that are told along with it.
+HEADS_BEFORE: Final = 9
+#: Digits of a hash that tell one history from another among recent heads.
 _SHORT: Final = 32
 
 
@@ -81,11 +126,11 @@ class RecentHeads(NamedTuple):
 
     @classmethod
     def of(cls, head: Head, hashes: Sequence[str]) -> RecentHeads:
-        """The trail of an entry, from whole hashes."""
+        """The recent heads of an entry, from whole hashes."""
         return cls(head, tuple([hashed[:_SHORT] for hashed in hashes]))
 
     def has(self, other: Head) -> bool:
-        """Whether an entry is known to be this one, or one before it; a trail that is too short does not know."""
+        """Whether an entry is known to be this one, or one before it; a list that is too short does not know."""
         back = self.head.seq - other.seq
         if back == 0 or other.seq == 0:
             return back >= 0 and (other.seq == 0 or self.head.hash == other.hash)
@@ -100,7 +145,7 @@ class Name(NamedTuple):
 
 
 class BalanceKey(NamedTuple):
-    """One running sum: of an account, of everybody (``owner`` empty) or of one analyst or project, in a currency."""
+    """One running sum of an account in a currency: of the population (``owner`` empty), an analyst or a project."""
 
     account: str
     owner: str
@@ -108,25 +153,25 @@ class BalanceKey(NamedTuple):
 
 
 class BalanceState(NamedTuple):
-    """What a pocket holds, in grains; ``cap`` is ``None`` where nothing was fixed."""
+    """A running sum and its cap, in grains; ``cap`` is ``None`` where nothing was fixed."""
 
-    pocket: BalanceKey
+    key: BalanceKey
     spent: int
     cap: int | None
 
 
 class BalanceChange(NamedTuple):
-    """Add ``amount`` grains to a pocket."""
+    """Add ``amount`` grains to a balance."""
 
-    pocket: BalanceKey
+    key: BalanceKey
     amount: int
     opens: bool = False
 
 
 class Cap(NamedTuple):
-    """Fix the cap of a pocket, making it where there is none. What was spent stays."""
+    """Fix the cap of a balance, making it where there is none. The spent amount stays."""
 
-    pocket: BalanceKey
+    key: BalanceKey
     cap: int | None
 
 
@@ -141,7 +186,7 @@ class Step(NamedTuple):
         bars: names that must be free.
         puts: names that stand for this entry afterwards, whatever they stood for.
         drops: names that are free afterwards.
-        papers: bytes kept beside the entry; the body holds their digests.
+        attachments: bytes kept beside the entry; the body holds their digests.
     """
 
     body: str
@@ -151,14 +196,14 @@ class Step(NamedTuple):
     bars: Sequence[Name] = ()
     puts: Sequence[Name] = ()
     drops: Sequence[Name] = ()
-    papers: Mapping[str, bytes] = MappingProxyType({})
+    attachments: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Appended(NamedTuple):
     """The step was carried out, and is durable.
 
-    ``newest`` is an entry that is durable as well, this one or one that was put after it meanwhile, with a trail that
-    reaches back to this one and some entries further.
+    ``newest`` is an entry that is durable as well, this one or one that was put after it meanwhile, with recent heads
+    that reach back to this one and some entries further.
     """
 
     head: Head
@@ -174,9 +219,9 @@ class AlreadyTaken(NamedTuple):
 
 
 class InsufficientBudget(NamedTuple):
-    """Nothing was changed: these pockets do not have enough left."""
+    """Nothing was changed: these balances do not have enough left."""
 
-    levels: tuple[BalanceState, ...]
+    balances: tuple[BalanceState, ...]
 
 
 class Stored(NamedTuple):
@@ -194,7 +239,7 @@ class Stored(NamedTuple):
 
 
 class Reader(Protocol):
-    """What can be read. Every method may be called from several threads at once."""
+    """Read access. Every method may be called from several threads at once."""
 
     def head(self) -> Head:
         """The last entry's place and hash; :data:`GENESIS` when there is none."""
@@ -211,13 +256,13 @@ class Reader(Protocol):
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
         """Entries from the newest to the oldest, streaming."""
 
-    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
-        """Pockets at one moment, sorted; of one account and of some owners where said."""
+    def balances(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
+        """Balances at one moment, sorted; of one account and of some owners, or of all."""
 
     def names(self, space: str | None = None) -> Iterator[tuple[Name, int]]:
-        """Names with their entries, sorted; of one space where said."""
+        """Names with their entries, sorted; of one space, or of all."""
 
-    def paper(self, seq: int, name: str) -> bytes | None:
+    def attachment(self, seq: int, name: str) -> bytes | None:
         """Bytes kept beside an entry."""
 
 
@@ -226,7 +271,7 @@ class Store(Reader, Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, for people and for the anchor; without passwords."""
+        """Its location, for people and for the anchor; without passwords."""
 
     @property
     def migrated(self) -> tuple[int, int] | None:

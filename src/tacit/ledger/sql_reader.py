@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from tacit.ledger.protocol import GENESIS, BalanceKey, BalanceState, Head, Name, Stored
+from tacit.ledger.storage.database import Run
 
 __all__ = ["TableReader"]
 
@@ -19,31 +19,28 @@ _NAMES: Final = "SELECT space, key, seq FROM names WHERE "
 _IN_ORDER: Final = " ORDER BY space, key LIMIT ?"
 
 
-class TableReader(ABC):
-    """The reader protocol, for whoever can run a statement with ``?`` for its values."""
+class TableReader:
+    """The reader protocol on the tables of a database.
 
-    _head: ClassVar[str] = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1"
-    #: The columns of a pocket that :meth:`_level` reads.
-    _pockets: ClassVar[str] = "SELECT account, owner, currency, spent, cap FROM pockets "
+    Args:
+        rows: reads all rows of a statement.
+        still: whether nothing changes while this reader is in use.
+    """
 
-    def __init__(self, *, still: bool = False) -> None:
-        """``still`` says that nothing changes while this reader is in use."""
+    #: The columns of a balance that :meth:`_balance` reads.
+    _columns: ClassVar[str] = "account, owner, currency, spent, cap"
+
+    def __init__(self, rows: Run, *, still: bool = False) -> None:
+        self._rows = rows
         self._still = still
         self._ahead: dict[tuple[int, str], bytes] = {}
 
-    @abstractmethod
-    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement."""
-
-    def _level(self, row: Sequence[Any]) -> BalanceState:
+    def _balance(self, row: Sequence[Any]) -> BalanceState:
         return BalanceState(BalanceKey(*row[:3]), int(row[3]), None if row[4] is None else int(row[4]))
 
     def head(self) -> Head:
         """The last entry's place and hash."""
-        return self._newest(self._rows(self._head))
-
-    @staticmethod
-    def _newest(rows: Sequence[tuple[Any, ...]]) -> Head:
+        rows = self._rows("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1", ())
         return Head(rows[0][0], rows[0][1].hex()) if rows else GENESIS
 
     def find(self, name: Name) -> int | None:
@@ -74,17 +71,16 @@ class TableReader(ABC):
             yield from map(_stored, rows)
             last = rows[-1][0]
 
-    def levels(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
-        """Pockets at one moment."""
+    def balances(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
+        """Balances at one moment."""
         wanted = [("account = ?", [account])] if account is not None else []
         if owners is not None:
-            # Nobody is a condition as well.
+            # No owner at all is a condition as well.
             wanted.append((f"owner IN ({', '.join('?' * len(owners)) or 'NULL'})", list(owners)))
         chosen = "WHERE " + " AND ".join(condition for condition, _ in wanted) if wanted else ""
         values = [value for _, values in wanted for value in values]
-        return tuple(
-            map(self._level, self._rows(self._pockets + chosen + " ORDER BY account, owner, currency", values))
-        )
+        found = f"SELECT {self._columns} FROM pockets {chosen} ORDER BY account, owner, currency"  # noqa: S608
+        return tuple(map(self._balance, self._rows(found, values)))
 
     def names(self, space: str | None = None) -> Iterator[tuple[Name, int]]:
         """Names with their entries."""
@@ -96,7 +92,7 @@ class TableReader(ABC):
             after = (*rows[-1][:2], *values, _CHUNK)
             rows = self._rows(_NAMES + "(space, key) > (?, ?)" + only + _IN_ORDER, after)
 
-    def paper(self, seq: int, name: str) -> bytes | None:
+    def attachment(self, seq: int, name: str) -> bytes | None:
         """Bytes kept beside an entry; where nothing changes, some of what comes next is read along."""
         if not self._still:
             rows = self._rows("SELECT content FROM papers WHERE seq = ? AND name = ?", (seq, name))

@@ -1,36 +1,27 @@
 """SQLite storage of a ledger.
 
-*Durable.* Write-ahead log with ``synchronous=FULL``: a commit returns when the log is synced. Checkpoints are made here
-and not by SQLite on the side, because it would keep their errors to itself, and a failed sync must stop the ledger.
-Opening starts with a checkpoint: whatever an earlier failed sync left in the page cache alone is written anew.
+*Durable and fair.* See :mod:`tacit.ledger.storage.sqlite_database`.
 
-*Group commit.* Threads that wait for the disk are served together: whoever gets the writer carries out all steps that
-are queued, in one transaction. Each step still decides on the state that the steps before it left.
+*Group commit.* Threads that wait for the disk are served together: the thread that gets the writer carries out all
+steps that are queued, in one transaction. Each step still decides on the state that the steps before it left.
 
-*Fair.* Writers of all processes pass a gate, a file lock that the kernel hands over in order; SQLite's own waiting is
-by sleeping and retrying, and starves one of eight writers.
-
-*Honest.* Every row of a pocket has a seal over its contents, entries are checked against the chain when they are read.
+*Honest.* Every row of a balance has a seal over its contents, entries are checked against the chain when they are read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-import sqlite3
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
-from typing import Final, Self
+from typing import Any, ClassVar, Final, Self
 
-from tacit.ledger.disk import Disk, HeldError
-from tacit.ledger.hash_chain import link
-from tacit.ledger.migrations.sqlite import MIGRATIONS
+from tacit.ledger.disk import Disk
 from tacit.ledger.protocol import (
     GENESIS,
-    TRAIL,
+    HEADS_BEFORE,
     AlreadyTaken,
     Appended,
     BalanceKey,
@@ -42,23 +33,92 @@ from tacit.ledger.protocol import (
     RecentHeads,
     Step,
     StorageError,
-    StoreBusy,
+    link,
 )
-from tacit.ledger.sqlite_reader import SqliteReader, failures, sealed
+from tacit.ledger.sql_reader import TableReader
+from tacit.ledger.storage.database import Schema
+from tacit.ledger.storage.sqlite_database import Connect, SqliteDatabase
 
-__all__ = ["SqliteStore"]
+__all__ = ["MIGRATIONS", "SealedReader", "SqliteStore"]
 
 _APPLICATION: Final = 0x74616369  # "taci"
-_PATIENCE: Final = 30.0
-#: So many steps of this process between two checkpoints; a step writes about six pages.
-_CHECKPOINT_EVERY: Final = 1000
 _LARGEST_BATCH: Final = 256
 _LAST: Final = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT ?"
 
-#: How to get a connection to a path, for tests that put something between.
-Connect = Callable[[Path], sqlite3.Connection]
+#: Step ``n`` turns version ``n`` of the tables into version ``n + 1``. A step that was ever released is never edited.
+#: The entries themselves never change: a migration may move them to other tables, and the chain proves that it lost
+#: nothing.
+MIGRATIONS: Final = (
+    (
+        """
+        CREATE TABLE entries (
+            seq INTEGER PRIMARY KEY,
+            body TEXT NOT NULL,
+            hash BLOB NOT NULL
+        ) STRICT
+        """,
+        # spent and cap are whole grains in decimal text: they outgrow 64 bits. The seal finds flipped bits.
+        """
+        CREATE TABLE pockets (
+            account TEXT NOT NULL,
+            owner TEXT NOT NULL,
+            currency TEXT NOT NULL,
+            spent TEXT NOT NULL,
+            cap TEXT,
+            seq INTEGER NOT NULL,
+            seal BLOB NOT NULL,
+            PRIMARY KEY (account, owner, currency)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE names (
+            space TEXT NOT NULL,
+            key TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            PRIMARY KEY (space, key)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE papers (
+            seq INTEGER NOT NULL,
+            name TEXT NOT NULL,
+            content BLOB NOT NULL,
+            PRIMARY KEY (seq, name)
+        ) STRICT
+        """,
+        """
+        CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+        BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END
+        """,
+        """
+        CREATE TRIGGER entries_remain BEFORE DELETE ON entries
+        BEGIN SELECT RAISE(ABORT, 'entries are never deleted'); END
+        """,
+    ),
+)
 
 _Result = Appended | AlreadyTaken | InsufficientBudget
+
+
+class SealedReader(TableReader):
+    """The reader protocol on tables whose balances have seals."""
+
+    _columns: ClassVar[str] = "account, owner, currency, spent, cap, seq, seal"
+
+    def _balance(self, row: Sequence[Any]) -> BalanceState:
+        if _seal(tuple(row[:6])) != row[6]:
+            raise StorageError(f"what is kept of {row[2]} of {row[0]} is damaged: its seal does not fit")
+        return super()._balance(row)
+
+
+def _sealed(state: BalanceState, seq: int) -> tuple[Any, ...]:
+    """The row of a balance, with a checksum over it."""
+    row = (*state.key, str(state.spent), None if state.cap is None else str(state.cap), seq)
+    return (*row, _seal(row))
+
+
+def _seal(row: tuple[Any, ...]) -> bytes:
+    return hashlib.sha256(repr(row).encode()).digest()[:8]
 
 
 class _Ticket:
@@ -76,21 +136,14 @@ class _Ticket:
         return self.result is not None or self.problem is not None
 
 
-class SqliteStore(SqliteReader):
+class SqliteStore(SealedReader):
     """The store protocol on a SQLite file; any number of threads and processes."""
 
-    def __init__(self, path: Path, connect: Connect, disk: Disk, migrated: tuple[int, int] | None) -> None:
-        super().__init__(connect(path))
-        self._path = path
-        self._gate = _gate_of(path)
-        self._connect = connect
-        self._disk = disk
+    def __init__(self, database: SqliteDatabase, migrated: tuple[int, int] | None) -> None:
+        super().__init__(database.read)
+        self._database = database
         self._migrated = migrated
-        self._writer = connect(path)
-        self._writing = threading.Lock()
         self._queue: deque[_Ticket] = deque()
-        self._since_checkpoint = 0
-        self._pid = os.getpid()
 
     @classmethod
     def open(
@@ -103,24 +156,14 @@ class SqliteStore(SqliteReader):
         migrations: Sequence[Sequence[str]] = MIGRATIONS,
     ) -> Self:
         """Open the file, making it or bringing it up to date first."""
-        path = Path(place).resolve()
-        connect, disk = connect or connect_to, disk or Disk()
-        with failures(f"the ledger {path}"):
-            exists = path.exists()
-            if not exists and not create:
-                raise StorageError(f"there is no ledger at {path}")
-            if exists and path.stat().st_nlink > 1:
-                raise StorageError(f"the ledger {path} has a second name (hard link); each would get a log of its own")
-            disk.make_folder(path.parent)
-            migrated: list[tuple[int, int] | None] = []
-            _pass_gate(disk, _gate_of(path), lambda: migrated.append(_prepare(connect(path), migrations)))
-            disk.sync_folder(path.parent)
-            return cls(path, connect, disk, migrated[0])
+        schema = Schema("the ledger has", migrations)
+        made = SqliteDatabase.open(place, schema, application=_APPLICATION, create=create, connect=connect, disk=disk)
+        return cls(*made)
 
     @property
     def place(self) -> str:
         """The file, without links."""
-        return str(self._path)
+        return str(self._database.path)
 
     @property
     def migrated(self) -> tuple[int, int] | None:
@@ -129,11 +172,11 @@ class SqliteStore(SqliteReader):
 
     def append(self, step: Step) -> _Result:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
-        self._check_process()
+        self._database.check_process()
         ticket = _Ticket(step)
         self._queue.append(ticket)
-        with self._writing:
-            # Whoever held the writer while we waited may have done our step along with theirs.
+        with self._database.writing:
+            # The thread that held the writer meanwhile may have done this step along with its own.
             if not ticket.done:
                 self._lead()
         if ticket.problem is not None:
@@ -145,75 +188,50 @@ class SqliteStore(SqliteReader):
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         """A second reader, in one read transaction."""
-        with failures("the ledger"):
-            reader = SqliteReader(self._connect(self._path))
-            try:
-                reader.hold()
-                yield reader
-            finally:
-                reader.close()
+        with self._database.snapshot() as read:
+            yield SealedReader(read, still=True)
 
     def close(self) -> None:
-        """Close both connections."""
-        with self._writing, suppress(sqlite3.Error):
-            self._writer.close()
-        super().close()
+        """Close all connections."""
+        self._database.close()
 
     def _lead(self) -> None:
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_BATCH))]
         try:
-            with failures("the ledger"):
-                _pass_gate(self._disk, self._gate, lambda: self._transact(batch))
+            self._database.pass_gate(lambda: self._transact(batch))
         except Exception as problem:
             for ticket in batch:
                 ticket.result, ticket.problem = None, problem
 
     def _transact(self, batch: Sequence[_Ticket]) -> None:
-        run = self._writer.execute
-        try:
-            run("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as problem:
-            if problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                raise StoreBusy("another program holds the ledger's file, and nothing was charged") from None
-            raise
-        try:
-            heads = [Head(seq, hashed.hex()) for seq, hashed in run(_LAST, (TRAIL,)).fetchall()]
+        with self._database.transaction(len(batch)):
+            rows = self._database.writer.execute(_LAST, (HEADS_BEFORE,)).fetchall()
+            heads = [Head(seq, hashed.hex()) for seq, hashed in rows]
             for ticket in batch:
                 ticket.result = self._carry_out(ticket.step, heads[0] if heads else GENESIS)
                 if isinstance(ticket.result, Appended):
                     heads.insert(0, ticket.result.head)
-            run("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                run("ROLLBACK")
-            raise
         if heads:
             newest = RecentHeads.of(heads[0], [head.hash for head in heads[1:]])
             for ticket in batch:
                 if isinstance(ticket.result, Appended):
                     ticket.result = ticket.result._replace(newest=newest)
-        self._since_checkpoint += len(batch)
-        if self._since_checkpoint >= _CHECKPOINT_EVERY:
-            self._since_checkpoint = 0
-            run("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _carry_out(self, step: Step, head: Head) -> _Result:
         taken = self._taken((*step.bars, *step.claims))
         if taken is not None:
             return taken
-        levels = self._held([cap.pocket for cap in step.caps] + [move.pocket for move in step.moves])
+        held = self._held([cap.key for cap in step.caps] + [move.key for move in step.moves])
         for move in step.moves:
-            if move.pocket not in levels and not move.opens:
-                raise StorageError(f"the pocket {'/'.join(move.pocket)} is gone")
-        changed = [
-            BalanceState(pocket, levels[pocket].spent if pocket in levels else 0, cap) for pocket, cap in step.caps
-        ]
+            if move.key not in held and not move.opens:
+                raise StorageError(f"the balance {'/'.join(move.key)} is gone")
+        changed = [BalanceState(key, held[key].spent if key in held else 0, cap) for key, cap in step.caps]
         short = []
         for move in step.moves:
-            level = levels.get(move.pocket, BalanceState(move.pocket, 0, None))
-            changed.append(BalanceState(move.pocket, level.spent + move.amount, level.cap))
-            if level.cap is not None and level.spent + move.amount > level.cap:
-                short.append(level)
+            state = held.get(move.key, BalanceState(move.key, 0, None))
+            changed.append(BalanceState(move.key, state.spent + move.amount, state.cap))
+            if state.cap is not None and state.spent + move.amount > state.cap:
+                short.append(state)
         if short:
             return InsufficientBudget(tuple(short))
         placed = Head(head.seq + 1, link(head.hash, step.body))
@@ -224,92 +242,35 @@ class SqliteStore(SqliteReader):
         if not names:
             return None
         one = "SELECT space, key, seq FROM names WHERE space = ? AND key = ?"
-        rows = self._writer.execute(_union(one, len(names)), [part for name in names for part in name]).fetchall()
+        values = [part for name in names for part in name]
+        rows = self._database.writer.execute(_union(one, len(names)), values).fetchall()
         found = {Name(space, key): seq for space, key, seq in rows}
         return next((AlreadyTaken(name, found[name]) for name in names if name in found), None)
 
-    def _held(self, pockets: Sequence[BalanceKey]) -> dict[BalanceKey, BalanceState]:
-        if not pockets:
+    def _held(self, keys: Sequence[BalanceKey]) -> dict[BalanceKey, BalanceState]:
+        if not keys:
             return {}
-        one = self._pockets + "WHERE account = ? AND owner = ? AND currency = ?"
-        values = [part for pocket in pockets for part in pocket]
-        rows = self._writer.execute(_union(one, len(pockets)), values).fetchall()
-        return {level.pocket: level for level in map(self._level, rows)}
+        one = f"SELECT {self._columns} FROM pockets WHERE account = ? AND owner = ? AND currency = ?"  # noqa: S608
+        values = [part for key in keys for part in key]
+        rows = self._database.writer.execute(_union(one, len(keys)), values).fetchall()
+        return {state.key: state for state in map(self._balance, rows)}
 
-    def _put(self, step: Step, levels: Sequence[BalanceState], head: Head) -> None:
-        run, each = self._writer.execute, self._writer.executemany
+    def _put(self, step: Step, states: Sequence[BalanceState], head: Head) -> None:
+        run, each = self._database.writer.execute, self._database.writer.executemany
         run("INSERT INTO entries VALUES (?, ?, ?)", (head.seq, step.body, bytes.fromhex(head.hash)))
-        if levels:
-            each("INSERT OR REPLACE INTO pockets VALUES (?, ?, ?, ?, ?, ?, ?)", [sealed(lv, head.seq) for lv in levels])
+        if states:
+            rows = [_sealed(state, head.seq) for state in states]
+            each("INSERT OR REPLACE INTO pockets VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         if step.claims or step.puts:
             names = [(*name, head.seq) for name in (*step.claims, *step.puts)]
             each("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", names)
         if step.drops:
             each("DELETE FROM names WHERE space = ? AND key = ?", step.drops)
-        if step.papers:
-            each("INSERT INTO papers VALUES (?, ?, ?)", [(head.seq, *paper) for paper in step.papers.items()])
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise StorageError("the ledger was opened before a fork; open it again in the child")
-
-
-def connect_to(path: Path, *, options: str = "") -> sqlite3.Connection:
-    """A connection with every safety on; ``options`` are those of a SQLite URI."""
-    uri = f"{path.as_uri()}?{options}"
-    connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-    for setting in (
-        "synchronous = FULL",
-        "fullfsync = ON",  # where the system's fsync leaves things in the drive's cache
-        "checkpoint_fullfsync = ON",
-        "wal_autocheckpoint = 0",
-        "trusted_schema = OFF",
-        "cell_size_check = ON",
-    ):
-        connection.execute(f"PRAGMA {setting}")
-    return connection
+        if step.attachments:
+            each("INSERT INTO papers VALUES (?, ?, ?)", [(head.seq, *pair) for pair in step.attachments.items()])
 
 
 @cache
 def _union(select: str, count: int) -> str:
     """Several look-ups in one statement, each by the index; SQLite scans the table for ``IN (VALUES …)``."""
     return " UNION ALL ".join([select] * count)
-
-
-def _gate_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}-gate")
-
-
-def _pass_gate(disk: Disk, gate: Path, work: Callable[[], None]) -> None:
-    """Writers of all processes work one after the other."""
-    try:
-        disk.locked(gate, work, patience=_PATIENCE)
-    except HeldError as problem:
-        raise StoreBusy(f"another process holds the ledger, and nothing was charged: {problem}") from None
-
-
-def _prepare(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]]) -> tuple[int, int] | None:
-    """Bring the tables up to date, and prove that the file can be written."""
-    try:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        owner = connection.execute("PRAGMA application_id").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if (tables or version) and owner != _APPLICATION:
-            raise StorageError("the file is a SQLite database, but not a ledger")
-        if version > len(migrations):
-            raise StorageError(
-                f"the ledger has version {version} and this Tacit knows {len(migrations)}; use a newer one"
-            )
-        if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-            raise StorageError("the file cannot be kept with a write-ahead log; is the folder on a network disk?")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        for statements in migrations[version:]:
-            for statement in statements:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(migrations)}")
-        connection.execute("COMMIT")
-        return (version, len(migrations)) if 0 < version < len(migrations) else None
-    finally:
-        connection.close()

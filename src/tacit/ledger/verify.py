@@ -9,29 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
 from tacit.ledger.account_terms import filter_from_terms, price
-from tacit.ledger.entries import (
-    amounts_text,
-    effects_of,
-    event_text,
-    is_canonical,
-    parse,
-    repeat_name,
-    request_name,
-)
-from tacit.ledger.fast_parse import Commit, ParsedCharge, glance
-from tacit.ledger.fixed_point import from_grains
-from tacit.ledger.hash_chain import digest, link
+from tacit.ledger.entries import amounts_of, amounts_text, event_text, parse
 from tacit.ledger.messages import owner_words
 from tacit.ledger.operator_entries import Override, override_of
-from tacit.ledger.protection_entries import ProtectionAudit
+from tacit.ledger.protection import ProtectionAudit
 from tacit.ledger.protocol import (
     GENESIS,
     BalanceChange,
@@ -42,12 +29,15 @@ from tacit.ledger.protocol import (
     Reader,
     StorageError,
     Stored,
+    digest,
+    from_grains,
+    link,
 )
-from tacit.ledger.records import FAILED_DIGEST, Amount, Outcome, Reservation, VerificationReport
-from tacit.ledger.signatures import is_signed, succession_text
+from tacit.ledger.records import FAILED_DIGEST, Outcome, Reservation, VerificationReport
+from tacit.ledger.signing_keys import is_signed, succession_text
 from tacit.noise import entropy
 
-__all__ = ["Progress", "amounts_of", "quick_check", "verify"]
+__all__ = ["Progress", "quick_check", "verify"]
 
 Progress = Callable[[int, int], None]
 
@@ -56,8 +46,8 @@ _MOST_PROBLEMS: Final = 20
 #: Spaces whose names move from entry to entry; all others are taken once and for good.
 _MOVING: Final = frozenset({"terms", "analyst", "revoked", "unit terms", "column", "declared"})
 _RECENT: Final = 64
-#: So many different charges, and so many quotes, are remembered.
-_MOST_KNOWN: Final = 1 << 14
+#: Most different charges whose prices are remembered.
+_MOST_PRICED: Final = 1 << 14
 _RESERVED, _COMMITTED = 1, 2
 #: What reading an entry raises that says something else than it should.
 _NONSENSE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TacitError)
@@ -86,7 +76,7 @@ def verify(
 
 
 def quick_check(reader: Reader, what: str = "the ledger") -> None:
-    """What can be checked at every opening: the newest entries, every pocket's row, and the one against the other.
+    """A check for every opening: the newest entries, every balance, and the one against the other.
 
     Raises:
         StorageError: something is wrong, in words.
@@ -98,7 +88,7 @@ def quick_check(reader: Reader, what: str = "the ledger") -> None:
 
 
 def _check_newest(reader: Reader) -> None:
-    levels = {level.pocket: level for level in reader.levels()}
+    states = {state.key: state for state in reader.balances()}
     recent: dict[BalanceKey, int] = {}
     expected = reader.head()
     for entry, _ in zip(reader.entries_down(), range(_RECENT), strict=False):
@@ -106,29 +96,10 @@ def _check_newest(reader: Reader) -> None:
             raise ValueError(f"entry {entry.seq} does not fit the chain")
         expected = Head(entry.seq - 1, entry.previous)
         for move in parse(entry.body)[1].get("moves", ()):
-            recent[move.pocket] = recent.get(move.pocket, 0) + move.amount
-    for pocket, amount in recent.items():
-        if pocket not in levels or levels[pocket].spent < amount:
-            raise ValueError(f"{_whose(pocket)} holds less than the newest entries charged to it")
-
-
-def amounts_of(body: Mapping[str, Any]) -> tuple[Amount, ...]:
-    """What an entry charged, without the currencies it left alone."""
-    return _amounts(tuple(body["amounts"].items()))
-
-
-@lru_cache(maxsize=1024)
-def _amounts(stated: tuple[tuple[str, str], ...]) -> tuple[Amount, ...]:
-    exact = ((currency, Fraction(text)) for currency, text in stated)
-    return tuple(Amount(currency, amount) for currency, amount in exact if amount)
-
-
-class _Known(NamedTuple):
-    """What a charge does, who must not have been revoked, and what is wrong with its amounts."""
-
-    moves: Sequence[BalanceChange]
-    bar: Name | None
-    wrong: str
+            recent[move.key] = recent.get(move.key, 0) + move.amount
+    for key, amount in recent.items():
+        if key not in states or states[key].spent < amount:
+            raise ValueError(f"{_whose(key)} holds less than the newest entries charged to it")
 
 
 class _Audit:
@@ -145,8 +116,7 @@ class _Audit:
         self._limits: dict[str, Filter] = {}
         self._stated: dict[str, Mapping[str, Any]] = {}
         self._overrides: list[Override] = []
-        self._known: dict[tuple[str, ...], _Known] = {}
-        self._quotes: set[str] = set()
+        self._priced: dict[tuple[Any, ...], str] = {}
         self._spent: dict[BalanceKey, int] = {}
         self._caps: dict[BalanceKey, int | None] = {}
         self._moving: dict[Name, int] = {}
@@ -164,18 +134,17 @@ class _Audit:
             self.problem(f"entry {entry.seq} does not fit the chain")
         self._last = entry
         try:
-            if not self._glanced(entry):
-                self._apply(entry, *parse(entry.body))
+            self._apply(entry, *parse(entry.body))
         except _NONSENSE as problem:
             self.problem(f"entry {entry.seq} cannot be understood: {problem}")
 
     def finish(self) -> None:
         """Compare the sums and the names with what is kept."""
-        kept = {level.pocket: level for level in self._reader.levels()}
-        for pocket in sorted(kept.keys() | self._spent.keys()):
-            owed = BalanceState(pocket, self._spent.get(pocket, 0), self._caps.get(pocket))
-            if kept.get(pocket) != owed:
-                self.problem(f"{_whose(pocket)}: {_holds(kept.get(pocket))}, and the entries say {_holds(owed)}")
+        kept = {state.key: state for state in self._reader.balances()}
+        for key in sorted(kept.keys() | self._spent.keys()):
+            owed = BalanceState(key, self._spent.get(key, 0), self._caps.get(key))
+            if kept.get(key) != owed:
+                self.problem(f"{_whose(key)}: {_holds(kept.get(key))}, and the entries say {_holds(owed)}")
         weight = self._weight
         due = self._taken + sum(weight(space, key, seq) for (space, key), seq in self._moving.items())
         if due != sum(weight(space, key, seq) for (space, key), seq in self._reader.names()):
@@ -208,110 +177,65 @@ class _Audit:
             self._missed += 1
 
     def _apply(self, entry: Stored, body: Mapping[str, Any], effects: Mapping[str, Any]) -> None:
-        known = self._stated.get(body.get("population", ""))
-        if (found := override_of(entry.seq, body, known)) is not None:
-            self._overrides.append(found)
-        match body["kind"]:
-            case "opened":
-                self._ledger = body["ledger"]
-                self._keys = [body["public_key"]]
-                if entry.seq != 1:
-                    self.problem(f"entry {entry.seq} opens the ledger a second time")
-            case "account" | "caps":
-                self._terms(entry.seq, body)
-            case "reserve":
-                self._charged(entry.seq, self._price_problem(body))
-            case "repeat":
-                if not self._state(body["of"]):
-                    self.problem(f"entry {entry.seq} repeats entry {body['of']}, which charges nothing")
-            case "run":
-                if not self._state(body["of"]):
-                    self.problem(f"entry {entry.seq} runs entry {body['of']} again, which charges nothing")
-            case "commit":
-                self._commit(entry, body["of"], body["papers"], body.get("key", ""))
-            case "key":
-                self._succeed(entry.seq, body)
-            case "unit" | "column" | "declared":
-                charged = any(self._spent[pocket] for pocket in self._spent if pocket.account == body["population"])
-                wrong = self._protection.read(entry.seq, body, self._limits, charged=charged)
-                if wrong:
-                    self.problem(f"entry {entry.seq} {wrong}")
-        if entry.seq == 1 and body["kind"] != "opened":
+        seq, kind = entry.seq, body["kind"]
+        # Nearly all entries are charges and their outcomes.
+        if kind == "reserve":
+            self._charges += 1
+            self._states[seq] = _RESERVED
+            if wrong := self._price_problem(body):
+                self.problem(f"entry {seq} {wrong}")
+        elif kind == "commit":
+            self._commit(entry, body["of"], body["papers"], body.get("key", ""))
+        else:
+            self._decide(seq, kind, body)
+        if seq == 1 and kind != "opened":
             self.problem("the first entry does not open the ledger")
         for name in effects.get("bars", ()):
             if name in self._moving:
-                self.problem(f"entry {entry.seq} was made although {name.key} had been revoked")
+                self.problem(f"entry {seq} was made although {name.key} had been revoked")
         for space, key in effects.get("claims", ()):
-            self._taken += self._weight(space, key, entry.seq)
+            self._taken += self._weight(space, key, seq)
         for name in effects.get("puts", ()):
-            self._moving[name] = entry.seq
+            self._moving[name] = seq
         for name in effects.get("drops", ()):
             self._moving.pop(name, None)
         for cap in effects.get("caps", ()):
-            self._caps[cap.pocket] = cap.cap
-            self._spent.setdefault(cap.pocket, 0)
-        self._move(entry.seq, effects.get("moves", ()))
+            self._caps[cap.key] = cap.cap
+            self._spent.setdefault(cap.key, 0)
+        self._move(seq, effects.get("moves", ()))
+
+    def _decide(self, seq: int, kind: str, body: Mapping[str, Any]) -> None:
+        """Take in an entry that is neither a charge nor an outcome."""
+        known = self._stated.get(body.get("population", ""))
+        if (found := override_of(seq, body, known)) is not None:
+            self._overrides.append(found)
+        match kind:
+            case "opened":
+                self._ledger = body["ledger"]
+                self._keys = [body["public_key"]]
+                if seq != 1:
+                    self.problem(f"entry {seq} opens the ledger a second time")
+            case "account" | "caps":
+                self._terms(seq, body)
+            case "repeat" if not self._state(body["of"]):
+                self.problem(f"entry {seq} repeats entry {body['of']}, which charges nothing")
+            case "run" if not self._state(body["of"]):
+                self.problem(f"entry {seq} runs entry {body['of']} again, which charges nothing")
+            case "key":
+                self._succeed(seq, body)
+            case "unit" | "column" | "declared":
+                charged = any(spent for key, spent in self._spent.items() if key.account == body["population"])
+                wrong = self._protection.read(seq, body, self._limits, charged=charged)
+                if wrong:
+                    self.problem(f"entry {seq} {wrong}")
 
     def _move(self, seq: int, moves: Sequence[BalanceChange]) -> None:
-        for pocket, amount, opens in moves:
-            spent = self._spent.get(pocket, 0) + amount
-            limit = self._caps.get(pocket)
+        for key, amount, opens in moves:
+            spent = self._spent.get(key, 0) + amount
+            limit = self._caps.get(key)
             if (limit is not None and spent > limit) or (limit is None and not opens):
-                self.problem(f"entry {seq} exceeds the cap of {_whose(pocket)}")
-            self._spent[pocket] = spent
-
-    def _glanced(self, entry: Stored) -> bool:
-        """Do what :meth:`_apply` does, if a glance at the entry says all."""
-        seen = glance(entry.body) if entry.seq > 1 else None
-        if isinstance(seen, ParsedCharge):
-            return self._charge(entry.seq, seen)
-        if isinstance(seen, Commit):
-            self._taken += self._weight("outcome", seen.of, entry.seq)
-            self._commit(entry, int(seen.of), {"receipt": seen.receipt, "result": seen.result}, seen.key)
-            return True
-        return False
-
-    def _charge(self, seq: int, seen: ParsedCharge) -> bool:
-        amounts, analyst, event, key, population, project, quote, repeat = seen
-        known = self._known.get((population, analyst, project, event, amounts))
-        if known is None:
-            known = self._learn(seen)
-        if known is None or (quote not in self._quotes and not self._canonical_quote(quote)):
-            return False
-        self._charged(seq, known.wrong)
-        if known.bar is not None and known.bar in self._moving:
-            self.problem(f"entry {seq} was made although {analyst} had been revoked")
-        if key:
-            self._taken += self._weight(*request_name(analyst, key), seq)
-        if repeat:
-            self._taken += self._weight(*repeat_name(population, repeat), seq)
-        self._move(seq, known.moves)
-        return True
-
-    def _learn(self, seen: ParsedCharge) -> _Known | None:
-        """What equal charges of one person have in common: read, priced and compared once.
-
-        Everything that the answer depends on is in the key, but for the account's terms; when those change, everything
-        is forgotten.
-        """
-        if not (is_canonical(seen.event) and is_canonical(seen.amounts)) or seen.population not in self._limits:
-            return None
-        body = {**seen._asdict(), "event": json.loads(seen.event), "amounts": json.loads(seen.amounts)}
-        moves = effects_of({**body, "kind": "reserve"})["moves"]
-        bar = Name("revoked", seen.analyst) if seen.analyst else None
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        key = seen.population, seen.analyst, seen.project, seen.event, seen.amounts
-        known = self._known[key] = _Known(moves, bar, self._price_problem(body))
-        return known
-
-    def _canonical_quote(self, quote: str) -> bool:
-        if not is_canonical(quote):
-            return False
-        if len(self._quotes) >= _MOST_KNOWN:
-            self._quotes.clear()
-        self._quotes.add(quote)
-        return True
+                self.problem(f"entry {seq} exceeds the cap of {_whose(key)}")
+            self._spent[key] = spent
 
     def _terms(self, seq: int, body: Mapping[str, Any]) -> None:
         limit, known = filter_from_terms(body["terms"]), self._limits.get(body["population"])
@@ -321,19 +245,23 @@ class _Audit:
             self.problem(f"entry {seq} changes the rule of an account")
         self._limits[body["population"]] = limit
         self._stated[body["population"]] = body["terms"]
-        self._known.clear()
-
-    def _charged(self, seq: int, wrong: str) -> None:
-        self._charges += 1
-        self._states[seq] = _RESERVED
-        if wrong:
-            self.problem(f"entry {seq} {wrong}")
+        self._priced.clear()
 
     def _price_problem(self, body: Mapping[str, Any]) -> str:
-        """What is wrong with the amounts of a charge; nothing if they are what its event costs."""
-        priced = price(self._limits[body["population"]], event_from_json(event_text(body["event"])))
-        costs = amounts_text(priced.amounts)
-        return "" if body["amounts"] == costs else f"charges {body['amounts']}, and its event costs {costs}"
+        """The difference between the amounts of a charge and the price of its event, in words; empty if there is none.
+
+        Equal events in one account are priced once, until the terms of an account change.
+        """
+        event = event_text(body["event"])
+        key = body["population"], event, tuple(body["amounts"].items())
+        known = self._priced.get(key)
+        if known is None:
+            costs = amounts_text(price(self._limits[body["population"]], event_from_json(event)).amounts)
+            known = "" if body["amounts"] == costs else f"charges {body['amounts']}, and its event costs {costs}"
+            if len(self._priced) >= _MOST_PRICED:
+                self._priced.clear()
+            self._priced[key] = known
+        return known
 
     def _succeed(self, seq: int, body: Mapping[str, Any]) -> None:
         """Another key from here on: both must have said so, but for an old one that was lost."""
@@ -360,21 +288,23 @@ class _Audit:
             self.problem(f"entry {entry.seq} commits entry {of}, which is not a charge that waits for an outcome")
             return
         self._states[of] = _COMMITTED
-        papers = {name: self._reader.paper(entry.seq, name) for name in digests}
-        wrong = [name for name, paper in papers.items() if paper is None or digest(paper) != digests[name]]
+        contents = {name: self._reader.attachment(entry.seq, name) for name in digests}
+        wrong = [name for name, kept in contents.items() if kept is None or digest(kept) != digests[name]]
         if wrong:
             self.problem(f"the {' and '.join(wrong)} kept with entry {entry.seq} does not fit its digest")
         elif self._check_outcome is not None:
             # Before keys were named there was one.
-            self._ask(of, entry.seq, digests, papers, key or self._keys[0])
+            self._ask(of, entry.seq, digests, contents, key or self._keys[0])
 
-    def _ask(self, of: int, seq: int, digests: Mapping[str, str], papers: Mapping[str, bytes | None], key: str) -> None:
+    def _ask(
+        self, of: int, seq: int, digests: Mapping[str, str], contents: Mapping[str, bytes | None], key: str
+    ) -> None:
         charge = self._reader.entry(of)
         if charge is None or self._check_outcome is None:
             return
         told = json.loads(charge.body)
         reservation = Reservation(of, charge.hash, charge.previous, told["population"], amounts_of(told))
-        result, receipt = papers["result"] or b"", papers["receipt"] or b""
+        result, receipt = contents["result"] or b"", contents["receipt"] or b""
         words = self._check_outcome(Outcome(reservation, seq, digests["result"], result, receipt, key=key))
         if words is not None:
             self.problem(f"the receipt kept with entry {seq}: {words}")
@@ -391,18 +321,18 @@ class _Audit:
         return self._states[seq] if 0 < seq < len(self._states) else 0
 
 
-def _whose(pocket: BalanceKey) -> str:
+def _whose(key: BalanceKey) -> str:
     """Such as ``epsilon of patients`` or ``epsilon of patients for analyst alice``."""
-    whose = f" for {owner_words(pocket.owner)}" if pocket.owner else ""
-    return f"{pocket.currency} of {pocket.account}{whose}"
+    whose = f" for {owner_words(key.owner)}" if key.owner else ""
+    return f"{key.currency} of {key.account}{whose}"
 
 
-def _holds(level: BalanceState | None) -> str:
-    if level is None:
+def _holds(state: BalanceState | None) -> str:
+    if state is None:
         return "nothing is kept"
-    # Exactly: what differs in the last digit must not look the same.
-    cap = "no cap" if level.cap is None else f"a cap of {from_grains(level.cap)}"
-    return f"{from_grains(level.spent)} is spent, with {cap}"
+    # Exactly: numbers that differ in the last digit must not look the same.
+    cap = "no cap" if state.cap is None else f"a cap of {from_grains(state.cap)}"
+    return f"{from_grains(state.spent)} is spent, with {cap}"
 
 
 def _rule(limit: Filter) -> tuple[object, ...]:

@@ -30,7 +30,7 @@ _INT64: Final = np.iinfo(np.int64)
 
 
 class Noise(Protocol):
-    """Something that draws integer noise."""
+    """Sampler of integer noise."""
 
     def sample(self) -> int:
         """One draw, of any size."""
@@ -186,7 +186,7 @@ class OnGrid(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What one release of all the floats together promises."""
+        """Guarantee of one release of all the floats together."""
         return self._guarantee
 
     @property

@@ -52,7 +52,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What one release promises."""
+        """Guarantee of one release."""
 
     @property
     @abstractmethod
@@ -61,7 +61,7 @@ class Mechanism(ABC):
 
     @property
     def relation(self) -> Relation:
-        """Which databases the guarantee calls neighbours."""
+        """Neighbouring relation of the guarantee."""
         return self.guarantee.relation
 
     def cautions(self, *, people: SupportsIndex | None = None) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Readings:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Number of values."""
         return int(self.array.size)
 
     def like(self, result: NDArray[Any]) -> Any:

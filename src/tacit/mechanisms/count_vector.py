@@ -73,7 +73,7 @@ class CountRelease(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the noise, for all counts together."""
+        """Guarantee of the noise, for all counts together."""
         return self._noise.guarantee
 
     @property
@@ -88,18 +88,18 @@ class CountRelease(Mechanism):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far the counts move together."""
+        """Sensitivity of the whole vector of counts."""
         return self._sensitivity
 
     def error(self, beta: Number, k: int = 1) -> int:
-        """What no count of ``k`` releases is off by more than, all at once, except with probability ``beta``."""
+        """Bound on the errors of all counts of ``k`` releases at once, exceeded with probability at most ``beta``."""
         return int(self._noise.error(beta, k=k * len(self._labels)))
 
     def release_counts(self, counts: Sequence[SupportsIndex] | Mapping[Hashable, SupportsIndex]) -> NoisyCounts:
         """Counts made elsewhere, with noise: one for every label, in order or by label."""
         if isinstance(counts, Mapping):
             if set(counts) != set(self._labels):
-                raise InputError("counts", "must have exactly the public labels as keys; write 0 where nobody is")
+                raise InputError("counts", "must have exactly the public labels as keys; write 0 for an empty label")
             counts = [counts[label] for label in self._labels]
         listed = list(check_iterable(counts, "counts", "a list of whole numbers"))
         if len(listed) != len(self._labels):

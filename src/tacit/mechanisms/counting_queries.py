@@ -19,7 +19,7 @@ __all__ = ["CountingQueries"]
 class CountingQueries(CountRelease):
     """Releases ``k`` counts: for each of k questions, how many people it is true of.
 
-    The questions may overlap; a person may be counted by all of them. Where everybody is counted by exactly one,
+    The questions may overlap; a person may be counted by all of them. Where each person is counted by exactly one,
     :class:`~tacit.mechanisms.histogram.Histogram` needs k times less noise.
 
     A question is a function from a record to true or false. One that raises an error on a record does not count that
@@ -71,7 +71,7 @@ class CountingQueries(CountRelease):
 
     @property
     def k(self) -> int:
-        """How many questions there are."""
+        """Number of questions."""
         return self._k
 
     def release(self, records: Iterable[Any], predicates: Sequence[Callable[[Any], object]]) -> NoisyCounts:

@@ -55,7 +55,7 @@ class Exponential(WeightedSelection):
 
     @property
     def event(self) -> ExponentialEvent:
-        """What one release is, for accountants."""
+        """Event of one release, for accountants."""
         return ExponentialEvent(self.epsilon, relation=self.relation)
 
     @property

@@ -37,7 +37,7 @@ def check_epsilon(epsilon: Number) -> Fraction:
     """A positive ε that is not absurd: exp(ε) has to be written down."""
     value = exact_positive(epsilon, "epsilon")
     if value > LARGEST_EPSILON:
-        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; more protects nobody")
+        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; a larger one protects no person")
     return value
 
 

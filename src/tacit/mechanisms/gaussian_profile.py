@@ -1,9 +1,10 @@
-"""How much discrete Gaussian noise gives away, as proven bounds: delta at an epsilon, and tails.
+"""Privacy profile of discrete Gaussian noise, as proven bounds: delta at an epsilon, and tails.
 
 The discrete Gaussian with parameter σ² has P(x) ∝ exp(-x²/(2σ²)) on the integers. Its δ(ε) is not that of the
-continuous normal, so three bounds are used here, each proven in ``gaussian.proof.md``:
+continuous normal, so four bounds are used here, each proven in ``gaussian.proof.md``:
 
 * *sums*: one integer that moves by at most a whole shift; δ(ε) itself, as a sum of positive terms, for σ up to 2¹⁵;
+* *shifts*: any number of integers, Δ² up to 16 and σ up to 64; δ(ε) itself, of the few shifts that may be worst;
 * *rounded normal*: any number of integers, σ² >= 40; the noise is nearly a rounded continuous normal, whose
   δ(ε) is known, and the difference is paid for in ε and δ;
 * *zCDP*: any number of integers, any σ; ρ = Δ²/(2σ²) and the best conversion of it.
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -31,7 +33,9 @@ __all__ = [
     "discrete_upper_tail_bounds",
     "discrete_weight_bounds",
     "gives_at_most",
+    "largest_shifts",
     "rounded_normal_gives_at_most",
+    "shift_delta_bound",
 ]
 
 #: Largest σ² whose sums are taken term by term.
@@ -51,6 +55,15 @@ _EXP_ERROR: Final = 2.0**-48
 #: Beyond this starting point the sub-Gaussian bound replaces the sum, whose integers would not fit.
 _FARTHEST: Final = 1 << 30
 _SMALLEST_ROUNDED: Final = 40
+#: Largest Δ² whose shifts are enumerated, and largest σ² at which laws of their sums are computed.
+_MOST_ENUMERATED: Final = 16
+_LARGEST_CONVOLVED: Final = Fraction(1 << 12)
+#: Relative error allowed for sums of up to 16 coordinates; the proof file derives less than half of it.
+_SUM_SLACK: Final = Fraction(1, 1 << 30)
+#: Probability that may be cut off and added to δ, in parts of δ.
+_CUT_OFF: Final = Fraction(1, 1 << 30)
+#: Smallest δ at which parts of it are far from underflow.
+_SMALLEST_DELTA: Final = Fraction(1, 1 << 500)
 
 Weight = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -59,6 +72,9 @@ def gives_at_most(epsilon: Fraction, delta: Fraction, *, sigma2: Fraction, l2_sq
     """Whether noise of ``sigma2`` on ``dimension`` integers that move by √``l2_squared`` is proven (ε, δ)-DP."""
     if dimension == 1 and sigma2 <= LARGEST_SUMMED:
         return discrete_delta_bounds(epsilon, sigma2, math.isqrt(l2_squared))[1] <= delta
+    if l2_squared <= _MOST_ENUMERATED and sigma2 <= _LARGEST_CONVOLVED and delta >= _SMALLEST_DELTA:
+        shifts = largest_shifts(l2_squared, dimension)
+        return all(shift_delta_bound(epsilon, delta, sigma2, shift) <= delta for shift in shifts)
     if rounded_normal_gives_at_most(epsilon, delta, sigma2=sigma2, l2_squared=l2_squared, dimension=dimension):
         return True
     return ZCDP(l2_squared / (2 * sigma2)).to_approx(delta).epsilon <= epsilon
@@ -83,6 +99,91 @@ def discrete_delta_bounds(epsilon: Fraction, sigma2: Fraction, shift: int) -> tu
     low, high = _sum_bounds(sigma2, first, uncovered)
     total_low, total_high = _total_bounds(sigma2)
     return low / total_high, min(high / total_low, Fraction(1))
+
+
+def largest_shifts(l2_squared: int, dimension: int) -> tuple[tuple[int, ...], ...]:
+    """Shifts of ``dimension`` integers within √``l2_squared`` of 0 that no other one exceeds in every coordinate.
+
+    Up to order and signs, which do not change δ(ε): coordinates that are not 0, in descending order.
+
+    >>> largest_shifts(5, 10)
+    ((2, 1), (1, 1, 1, 1, 1))
+    """
+
+    def extended(shift: tuple[int, ...], left: int) -> list[tuple[int, ...]]:
+        if len(shift) == dimension:
+            return [shift]
+        largest = min(math.isqrt(left), shift[-1] if shift else left)
+        longer = [found for part in range(largest, 0, -1) for found in extended((*shift, part), left - part * part)]
+        return longer or [shift]
+
+    found = extended((), l2_squared)
+    return tuple(shift for shift in found if not any(_exceeds(other, shift) for other in found))
+
+
+def _exceeds(shift: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether ``shift`` is at least ``other`` in every coordinate, and not equal to it; both in descending order."""
+    covers = len(shift) >= len(other) and all(a >= b for a, b in zip(shift, other, strict=False))
+    return covers and shift != other
+
+
+def shift_delta_bound(epsilon: Fraction, delta: Fraction, sigma2: Fraction, shift: tuple[int, ...]) -> Fraction:
+    """An upper bound on δ(ε) of integers that move by ``shift``, for σ² up to 2¹²; tight to ``delta``·2⁻²⁹.
+
+    The loss depends on the noise through Y = Σ shift_i·X_i alone, and δ(ε) = Σ_{y > τ} P(Y = y)·(1 - exp(-(y-τ)/σ²))
+    with τ = εσ² - ‖shift‖²/2.
+    """
+    if len(shift) == 1:
+        return discrete_delta_bounds(epsilon, sigma2, shift[0])[1]
+    norm2 = sum(part * part for part in shift)
+    threshold = epsilon * sigma2 - Fraction(norm2, 2)
+    law = _law_of_sum(sigma2, shift, delta * _CUT_OFF)
+    first = max(math.floor(threshold) + 1, -law.reach)
+    steps = np.arange(first, law.reach + 1, dtype=np.int64)
+    terms = law.weights[steps + law.reach]
+    # -(y - τ)/σ² with the offset rounded away from 0, so that no bracket is too small.
+    offset = float_up(Fraction(first) - threshold)
+    terms = terms * -np.expm1(-float_nearest(1 / sigma2) * ((steps - first).astype(np.float64) + offset))
+    total = Fraction(math.fsum(terms)) * (1 + _SUM_SLACK) + _UNDERFLOW
+    return min(total / _total_bounds(sigma2)[0] ** len(shift) + law.cut, Fraction(1))
+
+
+@dataclass(frozen=True)
+class _SumLaw:
+    """Weights of Y on -reach … reach, relative to those of ``len(shift)`` zeros, and the probability cut off."""
+
+    weights: NDArray[np.float64]
+    reach: int
+    cut: Fraction
+
+
+@lru_cache(maxsize=64)
+def _law_of_sum(sigma2: Fraction, shift: tuple[int, ...], spare: Fraction) -> _SumLaw:
+    """The law of Σ shift_i·X_i, by convolution of positive floats."""
+    check_exp()
+    share = float_nearest(spare / (4 * len(shift)))
+    # A sub-Gaussian guess; the probability beyond it is computed, so that it need not be right.
+    reach = math.ceil(math.sqrt(2 * float_nearest(sigma2) * math.log(2 / share))) + 1
+    tail = discrete_tail_bound(sigma2, reach + 1)
+    steps = np.arange(-reach, reach + 1, dtype=np.int64)
+    single = np.exp((steps * steps).astype(np.float64) * -float_nearest(1 / (2 * sigma2)))
+    law = _SumLaw(np.ones(1), 0, len(shift) * tail)
+    for part in shift:
+        spread = np.zeros(2 * reach * part + 1)
+        spread[::part] = single
+        law = _trimmed(np.convolve(law.weights, spread), law.cut, share)
+    return law
+
+
+def _trimmed(weights: NDArray[np.float64], cut: Fraction, share: float) -> _SumLaw:
+    """Drop both ends whose probability is below ``share``; what is dropped is added to the cut."""
+    reach = len(weights) // 2
+    ends = np.cumsum(weights[: reach + 1]) * 2
+    total = float(weights.sum())
+    drop = int(np.searchsorted(ends, total * share / 2))
+    # Twice the float sum, so that its rounding and that of the total do not matter.
+    lost = 2 * Fraction(float(ends[drop - 1])) / Fraction(total) if drop else Fraction(0)
+    return _SumLaw(weights[drop : len(weights) - drop], reach - drop, cut + lost)
 
 
 def discrete_tail_bound(sigma2: Fraction, start: int) -> Fraction:

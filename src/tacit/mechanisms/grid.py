@@ -110,11 +110,11 @@ class Grid:
             raise InputError("value", "left the range of floats; measure in other units") from None
 
     def l1_sensitivity(self, l1_sensitivity: Fraction, dimension: int = 1) -> int:
-        """How far, in steps, vectors move after rounding if they moved by ``l1_sensitivity``: ⌊Δ/step⌋ + d."""
+        """Sensitivity in steps, after rounding, of vectors that moved by ``l1_sensitivity``: ⌊Δ/step⌋ + d."""
         return math.floor(l1_sensitivity / self.step) + dimension
 
     def l2_squared(self, l2_squared: Fraction, dimension: int = 1) -> int:
-        """The same for the square of the l2 norm: ⌊(Δ/step + √d)²⌋."""
+        """Bound on the square of the l2 norm, in steps: ⌊(Δ/step + √d)²⌋."""
         moved = l2_squared / self.step**2
         return math.floor(moved + dimension + 2 * sqrt_bounds(moved * dimension)[1])
 

@@ -37,7 +37,7 @@ _NAN: Final = math.nan
 
 
 class _Form(NamedTuple):
-    """Where a key stands, as a tuple that compares with all others, and what it comes back as."""
+    """Sort key of a key, as a tuple that compares with all others, and the plain form that is returned."""
 
     place: tuple[Any, ...]
     plain: Any

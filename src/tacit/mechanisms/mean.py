@@ -163,7 +163,7 @@ class Mean(Mechanism):
 
     @property
     def event(self) -> Event:
-        """What is released, for accountants."""
+        """Event of one release, for accountants."""
         return self._noise.event
 
     @property
@@ -210,7 +210,7 @@ class Mean(Mechanism):
         return NoisyMean(float_nearest(value), float_nearest(people), above, below, self)
 
     def error(self, beta: Number, k: int = 1, *, n: SupportsIndex | None = None) -> Fraction:
-        """How far any of ``k`` released values may be off, except with probability ``beta``.
+        """Bound on the error of any of ``k`` released values, exceeded with probability at most ``beta``.
 
         A private ``n`` has to be supposed: the error is that of a mean over ``n`` people.
         """
@@ -228,11 +228,11 @@ class Mean(Mechanism):
 
     @property
     def _rounding(self) -> Fraction:
-        """How many steps rounding may move a value."""
+        """Steps by which rounding may move a value."""
         return Fraction(0) if self._whole else Fraction(1, 2)
 
     def _width(self, beta: Number, k: int = 1) -> Fraction:
-        """What no noise of ``k`` releases exceeds, except with probability ``beta``."""
+        """Bound on the noise of ``k`` releases, exceeded with probability at most ``beta``."""
         return Fraction(self._noise.error(beta, k=2 * k if self._n is None else k))
 
     def _interval(self, above: int, below: int, beta: Fraction) -> tuple[float, float]:
@@ -272,7 +272,7 @@ class Mean(Mechanism):
 
 
 _WRONG_RELATION: Final = {
-    REPLACE_ONE: "with a public n nobody is added or removed: write 'replace_one', or leave n out to keep it private",
+    REPLACE_ONE: "with a public n no person comes or goes: write 'replace_one', or leave n out to keep it private",
     ADD_REMOVE: "under 'replace_one' the number of people is public: state it as n",
 }
 

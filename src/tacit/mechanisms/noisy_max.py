@@ -123,7 +123,7 @@ class NoisyMax(Selection[Any]):
 
     @property
     def event(self) -> PureEvent:
-        """What one release is, for accountants: ε-DP and nothing finer."""
+        """Event of one release, for accountants: ε-DP and nothing finer."""
         return PureEvent(self.epsilon, "noisy_max", relation=self.relation)
 
     @property
@@ -158,7 +158,7 @@ class NoisyMax(Selection[Any]):
         return Winner(read.label(winner), float(margin) if read.rounded else int(margin))
 
     def error(self, beta: Number, candidates: SupportsIndex, optimal: SupportsIndex = 1) -> float:
-        """How far below the best the choice lies, exceeded with probability at most ``beta``.
+        """Distance of the choice below the best score, exceeded with probability at most ``beta``.
 
         It holds for whole numbers and for scores on the public grid: the larger of the two bounds is returned.
 

@@ -44,7 +44,7 @@ _JUDGED_AT: Final = Fraction(1, 20)
 
 
 class PartitionSelection(Mechanism):
-    """Releases which groups have enough units to be named; a group of nobody is never named.
+    """Releases which groups have enough units to be named; an empty group is never named.
 
     >>> keys = PartitionSelection(epsilon=1, delta="1e-5")
     >>> keys.guarantee, keys.rule, keys.error(beta="0.05")
@@ -199,7 +199,7 @@ class PartitionSelection(Mechanism):
 
     @property
     def event(self) -> Event:
-        """What one selection is, for accountants."""
+        """Event of one selection, for accountants."""
         promise = self._guarantee
         if isinstance(promise, ApproxDP):
             return ApproxEvent(promise.epsilon, promise.delta, "partition_selection", relation=self.relation)
@@ -207,11 +207,11 @@ class PartitionSelection(Mechanism):
 
     @property
     def threshold(self) -> int | None:
-        """What a noisy number of units has to reach; ``None`` for the truncated geometric rule."""
+        """Threshold for a noisy number of units; ``None`` for the truncated geometric rule."""
         return self._rule.threshold if isinstance(self._rule, Threshold) else None
 
     def release(self, units: Any) -> Any:
-        """Which groups are kept.
+        """Select the groups to keep.
 
         Args:
             units: the number of units in each group: an integer, a list or an array of them, and the answer is a truth

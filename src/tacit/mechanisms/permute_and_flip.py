@@ -65,7 +65,7 @@ class PermuteAndFlip(WeightedSelection):
 
     @property
     def event(self) -> PureEvent:
-        """What one release is, for accountants: ε-DP and nothing finer."""
+        """Event of one release, for accountants: ε-DP and nothing finer."""
         return PureEvent(self.epsilon, "permute_and_flip", relation=self.relation)
 
     @property

@@ -11,7 +11,7 @@ mechanism               what is released about n people, error as a share of n  
 ``histogram``           all ``bins`` at once                                         exact
 ``mean``                the mean of values in [0, 1], n public                       exact, rounding included
 ``selection``           the most frequent of ``candidates``; the count it misses     exact in the worst case
-``randomized_response`` the share of people with a property, nobody trusted          proven, nearly tight
+``randomized_response`` the share of people with a property, no trusted party      proven, nearly tight
 ======================= =========================================================== ==========================
 
 The rules one writes on a blackboard are special cases. :func:`counting_rule` is n >= 2/(αε): the noise exceeds αn

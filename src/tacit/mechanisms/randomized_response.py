@@ -46,7 +46,7 @@ _QUANTILE_SLACK: Final = 1e-12
 
 @dataclass(frozen=True)
 class FrequencyEstimate:
-    """What the reports say about one category.
+    """Estimated frequency of one category, from the reports.
 
     Attributes:
         frequency: unbiased estimate of the share of respondents whose true answer is the category. Unbiased means
@@ -79,7 +79,7 @@ class RandomizedResponse(Mechanism):
 
     Say either ``epsilon`` or, for two categories, the noise rate ``gamma``: the truth is told with probability
     1/2 + γ, so γ is what a report leans towards the truth. It is the mechanism of the local model, where each person
-    runs it and nobody need be trusted with the true answers.
+    runs it and no party need be trusted with the true answers.
 
     Privacy:
         relation: replace-one (a person answers x or answers y; there is no "absent" report).
@@ -165,7 +165,7 @@ class RandomizedResponse(Mechanism):
 
     @property
     def event(self) -> RandomizedResponseEvent:
-        """What one report is, for accountants."""
+        """Event of one report, for accountants."""
         return RandomizedResponseEvent(truth=self._truth, categories=self.k, relation=REPLACE_ONE)
 
     @property
@@ -192,7 +192,7 @@ class RandomizedResponse(Mechanism):
 
     @property
     def k(self) -> int:
-        """How many categories there are."""
+        """Number of categories."""
         return len(self._categories)
 
     @property
@@ -222,7 +222,7 @@ class RandomizedResponse(Mechanism):
     def estimate(
         self, reports: Iterable[Hashable], confidence: Number = "0.95"
     ) -> FrequencyEstimate | dict[Hashable, FrequencyEstimate]:
-        """How common each true answer is, from the reports alone; costs no privacy.
+        """Estimate how common each true answer is, from the reports alone; costs no privacy.
 
         The yes/no response (no ``categories`` given) returns one estimate, of the share of ``True``. Otherwise the
         answer maps every category to its estimate; each interval holds its own share with probability at least
@@ -241,7 +241,7 @@ class RandomizedResponse(Mechanism):
         return found[1] if self._binary else dict(zip(self._categories, found, strict=True))
 
     def bias(self, frequency: Number) -> Fraction:
-        """How far the share of reports lies above the true share, in expectation, if that is ``frequency``.
+        """Expected excess of the share of reports over the true share, if that is ``frequency``.
 
         q + (p - q)·f - f; for two categories (1/2 - γ)·(1 - 2f). No number of people makes it smaller.
 
@@ -257,7 +257,7 @@ class RandomizedResponse(Mechanism):
         return float_up(sqrt_bounds(_log_ratio(beta, k) / (2 * n))[1] / (self._truth - self.lie))
 
     def sample_size(self, within: Number, beta: Number, k: SupportsIndex = 1) -> int:
-        """How many reports :meth:`error` needs to be at most ``within``."""
+        """Number of reports for which :meth:`error` is at most ``within``."""
         bound = exact_positive(within, "within")
         return max(1, math.ceil(_log_ratio(beta, k) / (2 * (bound * (self._truth - self.lie)) ** 2)))
 

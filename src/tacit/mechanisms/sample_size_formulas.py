@@ -41,7 +41,7 @@ _DIGITS: Final = 12
 
 
 class SampleSizeQuestion(ABC):
-    """One mechanism: is so much of everything enough?"""
+    """Test for one mechanism whether stated amounts are enough."""
 
     #: Whether errors are whole numbers of people.
     whole = True

@@ -112,7 +112,7 @@ class Selection(Mechanism, Generic[T]):
 
     @property
     def sensitivity(self) -> Fraction:
-        """How far one unit can move any one score."""
+        """Distance by which one unit can move any one score, at most."""
         return self._sensitivity
 
     @property
@@ -184,7 +184,7 @@ class WeightedSelection(Selection[Any]):
         return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, candidates, optimal), within, start))
 
     def error(self, beta: Number, candidates: SupportsIndex, optimal: SupportsIndex = 1) -> float:
-        """How far below the best the choice lies, exceeded with probability at most ``beta``.
+        """Distance of the choice below the best score, exceeded with probability at most ``beta``.
 
         Args:
             beta: the probability that the bound may fail.
@@ -204,7 +204,7 @@ class WeightedSelection(Selection[Any]):
     @staticmethod
     @abstractmethod
     def _log_odds(beta: Number, candidates: SupportsIndex, optimal: SupportsIndex) -> Fraction:
-        """How many scales below the best the choice lies, exceeded with probability at most ``beta``; rounded up."""
+        """Scales by which the choice lies below the best, exceeded with probability at most ``beta``; rounded up."""
 
 
 def check_monotone(monotone: bool, relation: Relation) -> bool:
@@ -220,7 +220,7 @@ def check_monotone(monotone: bool, relation: Relation) -> bool:
 
 
 def check_candidates(candidates: SupportsIndex, optimal: SupportsIndex = 1) -> tuple[int, int]:
-    """How many candidates there are and how many of them share the best score."""
+    """Check and return the number of candidates and the number of those that share the best score."""
     total = check_count(candidates, "candidates")
     return total, check_count(optimal, "optimal", maximum=total)
 

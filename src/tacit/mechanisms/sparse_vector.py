@@ -141,7 +141,7 @@ class SparseVector(Mechanism):
 
     @property
     def event(self) -> PureEvent:
-        """What the whole stream is, for accountants."""
+        """Event of the whole stream, for accountants."""
         return PureEvent(self._epsilon, "sparse_vector", relation=self._relation)
 
     @property
@@ -156,7 +156,7 @@ class SparseVector(Mechanism):
 
     @property
     def left(self) -> int:
-        """How many yes-answers are left; public, since the answers are."""
+        """Number of yes-answers left; public, since the answers are."""
         return self._left
 
     def ask(self, value: int | float) -> bool:
@@ -191,7 +191,7 @@ class SparseVector(Mechanism):
         return float_up((threshold + question + (self._grid is not None)) * self._step)
 
     def value_error(self, beta: Number, k: SupportsIndex = 1) -> float:
-        """How far any of ``k`` values of :meth:`ask_value` may be off, exceeded with probability at most ``beta``."""
+        """Bound on the errors of ``k`` values of :meth:`ask_value`, exceeded with probability at most ``beta``."""
         if self._value_noise is None:
             raise InputError("epsilon_values", "must be stated when the stream is made for it to release values")
         largest = _largest_noise(self._value_noise.scale, per_output_beta(beta, check_count(k, "k")))

@@ -36,7 +36,7 @@ __all__ = ["Staircase", "StaircaseNoise"]
 Minimise = Literal["variance", "absolute"]
 _MINIMISE: Final = ("variance", "absolute")
 _DIGITS: Final = 60
-#: Wider sensitivities take the continuous optimum as it is.
+#: Wider sensitivities take the continuous optimum unchanged.
 _WIDEST_SEARCHED: Final = 1 << 32
 
 

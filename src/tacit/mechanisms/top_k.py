@@ -90,7 +90,7 @@ class TopK(Selection[list[Any]]):
 
     @property
     def event(self) -> RepeatedEvent:
-        """What one release is, for accountants: k exponential mechanisms."""
+        """Event of one release, for accountants: k exponential mechanisms."""
         once = ExponentialEvent(self.epsilon / self._k, relation=self.relation)
         return RepeatedEvent(once, self._k, relation=self.relation)
 
@@ -101,7 +101,7 @@ class TopK(Selection[list[Any]]):
 
     @property
     def k(self) -> int:
-        """How many candidates are chosen."""
+        """Number of candidates chosen."""
         return self._k
 
     def release(self, scores: ScoreList, candidates: Sequence[Any] | None = None) -> list[Any]:
@@ -118,7 +118,7 @@ class TopK(Selection[list[Any]]):
         return chosen
 
     def error(self, beta: Number, candidates: SupportsIndex) -> float:
-        """How far the i-th choice lies below the i-th best score, for all i at once but with probability ``beta``."""
+        """Distance of the i-th choice below the i-th best score, for all i at once but with probability ``beta``."""
         total = check_candidates(candidates)[0]
         return float_up(self._loss_up(log_inverse(Fraction(total * self._k), beta)))
 

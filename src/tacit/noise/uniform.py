@@ -40,7 +40,7 @@ def sample_below_many(bound: int, count: int, source: BitSource | None = None) -
 class LazyUniform:
     """A uniform real U in [0, 1) of which only the leading ``width`` binary digits have been drawn.
 
-    All that is known is ``low <= U < high``. Whoever cannot decide on that reveals more digits; since each digit
+    All that is known is ``low <= U < high``. A caller that cannot decide on that reveals more digits; since each digit
     is a fair bit of its own, looking later instead of sooner changes no probability.
     """
 
@@ -66,7 +66,7 @@ class LazyUniform:
 
     @property
     def width(self) -> int:
-        """How many binary digits are known."""
+        """Number of binary digits that are known."""
         return self._width
 
     def reveal(self) -> None:

@@ -40,7 +40,7 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a source looks like now.
+    """State of a source now.
 
     Args:
         version: a digest of all of its content.

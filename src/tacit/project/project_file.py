@@ -13,10 +13,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tacit.accounting.currencies import CurrencyKind
 from tacit.core.errors import InputError
 from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
@@ -49,7 +50,7 @@ class _Strict(BaseModel):
 
 
 class ColumnModel(_Strict):
-    """What the owner says about a column; see :class:`tacit.query.catalog.Column`."""
+    """Declarations of the owner about a column; see :class:`tacit.query.catalog.Column`."""
 
     type: str | None = None
     bounds: tuple[_Cell, _Cell] | None = None
@@ -82,15 +83,14 @@ class TableModel(_Strict):
 class PopulationModel(_Strict):
     """A budget, and how it is counted.
 
-    ``query_delta`` is what a question that needs a delta and states none is given; a hundredth of the budget's unless
-    said.
+    ``query_delta`` is the delta of a question that needs one and states none; by default a hundredth of the budget's.
     """
 
     epsilon: _Number | None = None
     delta: _Number | None = None
     rho: _Number | None = None
     mu: _Number | None = None
-    accounting: Literal["pure", "approx", "zcdp", "gdp"] = "pure"
+    accounting: CurrencyKind = "pure"
     relation: str = "add_remove"
     query_delta: _Number | None = None
 
@@ -105,7 +105,7 @@ class _About(_Strict):
 
 
 class LimitsModel(_Strict):
-    """What one question may use of the machine, so that a hostile one cannot take the curator down.
+    """Limits of one question on the machine, so that a hostile one cannot take the curator down.
 
     ``memory`` is a size such as ``"4GB"``; by default most of the machine's, and on a server its workers' share.
     ``spill`` is a folder for what exceeds it.
@@ -165,7 +165,7 @@ def load(path: str | Path) -> Project:
 
 @dataclass(frozen=True)
 class Places:
-    """Where a project keeps what outlasts the process."""
+    """Locations of the files that outlast the process."""
 
     ledger: str | None
     anchor: str | None
@@ -173,7 +173,7 @@ class Places:
 
 
 def load_places(path: str | Path) -> Places:
-    """Where a project keeps its ledger and keys; its data is not looked at."""
+    """Locations of a project's ledger and keys; its data is not looked at."""
     return _places(_read(Path(path)).project, Path(path).parent)
 
 
@@ -209,14 +209,14 @@ def validate(kind: type[_Model], content: object, where: str = "") -> _Model:
 
 def _words(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
-        return "is not a word that belongs here; check its spelling"
+        return "is an unknown setting; check the spelling"
     return "is missing" if kind == "missing" else message[0].lower() + message[1:]
 
 
 def build(
     model: ProjectModel, sources: Mapping[str, Source], known: Mapping[str, Mapping[str, SqlType | None]] | None = None
 ) -> Project:
-    """The project of a checked file; ``known`` are columns that a database has told of."""
+    """Build the project of a checked file; ``known`` are columns reported by a database."""
     populations = [Population(name, as_relation(population.relation)) for name, population in model.populations.items()]
     for name, table in model.tables.items():
         if table.population is not None and table.population not in model.populations:

@@ -1,6 +1,6 @@
 """Text of a new project file with comments and marked gaps.
 
-A mark is the text ``"?"``. :func:`open_places` finds the marks of a file, so that whoever opens it can name them.
+A mark is the text ``"?"``. :func:`open_places` finds the marks of a file, so that an error can name them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tacit.query.catalog import is_name
+
 __all__ = [
     "MARK",
     "Draft",
     "DraftColumn",
     "DraftTable",
-    "is_name",
     "open_places",
     "project_text",
     "toml_text",
@@ -25,14 +26,13 @@ __all__ = [
 
 #: Stands where the owner has to say something.
 MARK: Final = "?"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _NUMBERS = ("integer", "decimal", "double")
 _ASIDE = 34
 
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """What is said about a column so far.
+    """Declarations about a column so far.
 
     Args:
         name: its name.
@@ -62,7 +62,7 @@ class DraftColumn:
 
 @dataclass(frozen=True)
 class DraftTable:
-    """What is said about a table so far; ``guess`` is a unit that was offered and not confirmed."""
+    """Declarations about a table so far; ``guess`` is a unit that was offered and not confirmed."""
 
     name: str
     source: str
@@ -74,7 +74,7 @@ class DraftTable:
     max_rows: int = 1
 
     def with_column(self, column: DraftColumn) -> DraftTable:
-        """The same with one column in another form."""
+        """Copy with one column in another form."""
         return replace(self, columns=tuple(column if old.name == column.name else old for old in self.columns))
 
 
@@ -90,11 +90,6 @@ class Draft:
     ledger: str = "tacit.ledger"
     engine: str | None = None
     sampled: tuple[str, ...] = field(default=())
-
-
-def is_name(text: str) -> bool:
-    """Whether queries can use it as a name."""
-    return _NAME.match(text) is not None
 
 
 def typed_column(name: str, kind: str | None) -> DraftColumn:
@@ -154,7 +149,7 @@ def _population(draft: Draft) -> Iterator[str]:
     yield "# Whom to protect, and what all questions ever asked may cost each of them, together."
     yield f"[populations.{draft.population}]"
     example = "" if draft.epsilon else 'such as "4": '
-    yield _aside(f"epsilon = {toml_text(draft.epsilon or MARK)}", f"{example}less protects more and answers less")
+    yield _aside(f"epsilon = {toml_text(draft.epsilon or MARK)}", f"{example}smaller = more privacy, less accuracy")
     if draft.delta is not None:
         yield f"delta = {toml_text(draft.delta)}"
         yield _aside('accounting = "zcdp"', "many small questions cost less than their sum")
@@ -184,7 +179,7 @@ def _unit(table: DraftTable) -> Iterator[str]:
     if table.unit is not None:
         yield _aside(f"unit = {toml_text(table.unit)}", "whose row it is: all rows of one are protected together")
         return
-    yield _aside(f"unit = {toml_text(MARK)}", 'the column that says whose row it is; "row" if nobody has two')
+    yield _aside(f"unit = {toml_text(MARK)}", 'the column that identifies the person; "row" if each person has one row')
     if table.guess is not None:
         yield _aside(f"# unit = {toml_text(table.guess)}", "a guess, by the name of the column")
 

@@ -13,11 +13,10 @@ from typing import Final
 from tacit.core.errors import EngineError
 from tacit.engines.protocol import Engine
 from tacit.query.catalog import Catalog, PublicSize, Table
-from tacit.query.domains import Domain
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitCall, reference
 from tacit.query.relational.functions import call
-from tacit.query.types import INTEGER
+from tacit.query.types import INTEGER, Domain
 
 __all__ = ["PublicSizes"]
 

@@ -53,7 +53,7 @@ class RowDigest:
 
     @property
     def text(self) -> str:
-        """For a mark."""
+        """Text for a mark."""
         return hashlib.sha256(f"{self.rows} {self.total:0128x}".encode()).hexdigest()
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class RowDigest:
 
     @classmethod
     def parse(cls, text: str) -> RowDigest:
-        """What :func:`str` wrote."""
+        """Parse the text of :meth:`__str__`."""
         rows, _, total = text.partition(":")
         return cls(int(total, 16) % _MODULUS, int(rows))
 

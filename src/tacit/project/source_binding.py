@@ -25,7 +25,7 @@ __all__ = ["SourceBinder", "scanned"]
 
 
 class SourceBinder:
-    """What is known about the sources of a project; safe to use from several threads.
+    """Sources of a project and their state; safe to use from several threads.
 
     Args:
         catalog: says whose each table is.
@@ -93,14 +93,14 @@ class SourceBinder:
         return f"{table.name.lower()} {now.version}"
 
     def fingerprint(self, table: Table) -> Fingerprint:
-        """What the source of a table looks like now."""
+        """Fingerprint of the source of a table now."""
         source = self._sources[table.name]
         if not source.is_elsewhere or not isinstance(self._engine, Recognises):
             found = self._digests.of(source, f"tables.{table.name}.source")
             # A view has rows of other tables of its file, so the file counts.
             is_view = isinstance(self._engine, HasViews) and source.inside != "" and self._engine.is_view(table.name)
             return replace(found, own=found.marks, rows=found.own) if is_view else found
-        # A table changes all the time, and when it did is nobody's business: its version is its owner's word, and until
+        # A table changes all the time, and when it did must not show: its version is its owner's word, and until
         # another is said an answer that was bought stays the answer.
         known = self._engine.marks(table.name)
         return Fingerprint(f"{known.version} {source.version or ''}", known.marks, known.own, known.rows)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import EngineError, InputError
-from tacit.ledger.protected_units import Binding
+from tacit.ledger.protection import Binding
 from tacit.project.fingerprints import Fingerprint
 from tacit.query.canonical_unit import ROW, unit_path, unit_type
 from tacit.query.types import Value
@@ -59,9 +59,9 @@ class BoundUnits:
             InputError: naming the table, or the two tables.
         """
         for population, unit in unit_terms(self._catalog).items():
-            self._ledger.check_unit(population, unit)
+            self._ledger.units.check_unit(population, unit)
         for population, binding in self.bindings(found):
-            self._ledger.check_column(population, binding)
+            self._ledger.units.check_column(population, binding)
 
     def bindings(self, found: Iterable[tuple[Table, Fingerprint]]) -> list[tuple[str, Binding]]:
         """The population and what the ledger keeps, of every protected source.
@@ -89,7 +89,7 @@ class BoundUnits:
     def fix(self) -> None:
         """Fix the units of all populations, where that is not done."""
         for population, unit in unit_terms(self._catalog).items():
-            self._ledger.ensure_unit(population, unit)
+            self._ledger.units.ensure_unit(population, unit)
             self._entries[population] = self._ledger.unit_entry(population)
 
     def bind(self, table: Table, fingerprint: Fingerprint) -> None:
@@ -100,10 +100,10 @@ class BoundUnits:
         """
         binding = self.binding(table, fingerprint)
         if binding is not None and table.population is not None:
-            self._ledger.bind_column(table.population, binding)
+            self._ledger.units.bind_column(table.population, binding)
 
     def binding(self, table: Table, fingerprint: Fingerprint) -> Binding | None:
-        """What the ledger keeps of a protected source; None for public ones."""
+        """Record of a protected source for the ledger; None for public ones."""
         if table.public or table.population is None:
             return None
         rows = fingerprint.own if fingerprint.rows is None else fingerprint.rows
@@ -122,7 +122,7 @@ class BoundUnits:
 
 
 def declared_terms(catalog: Catalog, table: Table) -> dict[str, str]:
-    """What a project declares about a protected table and its columns, by name, as plain text."""
+    """Declarations of a project about a protected table and its columns, by name, as plain text."""
     terms = {
         "unit": unit_path(catalog, table),
         "max_groups": str(table.max_groups),

@@ -1,22 +1,21 @@
 """Query: from SQL text and public metadata to a plan; touches no data.
 
 Modules:
+* :mod:`.aggregates` — Aggregates: one table entry for each, from its SQL names to its estimate
 * :mod:`.canonical_unit` — Canonical unit of a population: one type in every table
 * :mod:`.catalog` — Catalog: public metadata about tables, units and columns
-* :mod:`.domains` — Domains: public knowledge about values, with interval arithmetic
 * :mod:`.limits` — Public limits on the size of a query
 * :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
 * :mod:`.planning` — Planning: releases, noise, price and expected error of a question
 * :mod:`.postprocess` — Post-processing of released numbers: estimates, intervals and steps above the aggregation
-* :mod:`.public_keys` — Public group keys: finite sets that follow from declarations
 * :mod:`.question` — Question: the final aggregation and the steps on its released cells
 * :mod:`.refusal` — Refusal of a query, with code and words
 * :mod:`.relational` — Relational algebra with ownership of rows
 * :mod:`.release` — Release: exact integers become noisy ones
 * :mod:`.request` — Request: price or accuracy, account and options of a question
 * :mod:`.resolve` — From SQL text and a catalog to a resolved question
-* :mod:`.rules` — Rewrite rules: one per file, in this order, each from a question to a question that asks the same
-* :mod:`.types` — The seven types of the query language and the Python values that stand for theirs
+* :mod:`.rules` — Rewrite rules, each from a question to a question that asks the same
+* :mod:`.types` — Types of the query language, their Python values, and domains: public knowledge about values
 """
 
 from __future__ import annotations

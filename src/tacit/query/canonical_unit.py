@@ -122,7 +122,7 @@ def _check_pair(catalog: Catalog, first: Table, second: Table) -> None:
 
 
 def _remedy(one: SqlType, other: SqlType) -> str:
-    """What to declare where both columns can be read so; texts can be read as any type."""
+    """Advice on the type to declare where both columns can be read so; texts can be read as any type."""
     kinds = {one.kind, other.kind}
     if kinds <= {Kind.INTEGER, Kind.DECIMAL}:
         return 'declare type = "integer" for both columns, and store whole numbers in both'

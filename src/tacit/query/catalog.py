@@ -28,8 +28,7 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.canonical_unit import ROW, check_units
-from tacit.query.domains import MAX_VALUES, Domain, Range, finite, truth
-from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value, ordinal
+from tacit.query.types import BOOLEAN, MAX_VALUES, Domain, Kind, Range, SqlType, Value, as_value, finite, ordinal, truth
 
 __all__ = [
     "ROW",
@@ -111,7 +110,7 @@ class Column:
 
     @cached_property
     def domain(self) -> Domain:
-        """What expressions over this column may presume."""
+        """Presumptions for expressions over this column."""
         if self.categories is not None:
             nullable = self.nullable or None in self.categories
             return finite(self.categories, self.type, nullable=nullable)

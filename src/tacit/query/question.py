@@ -25,15 +25,16 @@ Match        a join with a public relation: the columns there were, then those o
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 
-from tacit.query.domains import Domain
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.measures import Measure
 from tacit.query.relational.algebra import (
+    Change,
     JoinKind,
     RelationNode,
     SortKey,
@@ -44,7 +45,7 @@ from tacit.query.relational.algebra import (
     window_text,
 )
 from tacit.query.relational.expressions import Expression, text_of
-from tacit.query.types import SqlType, Value
+from tacit.query.types import Domain, SqlType, Value
 
 __all__ = [
     "Aggregate",
@@ -62,6 +63,7 @@ __all__ = [
     "Sort",
     "Step",
     "Unique",
+    "final_over",
     "types_after",
 ]
 
@@ -76,7 +78,7 @@ class GroupKey:
 
 
 class AggregateKind(Enum):
-    """What an aggregate estimates, and from which measurements (in this order)."""
+    """Estimated quantities, each with its measurements in order; the table is :mod:`tacit.query.aggregates`."""
 
     COUNT_ROWS = "count_rows"  # ROWS
     COUNT_VALUES = "count_values"  # VALUES
@@ -145,6 +147,16 @@ class FinalAggregation:
         return self.source.population
 
     @property
+    def seeks_bounds(self) -> bool:
+        """Whether AUTO bounds are to be found, or were; see :mod:`tacit.query.planning.auto_bounds`."""
+        return any(measure.auto for measure in self.measures)
+
+    def growth(self, measures: Iterable[int]) -> int:
+        """With which power of bounds that are yet to be found some measurements grow."""
+        sought = [self.measures[index] for index in measures if self.measures[index].auto]
+        return max((measure.kind.traits.power for measure in sought), default=0)
+
+    @property
     def types(self) -> tuple[SqlType, ...]:
         """Of the released columns: keys, then aggregates."""
         return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
@@ -156,6 +168,20 @@ class FinalAggregation:
         cells = [f"{a.kind.value}{a.measures}{a.parameter}:{a.type}:{a.bounds}" for a in self.aggregates]
         lines = [relation_text(self.source), *keys, *(m.text for m in self.measures), *cells]
         return "\n".join([*lines, f"{self.max_groups} {self.public_keys} {self.group_count}"])
+
+
+def final_over(final: FinalAggregation, source: RelationNode, change: Change) -> FinalAggregation:
+    """The same aggregation over another source, its expressions changed to fit."""
+    measures = tuple(
+        replace(
+            measure,
+            argument=None if measure.argument is None else change(measure.argument),
+            where=None if measure.where is None else change(measure.where),
+        )
+        for measure in final.measures
+    )
+    keys = tuple(replace(key, expression=change(key.expression)) for key in final.keys)
+    return replace(final, source=source, keys=keys, measures=measures)
 
 
 @dataclass(frozen=True, slots=True)

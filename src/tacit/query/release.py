@@ -24,32 +24,22 @@ from tacit.mechanisms.additive import add_noise
 from tacit.mechanisms.base import LARGEST_VALUE
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import LARGEST_SCALE
-from tacit.query.planning.measures import MeasureKind
+from tacit.query.planning.measures import Block
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import KeySelection, Release
 from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.planning.release_blocks import Block
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 
-__all__ = ["KeyTuple", "Measured", "NoisyRelease", "draw", "inputs", "release"]
+__all__ = ["KeyTuple", "NoisyRelease", "draw", "inputs", "release"]
 
 #: One group's key; empty for the one group of a query without GROUP BY.
 KeyTuple = tuple[Value | None, ...]
-#: These are counted, so they fit 62 bits; sums may be wider.
-_COUNTED = (
-    MeasureKind.UNITS,
-    MeasureKind.ROWS,
-    MeasureKind.VALUES,
-    MeasureKind.DISTINCT,
-    MeasureKind.LEAVES,
-    MeasureKind.CATEGORIES,
-)
 
 
 class Measured(Protocol):
-    """What an engine returns: exact integers that never leave the curator."""
+    """Exact integers from an engine, which never leave the curator."""
 
     @property
     def keys(self) -> Sequence[KeyTuple]:
@@ -66,7 +56,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class NoisyRelease:
-    """What has paid: keys and noisy numbers. Everything after this is post-processing.
+    """Keys and noisy numbers that are charged for. Everything after this is post-processing.
 
     Args:
         keys: one per group, in public order.
@@ -104,7 +94,7 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
 
 
 def inputs(block: Block, raw: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """What the mechanism of a block is given: one row of integers per group.
+    """Input of the mechanism of a block: one row of integers per group.
 
     This is the vector whose movement between neighbours the block's sensitivity bounds; tests replay it.
     """
@@ -212,9 +202,10 @@ def _array(raw: Any, final: FinalAggregation, index: int, groups: int, order: li
     if array.dtype.kind not in "iuO" or (array.dtype.kind == "O" and not all(type(v) is int for v in array.ravel())):
         raise InternalError("the engine returned something else than integers")
     array = array.reshape(groups, measure.width)
-    if measure.kind not in _COUNTED:
+    # Counts fit 62 bits; sums may be wider.
+    if measure.kind.traits.adds_values:
         return array[:, 0].astype(object)[order]
     if array.size and (int(array.min()) < -LARGEST_VALUE or int(array.max()) > LARGEST_VALUE):
         raise InternalError("the engine counted more than there can be")
     counts = array.astype(np.int64)[order]
-    return counts if measure.kind in (MeasureKind.LEAVES, MeasureKind.CATEGORIES) else counts[:, 0]
+    return counts if measure.kind.traits.spread else counts[:, 0]

@@ -1,13 +1,16 @@
 """Request: a question, its price or accuracy, its account and its options.
 
-==========  ======================================== ==============================================================
-account     what may be typed                        what the whole query then costs
-==========  ======================================== ==============================================================
-pure        epsilon                                  ε
-approx      epsilon, delta                           (ε, δ); δ only where something in the plan needs it
-zcdp        epsilon or rho, delta for private keys   ρ = ε²/2, what an ε-DP release costs there; δ for private keys
-gdp         epsilon or mu                            μ, or the μ that an ε-DP release has
-==========  ======================================== ==============================================================
+==========  ============================== ========================================================================
+account     price                          charge for the whole query
+==========  ============================== ========================================================================
+pure        epsilon                        ε
+approx      epsilon, delta                 (ε, δ); δ only where something in the plan needs it
+zcdp        epsilon with delta, or rho     the largest ρ that is (ε, δ)-DP by itself; δ for private keys
+gdp         epsilon with delta, or mu      the largest μ that is (ε, δ)-DP by itself
+==========  ============================== ========================================================================
+
+An epsilon is the guarantee of the answer by itself: at the delta that is stated, or else at that of the account. Where
+neither has a delta, the answer is ε-DP, with Laplace noise, and charged as such (ρ = ε²/2, or the μ that ε-DP implies).
 
 Instead of a price, ``within`` asks for an accuracy: the smallest epsilon is found that keeps every aggregate, or
 those named, within so much of the bounded truth with probability ``confidence``, each cell by itself.
@@ -177,16 +180,19 @@ class Account:
     Args:
         kind: one of :data:`ACCOUNTS`.
         delta: for queries that need a delta and state none; None makes such a query state one.
+        target_delta: delta of the whole account, at which an epsilon without a delta is meant; None where it has none.
     """
 
     kind: str
     delta: Number | None = None
+    target_delta: Number | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ACCOUNTS:
             raise InputError("account", f"must be one of {', '.join(ACCOUNTS)}, got {self.kind!r}")
-        if self.delta is not None:
-            object.__setattr__(self, "delta", exact_probability(self.delta, "delta"))
+        for name in ("delta", "target_delta"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, exact_probability(getattr(self, name), name))
 
 
 class QuestionOptions(TypedDict, total=False):
@@ -283,6 +289,8 @@ class Terms:
         weights: names and weights.
         rule: of key selection, as in the OPTIONS.
         suppose: the number of values in a group.
+        alone: delta at which an epsilon is the guarantee of the answer by itself; None for ε-DP. The charge follows
+            from it, so that it is no part of a digest.
     """
 
     account: str
@@ -295,6 +303,7 @@ class Terms:
     weights: tuple[tuple[str, Fraction], ...]
     rule: str
     suppose: int | None
+    alone: Fraction | None = field(default=None, repr=False)
 
 
 def settle(request: Request, options: Options) -> Terms:
@@ -321,17 +330,19 @@ def settle(request: Request, options: Options) -> Terms:
     _check_sizes("confidence", [confidence])
     _check_sizes("within", [bound for _, bound in within])
     _check_sizes("weights", weights.values())
+    delta, alone = _deltas(request, options, currency)
     return Terms(
         account=kind,
         currency=currency,
         amount=amount,
-        delta=_delta(request, options),
+        delta=delta,
         within=within,
         confidence=confidence,
         max_groups=None if request.max_groups is None else check_count(request.max_groups, "max_groups"),
         weights=tuple(sorted(weights.items())),
         rule=options.group_selection or "AUTO",
         suppose=None if request.suppose is None else check_count(request.suppose, "suppose"),
+        alone=alone,
     )
 
 
@@ -349,16 +360,20 @@ def _refuse_number(given: list[str], kind: str) -> None:
     raise InputError(given[1], f"contradicts {given[0]}: state exactly one of {choices}")
 
 
-def _delta(request: Request, options: Options) -> Fraction | None:
-    stated = _stated(request, options, "delta")
-    low = OPTIONS["delta"].low
+def _deltas(request: Request, options: Options, currency: str) -> tuple[Fraction | None, Fraction | None]:
+    """The delta that may be used up, and the one at which an epsilon is meant."""
+    account = request.account
+    stated, low = _stated(request, options, "delta"), OPTIONS["delta"].low
     if stated and stated < low:
         raise InputError("delta", f"is too small to mean anything; state 0 or at least {float(low):g}")
-    if request.account.kind in ("pure", "gdp") and stated:
-        raise InputError("delta", f"a {request.account.kind} account has no delta to spend; leave it out")
-    if stated is None and request.account.delta is not None:
-        return exact_probability(request.account.delta, "delta")
-    return stated
+    if stated and (account.kind == "pure" or (account.kind == "gdp" and currency == "mu")):
+        raise InputError("delta", f"a {account.kind} account has no delta to spend; leave it out")
+    target = account.target_delta if stated is None else stated
+    alone = None if not target or account.kind not in ("zcdp", "gdp") else exact_probability(target, "delta")
+    if account.kind == "gdp":
+        return None, alone
+    usable = account.delta if stated is None else stated
+    return None if usable is None else exact_probability(usable, "delta", zero=True), alone
 
 
 def _within(request: Request, options: Options) -> tuple[tuple[str, Fraction], ...]:

@@ -4,11 +4,11 @@
 2. The ledger gets an entry that names both keys, signed by both. From here on the new key is in force.
 3. The new file takes the place of the old one.
 
-Whoever dies between 1 and 2 leaves a file that nobody asks for; between 2 and 3, a key that the next opening of the
+A process that dies between 1 and 2 leaves an unused file; between 2 and 3, a key that the next opening of the
 ledger finds by its name and puts in place. At every moment the key in force is in a file that an opening finds.
 
-A key that was lost cannot sign. Then an operator names the next one alone, and that stays to be seen: nobody who
-trusted the old key follows without being told. If the group secret was lost with it, a fresh one is made. The promise
+A key that was lost cannot sign. Then an operator names the next one alone, and that stays to be seen: a client that
+trusted the old key does not follow by itself. If the group secret was lost with it, a fresh one is made. The promise
 to every person holds with any; but a unit may count in other groups than before, and files that the ledger knew by
 their content are new to it, so that only their owner's word says whose they are.
 """
@@ -19,8 +19,7 @@ from pathlib import Path
 
 from tacit.core.errors import InputError
 from tacit.ledger import ConflictError, Ledger, Succession
-from tacit.ledger.key_succession import replace_key
-from tacit.ledger.signatures import succession_text
+from tacit.ledger.signing_keys import succession_text
 from tacit.receipts.keyring import keys_in_force
 from tacit.receipts.keys import Keys, make_keys, open_keys, put_in_place, write_waiting
 
@@ -39,7 +38,7 @@ def rotate_key(ledger: Ledger, place: str | Path, *, reason: str, operator: str,
 
     Raises:
         InputError: the key file is missing or not the ledger's; or ``lost``, and the key is there.
-        ConflictError: somebody else has replaced the key meanwhile.
+        ConflictError: another process has replaced the key meanwhile.
     """
     path, previous = Path(place), ledger.public_key
     if not previous:
@@ -50,8 +49,7 @@ def rotate_key(ledger: Ledger, place: str | Path, *, reason: str, operator: str,
     text = succession_text(ledger.id, previous, new.public_key)
     waiting = write_waiting(path, new)
     try:
-        done = replace_key(
-            ledger,
+        done = ledger.keys.replace(
             new.public_key,
             previous=previous,
             signature="" if old is None else old.sign(text),
@@ -76,7 +74,7 @@ def _what_is_left(ledger: Ledger, place: Path) -> Keys | None:
         if not place.exists():
             return None
     else:
-        raise InputError("lost", f"the key is in {place}: leave --lost out, so that whoever trusts it can follow")
+        raise InputError("lost", f"the key is in {place}: leave --lost out, so that clients that trust it can follow")
     keys = open_keys(place, make=False)
     if ledger.key_check and ledger.key_check != keys.groups_check:
         raise InputError(

@@ -33,7 +33,7 @@ class Keyring:
 
     @property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt that is signed now."""
+        """Public key that checks receipts signed now."""
         return self._keys.public_key
 
     @property
@@ -78,7 +78,7 @@ class Keyring:
 def keys_in_force(ledger: Ledger, place: Path) -> Keys:
     """The keys in a file, if they are the ledger's.
 
-    A key that the ledger knows and that still waits for its place, because whoever replaced the old one died, gets it.
+    A key that the ledger knows gets its place, where it still waits because the process that replaced the old one died.
 
     Raises:
         InputError: they are missing, or are not the ledger's.
@@ -88,7 +88,7 @@ def keys_in_force(ledger: Ledger, place: Path) -> Keys:
         try:
             put_in_place(place, wanted)
         except OSError:
-            where = waiting_place(place, wanted)  # Somebody else may move it; it can be read where it is.
+            where = waiting_place(place, wanted)  # Another process may move it; it can be read where it is.
     keys = open_keys(where, make=False)
     problem = mismatch(ledger, keys)
     if problem:
@@ -97,7 +97,7 @@ def keys_in_force(ledger: Ledger, place: Path) -> Keys:
 
 
 def mismatch(ledger: Ledger, keys: Keys) -> str:
-    """What in a key file is not the ledger's, and what to do."""
+    """Part of a key file that is not the ledger's, and what to do."""
     restore = f"restore the file that belongs to {ledger.place}"
     if ledger.public_key != keys.public_key:
         after = next((each for each in ledger.successions() if each.previous == keys.public_key), None)
@@ -116,9 +116,9 @@ def mismatch(ledger: Ledger, keys: Keys) -> str:
 def key_of(ledger: Ledger, receipt: Receipt) -> str:
     """The public key that a receipt of a ledger has to be signed with.
 
-    That is the key that was in force when its release was kept. Whoever asks for a release again gets a receipt in
-    their own words, signed with the key that is in force by then; so a later one will do, if the receipt names it. One
-    that had been replaced before will not.
+    That is the key that was in force when its release was kept. A repeat gets a receipt in the caller's own words,
+    signed with the key that is in force by then; so a later one will do, if the receipt names it. One that had been
+    replaced before will not.
     """
     said = receipt.statement.get("ledger")
     position = said.get("position") if isinstance(said, dict) else None

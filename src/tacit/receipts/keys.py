@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.core.errors import InputError
 from tacit.ledger.entries import plain_name
-from tacit.ledger.signatures import PREFIX, is_signed, key_id
+from tacit.ledger.signing_keys import PREFIX, is_signed, key_id
 from tacit.noise import entropy
 
 __all__ = [
@@ -55,7 +55,7 @@ class Keys:
 
     @cached_property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt: ``ed25519:`` and 64 hexadecimal digits."""
+        """Public key that checks receipts: ``ed25519:`` and 64 hexadecimal digits."""
         return PREFIX + self._private.public_key().public_bytes_raw().hex()
 
     def sign(self, message: bytes) -> str:
@@ -68,7 +68,7 @@ class Keys:
         return hmac.digest(self.groups, b"tacit groups of\0" + name.encode(), "sha256")
 
     def veil(self, mark: str) -> str:
-        """A mark that the ledger can recognise again, and that tells whoever reads the ledger nothing about content."""
+        """Keyed digest of a mark: the ledger recognises it again, and a reader of the ledger learns nothing from it."""
         return hmac.digest(self.groups, b"tacit mark\0" + mark.encode(), "sha256").hex()
 
     @property
@@ -122,7 +122,7 @@ def open_keys(path: str | Path, *, make: bool = True) -> Keys:
 
 
 def missing_keys(place: str | Path) -> InputError:
-    """What is said where there is no key file and none may be made."""
+    """Error where there is no key file and none may be made."""
     return InputError("key", f"there is no key file {place}; restore it from your backup of the ledger")
 
 

@@ -29,7 +29,7 @@ _MECHANISM_WORDS: Final = ("name", "reason")
 
 
 def against_ledger(receipt: Receipt, ledger: Ledger) -> tuple[ReceiptCheck, ...]:
-    """What a comparison with the ledger finds; for a receipt whose signature holds."""
+    """Findings of a comparison with the ledger; for a receipt whose signature holds."""
     try:
         return check_against_ledger(receipt, ledger)
     except RollbackError as problem:
@@ -60,7 +60,7 @@ def check_against_ledger(receipt: Receipt, ledger: Ledger) -> tuple[ReceiptCheck
     released = ReceiptCheck("released", True, f"charge, noise and released numbers are those of entry {position}")
     is_current = said["key"] == key_id(ledger.public_key)
     words = (
-        "its words are those of somebody who asked again, signed with the key in force"
+        "its words are those of a repeated question, signed with the key in force"
         if is_current
         else "its words are not those that the ledger holds, and the key that signed them was replaced since; "
         "ask the question again, which is free, for a receipt that holds"

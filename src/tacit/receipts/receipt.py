@@ -17,9 +17,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.accounting.currencies import currency_of
 from tacit.core.errors import InputError
 from tacit.core.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, ZCDPEvent, event_to_json
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE
 from tacit.ledger import Reservation
 from tacit.mechanisms.gaussian import Gaussian
@@ -34,6 +35,7 @@ __all__ = [
     "FORMAT",
     "VERSION",
     "Receipt",
+    "ReceiptStatement",
     "about_mechanism",
     "about_plan",
     "exact_events",
@@ -92,7 +94,7 @@ class Receipt:
 
     @property
     def position(self) -> int:
-        """Of its entry in the ledger."""
+        """Position of its entry in the ledger."""
         return int(self.statement["ledger"]["position"])
 
     def __getitem__(self, name: str) -> Any:
@@ -106,19 +108,27 @@ class Receipt:
         return f"<Receipt {ledger.get('position')} of ledger {str(ledger.get('id'))[:8]}>"
 
 
-def issue(
-    keys: Keys,
-    ledger: str,
-    reservation: Reservation,
-    *,
-    answers: Sequence[Mapping[str, Any]],
-    unit: str,
-    account: str,
-    guarantee: Guarantee,
-    project: str,
-    catalog: str,
-) -> Receipt:
-    """Sign what :func:`about_plan` and :func:`about_mechanism` say of some answers, and what was reserved for them.
+@dataclass(frozen=True)
+class ReceiptStatement:
+    """Content of a receipt besides the charge and its place in the ledger.
+
+    Args:
+        answers: by :func:`about_plan` and :func:`about_mechanism`.
+        unit: whom the guarantee is about.
+        account: kind of the account.
+        guarantee: of all answers together.
+        catalog: digest of the public metadata.
+    """
+
+    answers: Sequence[Mapping[str, Any]]
+    unit: str
+    account: str
+    guarantee: Guarantee
+    catalog: str
+
+
+def issue(keys: Keys, ledger: str, project: str, reservation: Reservation, said: ReceiptStatement) -> Receipt:
+    """Sign a statement about some answers, and the charge that was reserved for them.
 
     It speaks of the place of the reservation, so that it can be made, and stored, before the answers are committed.
     """
@@ -132,13 +142,13 @@ def issue(
             "hash": reservation.hash,
         },
         "population": reservation.population,
-        "unit": unit,
-        "relation": guarantee.relation.value,
-        "account": account,
+        "unit": said.unit,
+        "relation": said.guarantee.relation.value,
+        "account": said.account,
         "project": project,
-        "catalog": catalog,
-        "answers": list(answers),
-        "guarantee": guarantee_to_plain(guarantee),
+        "catalog": said.catalog,
+        "answers": list(said.answers),
+        "guarantee": guarantee_to_plain(said.guarantee),
         "charge": {amount.currency: str(amount.amount) for amount in reservation.amounts if amount.amount},
         "key": key_id(keys.public_key),
     }
@@ -149,7 +159,7 @@ def issue(
 
 
 def signed_text(statement: Mapping[str, Any]) -> bytes:
-    """What the signature is of."""
+    """Bytes that the signature is of."""
     return _PURPOSE + canonical(statement).encode()
 
 
@@ -162,7 +172,7 @@ def about_plan(
     name: str = "",
     mechanisms: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """What a receipt says of the answer to a question: ``words`` explain its plan, ``released`` digests its numbers.
+    """Lines of a receipt about the answer to a question: ``words`` explain its plan, ``released`` digests its numbers.
 
     ``mechanisms`` is what :func:`mechanisms_of` says of the plan, where that is known already.
     """
@@ -178,7 +188,7 @@ def about_plan(
 
 
 def about_mechanism(mechanism: object, event: Event, label: str, *, released: str) -> dict[str, Any]:
-    """What a receipt says of a mechanism that was used from Python; ``event`` is the one that was paid for."""
+    """Lines of a receipt about a mechanism used from Python; ``event`` is the one that was paid for."""
     line: dict[str, Any] = {"name": label, "mechanism": type(mechanism).__name__, "event": _plain(event)}
     if isinstance(mechanism, Laplace) and isinstance(event, DiscreteLaplaceEvent):
         line |= {"l1_sensitivity": str(mechanism.l1_sensitivity), "scale": str(mechanism.scale)}
@@ -197,11 +207,9 @@ def about_mechanism(mechanism: object, event: Event, label: str, *, released: st
 
 def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
     """A guarantee as JSON; its relation is said elsewhere."""
-    words = {PureDP: ("epsilon",), ApproxDP: ("epsilon", "delta"), ZCDP: ("rho", "delta"), GDP: ("mu",)}
-    for kind, names in words.items():
-        if isinstance(guarantee, kind):
-            return {"kind": kind.__name__, **{name: str(getattr(guarantee, name)) for name in names}}
-    raise InputError("guarantee", f"{type(guarantee).__name__} is not what an account is charged in")
+    currency = currency_of(guarantee)
+    numbers = {name: str(number) for name, number in currency.numbers_of(guarantee).items()}
+    return {"kind": currency.guarantee_type.__name__, **numbers}
 
 
 def exact_events(priced: Priced) -> tuple[Event, ...]:
@@ -222,16 +230,16 @@ def exact_event(release: Release) -> Event:
 
 
 def mechanisms_of(priced: Priced) -> list[dict[str, Any]]:
-    """What a receipt says of each mechanism, in order: the search for AUTO bounds, the keys, the numbers."""
+    """Lines of a receipt about each mechanism, in order: the search for AUTO bounds, the keys, the numbers."""
     search = [] if priced.first is None else mechanisms_of(priced.first)
     selection = [] if priced.keys is None else [_about_selection(priced.keys)]
     return [*search, *selection, *(_about_release(release) for release in priced.releases)]
 
 
 def quoted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is said of mechanisms, for an order; refused where numbers are so long that a receipt could not be read.
+    """Lines about mechanisms, for an order; refused where numbers are so long that a receipt could not be read.
 
-    Whoever types hundreds of digits would otherwise leave a receipt, and so a ledger, that nobody can verify.
+    A price of hundreds of digits would otherwise leave a receipt, and so a ledger, that cannot be verified.
 
     Raises:
         InputError: as said; nothing has been charged yet.

@@ -8,13 +8,13 @@ guarantee, and the charge is what that guarantee costs in an account of that kin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 from tacit.accounting.compose import compose
-from tacit.accounting.prices import approx_price, gdp_price, pure_price, zcdp_price
+from tacit.accounting.currencies import CURRENCIES, currency_of
 from tacit.core.errors import AccountingError, InputError, TacitError
 from tacit.core.events import (
     ComposedEvent,
@@ -25,11 +25,11 @@ from tacit.core.events import (
     ZCDPEvent,
     event_from_json,
 )
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exact, format_up
 from tacit.core.relations import Relation, as_relation
 from tacit.ledger import FAILED_DIGEST, Amount, Outcome
-from tacit.ledger.fixed_point import to_grain
+from tacit.ledger.protocol import to_grain
 from tacit.receipts.keys import is_signed, key_id
 from tacit.receipts.receipt import FORMAT, VERSION, Receipt, guarantee_to_plain, signed_text
 from tacit.receipts.release_format import digest_of, manifest
@@ -42,10 +42,7 @@ _STATEMENT: Final = {
 }  # fmt: skip
 _ANSWER: Final = {"bounding", "groups", "mechanisms", "name", "plan", "query", "released"}
 _LEDGER: Final = {"hash", "id", "position", "previous"}
-_GUARANTEES: Final[dict[str, Callable[..., Guarantee]]] = {
-    "PureDP": PureDP, "ApproxDP": ApproxDP, "ZCDP": ZCDP, "GDP": GDP,
-}  # fmt: skip
-_KINDS: Final = {"pure": PureDP, "approx": ApproxDP, "zcdp": ZCDP, "gdp": GDP}
+_GUARANTEES: Final = {currency.guarantee_type.__name__: currency for currency in CURRENCIES.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class ReceiptCheck:
 
 @dataclass(frozen=True)
 class ReceiptReport:
-    """What checking a receipt found; ``str`` says it in lines for people."""
+    """Findings about a receipt; ``str`` gives lines for people."""
 
     checks: tuple[ReceiptCheck, ...]
 
@@ -75,7 +72,7 @@ class ReceiptReport:
         return self.ok
 
     def to_json(self) -> str:
-        """The same for programs."""
+        """JSON for programs."""
         checks = [{"name": c.name, "passed": c.passed, "words": c.words} for c in self.checks]
         return json.dumps({"ok": self.ok, "checks": checks}, ensure_ascii=False)
 
@@ -89,8 +86,8 @@ def verify_receipt(receipt: Receipt | str | bytes, public_key: str) -> ReceiptRe
 
     Args:
         receipt: the receipt or its text.
-        public_key: of the curator that issued it, such as ``ed25519:5f…``; get it from the data owner, not from
-            whoever hands you the receipt.
+        public_key: of the curator that issued it, such as ``ed25519:5f…``; get it from the data owner, not
+            together with the receipt.
 
     Raises:
         InputError: the public key is not one.
@@ -123,7 +120,7 @@ def verify_receipt(receipt: Receipt | str | bytes, public_key: str) -> ReceiptRe
 
 
 def outcome_problem(outcome: Outcome, *, ledger: str, public_key: str) -> str | None:
-    """What is wrong with the receipt that a ledger holds of an outcome; None if nothing is.
+    """First problem of the receipt that a ledger holds of an outcome; None if there is none.
 
     For :meth:`tacit.ledger.Ledger.verify`. Parts of a batch are paid by the batch and have no receipt of their own.
     """
@@ -185,54 +182,28 @@ def _about_failure(said: Mapping[str, Any]) -> list[ReceiptCheck]:
 
 
 def charge_of(account: str, guarantee: Guarantee) -> tuple[Amount, ...]:
-    """What a guarantee costs in an account of a kind, rounded up to what the ledger counts in; without zeros."""
-    kind = _KINDS.get(account)
-    if kind is None or not isinstance(guarantee, kind):
+    """Charge for a guarantee in an account of a kind, rounded up to the unit of the ledger; without zeros."""
+    currency = CURRENCIES.get(account)
+    if currency is None or not isinstance(guarantee, currency.guarantee_type):
         raise InputError("account", f"a {account} account is not charged in {type(guarantee).__name__}")
-    match guarantee:
-        case PureDP():
-            parts = {"epsilon": guarantee.epsilon}
-        case ApproxDP():
-            parts = {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
-        case ZCDP():
-            parts = {"rho": guarantee.rho, "delta": guarantee.delta}
-        case GDP():
-            parts = {"mu squared": guarantee.mu**2}
-        case _:
-            parts = {}
-    return tuple(Amount(name, to_grain(value)) for name, value in parts.items() if value)
+    amounts = currency.amounts_of(guarantee)
+    return tuple(Amount(name, to_grain(value)) for name, value in amounts.items() if value)
 
 
 def guarantee_covers(guarantee: Guarantee, event: ComposedEvent) -> tuple[bool, str]:
     """Whether events, composed, are within a guarantee, and what they cost in words."""
-    relation = event.relation
-    match guarantee:
-        case PureDP():
-            pure = pure_price(event, relation).amount
-            return pure <= guarantee.epsilon, f"epsilon {format_up(pure)}"
-        case GDP():
-            squared = gdp_price(event, relation).amount
-            return squared <= guarantee.mu**2, f"mu squared {format_up(squared)}"
-        case ZCDP():
-            spent = zcdp_price(event, relation)
-            return spent.amount <= guarantee.rho and spent.delta <= guarantee.delta, _pair("rho", *spent)
-        case ApproxDP():
-            return _covers_pair(guarantee, event)
-        case _:
-            raise AccountingError(f"{type(guarantee).__name__} is not what an account is charged in")
-
-
-def _covers_pair(guarantee: ApproxDP, event: ComposedEvent) -> tuple[bool, str]:
+    currency = currency_of(guarantee)
     try:
-        spent = approx_price(event, event.relation)
-        if spent.amount <= guarantee.epsilon and spent.delta <= guarantee.delta:
-            return True, _pair("epsilon", *spent)
+        cost = currency.cost(event, event.relation)
+        if not isinstance(guarantee, ApproxDP) or currency.covers(guarantee, cost):
+            return currency.covers(guarantee, cost), currency.text(cost)
     except AccountingError:
-        if not guarantee.delta:
+        if not isinstance(guarantee, ApproxDP) or not guarantee.delta:
             raise
     # Fixed beforehand and composed tightly, as a planned batch is.
     total = compose([event], delta=guarantee.delta, method="best")
-    return total.epsilon <= guarantee.epsilon, _pair("epsilon", total.epsilon, total.delta) + f" ({total.method})"
+    words = currency.text({"epsilon": total.epsilon, "delta": total.delta})
+    return total.epsilon <= guarantee.epsilon, f"{words} ({total.method})"
 
 
 def _event(line: Mapping[str, Any]) -> Event:
@@ -263,7 +234,7 @@ def _ratio(line: Mapping[str, Any], above: str, below: str) -> Fraction:
 
 def _guarantee(said: Mapping[str, str], relation: Relation) -> Guarantee:
     words = {name: exact(text, name) for name, text in said.items() if name != "kind"}
-    guarantee = _GUARANTEES[said["kind"]](**words, relation=relation)
+    guarantee: Guarantee = _GUARANTEES[said["kind"]].guarantee(words, relation)
     if guarantee_to_plain(guarantee) != dict(said):
         raise InputError("guarantee", "is not in canonical form")
     return guarantee
@@ -280,19 +251,9 @@ def _check_form(said: Mapping[str, Any]) -> None:
         raise InputError("receipt", "is about nothing")
 
 
-def _pair(name: str, amount: Fraction, delta: Fraction) -> str:
-    return f"{name} {format_up(amount)}" + (f", delta {format_up(delta)}" if delta else "")
-
-
 def _words(guarantee: Guarantee) -> str:
-    return (
-        ", ".join(
-            f"{name} {format_up(exact(text, name))}"
-            for name, text in guarantee_to_plain(guarantee).items()
-            if name != "kind" and text != "0"
-        )
-        or "nothing"
-    )
+    numbers = currency_of(guarantee).numbers_of(guarantee)
+    return ", ".join(f"{name} {format_up(number)}" for name, number in numbers.items() if number) or "nothing"
 
 
 def _amounts(amounts: tuple[Amount, ...]) -> str:

@@ -28,6 +28,15 @@ from typing import Final
 from tacit.accounting.compose import compose_plan
 from tacit.accounting.composed import Composed
 from tacit.accounting.composition_plan import read_plan
+from tacit.accounting.currencies import (
+    APPROX,
+    GAUSSIAN,
+    PURE,
+    ZERO_CONCENTRATED,
+    AccountGuarantee,
+    Currency,
+    currency_named,
+)
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
@@ -49,7 +58,7 @@ _FEW_DIGITS: Final = 4
 #: The search stops when the factor is known to within this part of itself, or after so many tries.
 _CLOSE: Final = Fraction(1, 100)
 _TRIES: Final = 8
-#: Left unused, so that whoever composes the events again, on another machine, stays within the total.
+#: Left unused, so that composing the events again, on another machine, stays within the total.
 _SPARE: Final = 1 - Fraction(1, 10**6)
 
 
@@ -64,13 +73,13 @@ class Split:
     """
 
     plans: tuple[Plan, ...]
-    guarantee: PureDP | ApproxDP | ZCDP | GDP
+    guarantee: AccountGuarantee
     method: str
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """What is to be planned: the questions, their weights, and the delta that each may use to choose groups."""
+    """Questions to plan, their weights, and the delta that each may use to choose groups."""
 
     batch: BatchPlan
     questions: Sequence[Question]
@@ -118,18 +127,10 @@ def split_total(
     own = batch.delta / 2 if any(private) else Fraction(0)
     deltas = [own / sum(private) if each else Fraction(0) for each in private]
     parts = _Parts(batch, questions, relation, catalog, deltas)
-    match account:
-        case "pure":
-            return _split_pure(parts)
-        case "zcdp":
-            return _split_zcdp(parts, own)
-        case "gdp":
-            return _split_gdp(parts)
-        case _:
-            return _split_approx(parts, own)
+    return _SPLITS[currency_named(account)](parts, own)
 
 
-def _split_pure(parts: _Parts) -> Split:
+def _split_pure(parts: _Parts, own: Fraction) -> Split:  # noqa: ARG001 - there is no delta
     batch = parts.batch
     if batch.currency != "epsilon" or batch.delta:
         raise InputError("release", "a pure account is charged in epsilon alone")
@@ -149,7 +150,7 @@ def _split_zcdp(parts: _Parts, own: Fraction) -> Split:
     return Split(plans, ZCDP(rho, delta=own, relation=parts.relation), "the sum of their rhos")
 
 
-def _split_gdp(parts: _Parts) -> Split:
+def _split_gdp(parts: _Parts, own: Fraction) -> Split:  # noqa: ARG001 - there is no delta
     batch = parts.batch
     if batch.currency == "rho" or batch.delta:
         raise InputError("release", "a gdp account is charged in mu, or in the mu of an epsilon, without delta")
@@ -188,6 +189,15 @@ def _split_approx(parts: _Parts, own: Fraction) -> Split:
     if not found:
         raise InputError("release.epsilon", "is too small to buy anything for so many statistics")
     return min(found, key=lambda split: _badness(split.plans))
+
+
+#: How a total is divided, by the currency of the account.
+_SPLITS: Final[dict[Currency, Callable[[_Parts, Fraction], Split]]] = {
+    PURE: _split_pure,
+    APPROX: _split_approx,
+    ZERO_CONCENTRATED: _split_zcdp,
+    GAUSSIAN: _split_gdp,
+}
 
 
 def _largest(

@@ -20,17 +20,18 @@ from typing import Any
 from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
 from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.answer import CuratorContext, opaque, present, release_key, run
+from tacit.curator.answer import answer_from_outcome, public_rows, release_key, run
+from tacit.curator.context import CuratorContext
 from tacit.curator.curator import Curator
+from tacit.curator.failures import hide_internal_errors
+from tacit.curator.payment import pay
 from tacit.curator.views.answer_object import Answer
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import outline
 from tacit.query.planning.plan import Plan
+from tacit.query.release import NoisyRelease
 from tacit.query.resolve import resolve
-from tacit.receipts.keyring import commit_signed
-from tacit.receipts.keys import Keys
-from tacit.receipts.receipt import Receipt, about_plan, issue, mechanisms_of, quoted
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, mechanisms_of, quoted
 from tacit.receipts.release_format import canonical, digest_of, manifest, released_from_text, released_to_text
 from tacit.releases.budget_split import Split, split_total
 from tacit.releases.release_file import BatchPlan, Statistic, load_batch
@@ -44,7 +45,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class BatchRelease:
-    """What a planned release made.
+    """Result of a planned release.
 
     Args:
         batch: the plan.
@@ -69,7 +70,7 @@ class BatchRelease:
 def quote_batch(curator: Curator, plan_file: str | Path) -> tuple[BatchPlan, Split]:
     """How the total of a plan would be divided: free, and reads no data."""
     batch = load_batch(plan_file)
-    return batch, _split(curator.desk, batch)
+    return batch, _split(curator.context, batch)
 
 
 def release_batch(
@@ -97,32 +98,39 @@ def release_batch(
     batch = load_batch(plan_file)
     if output is not None:
         batch = replace(batch, output=Path(output))
-    desk = curator.desk
-    split = _split(desk, batch)
-    with opaque():
-        key = _key(desk, batch, split)
-        with desk.turns.take(key):
-            desk.keys.check(desk.ledger)
-            found = desk.ledger.reserve(_order(desk, batch, split, key, curator.analyst))
-            paid = isinstance(found, Reservation) and not found.resumed
-            reservation = found if isinstance(found, Reservation) else found.reservation
-            parts = _compute(desk, batch, split, key, reservation, curator.analyst, progress)
-            if isinstance(found, Reservation):
-                found = _commit(desk, batch, split, found, parts)
-    entry = entry_of(found, sql=batch.name, digest=key, analyst=curator.analyst, paid=paid)
-    receipt = Receipt.from_json(found.receipt)
-    with opaque():
+    context = curator.context
+    split = _split(context, batch)
+    with hide_internal_errors():
+        key = _key(context, batch, split)
+
+        def parts(reservation: Reservation) -> list[Outcome]:
+            return _parts(context, batch, split, key, reservation, curator.analyst, progress)
+
+        def statement(made: list[Outcome] | None, _: str) -> ReceiptStatement:
+            return _statement(context, batch, split, made or [])
+
+        # Parts that exist stay, so a run that was interrupted goes on under the same charge.
+        paid = pay(
+            context,
+            _order(context, batch, split, key, curator.analyst),
+            parts,
+            lambda made: manifest({s.name: part.digest for s, part in zip(batch.statistics, made, strict=True)}),
+            statement,
+            keep_failure=False,
+        )
+        made = paid.made or parts(paid.outcome.reservation)
+        entry = entry_of(paid.outcome, sql=batch.name, digest=key, analyst=curator.analyst, paid=paid.now)
         answers = {
-            statistic.name: _answer(desk, plan, part, entry, receipt)
-            for statistic, plan, part in zip(batch.statistics, split.plans, parts, strict=True)
+            statistic.name: answer_from_outcome(plan, part.result, entry, paid.receipt, public_rows(context, plan))
+            for statistic, plan, part in zip(batch.statistics, split.plans, made, strict=True)
         }
-    files = _write(batch, split, answers, receipt, found.key)
-    return BatchRelease(batch, split, answers, entry, receipt, files)
+    files = _write(batch, split, answers, paid.receipt, paid.outcome.key)
+    return BatchRelease(batch, split, answers, entry, paid.receipt, files)
 
 
-def _split(desk: CuratorContext, batch: BatchPlan) -> Split:
-    with opaque():
-        catalog = desk.plans.catalog
+def _split(context: CuratorContext, batch: BatchPlan) -> Split:
+    with hide_internal_errors():
+        catalog = context.plans.catalog
         questions = [resolve(statistic.sql, catalog) for statistic in batch.statistics]
         populations = {question.final.population for question in questions}
         if len(populations) > 1:
@@ -130,27 +138,27 @@ def _split(desk: CuratorContext, batch: BatchPlan) -> Split:
                 "statistics",
                 f"a release has one total, so one population; these are about {', '.join(sorted(populations))}",
             )
-        population = desk.catalog.population(populations.pop())
-        kind = desk.accounts[population.name].kind
-        split = split_total(batch, questions, population.relation, kind, catalog=desk.catalog.digest)
+        population = context.catalog.population(populations.pop())
+        kind = context.accounts[population.name].kind
+        split = split_total(batch, questions, population.relation, kind, catalog=context.catalog.digest)
         for plan in split.plans:
-            desk.engine.check(plan.final)
+            context.engine.check(plan.final)
     return split
 
 
-def _key(desk: CuratorContext, batch: BatchPlan, split: Split) -> str:
+def _key(context: CuratorContext, batch: BatchPlan, split: Split) -> str:
     """Names the batch: every release in it, what they are called, and what all of them cost."""
-    parts = [[s.name, release_key(desk, plan)] for s, plan in zip(batch.statistics, split.plans, strict=True)]
+    parts = [[s.name, release_key(context, plan)] for s, plan in zip(batch.statistics, split.plans, strict=True)]
     return digest_of(canonical(["batch", batch.name, repr(split.guarantee), parts]))
 
 
-def _order(desk: CuratorContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
+def _order(context: CuratorContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
     named = list(zip(batch.statistics, split.plans, strict=True))
     return Order(
         split.plans[0].final.population,
         split.guarantee,
         analyst=analyst,
-        project=desk.project,
+        project=context.project,
         sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
         plan=key,
         quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan.priced))} for s, plan in named]},
@@ -158,8 +166,8 @@ def _order(desk: CuratorContext, batch: BatchPlan, split: Split, key: str, analy
     )
 
 
-def _compute(
-    desk: CuratorContext,
+def _parts(
+    context: CuratorContext,
     batch: BatchPlan,
     split: Split,
     key: str,
@@ -170,24 +178,27 @@ def _compute(
     """The outcome of every statistic: found in the ledger, or made and stored there."""
     parts = []
     for done, (statistic, plan) in enumerate(zip(batch.statistics, split.plans, strict=True), start=1):
-        part = desk.ledger.reserve(_part(desk, statistic, plan, key, reservation, analyst))
-        if isinstance(part, Reservation):
-            part = desk.ledger.commit(part, released_to_text(run(desk, plan)).encode())
-        parts.append(part)
+        order = _part(context, statistic, plan, key, reservation, analyst)
+        paid = pay(context, order, _drawing(context, plan), released_to_text, None, keep_failure=False)
+        parts.append(paid.outcome)
         if progress is not None:
             progress(done, len(batch.statistics), statistic.name)
     return parts
 
 
+def _drawing(context: CuratorContext, plan: Plan) -> Callable[[Reservation], NoisyRelease]:
+    return lambda _: run(context, plan)
+
+
 def _part(
-    desk: CuratorContext, statistic: Statistic, plan: Plan, key: str, reservation: Reservation, analyst: str
+    context: CuratorContext, statistic: Statistic, plan: Plan, key: str, reservation: Reservation, analyst: str
 ) -> Order:
     """One statistic: it costs nothing, because the reservation of the batch has paid for it."""
     return Order(
         plan.final.population,
         NoEvent(relation=plan.relation),
         analyst=analyst,
-        project=desk.project,
+        project=context.project,
         sql=statistic.sql,
         plan=plan.digest,
         quote={"paid by": reservation.seq, "statistic": statistic.name},
@@ -195,37 +206,21 @@ def _part(
     )
 
 
-def _commit(
-    desk: CuratorContext, batch: BatchPlan, split: Split, reservation: Reservation, parts: Sequence[Outcome]
-) -> Outcome:
-    named = list(zip(batch.statistics, split.plans, parts, strict=True))
-
-    def receipt(keys: Keys) -> Receipt:
-        return issue(
-            keys,
-            desk.ledger.id,
-            reservation,
-            answers=[_about(plan, statistic, part) for statistic, plan, part in named],
-            unit="; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans)),
-            account=desk.accounts[split.plans[0].final.population].kind,
-            guarantee=split.guarantee,
-            project=desk.project,
-            catalog=desk.catalog.digest,
-        )
-
-    result = manifest({statistic.name: part.digest for statistic, _, part in named})
-    return commit_signed(desk.keys, desk.ledger, reservation, result, receipt)
+def _statement(context: CuratorContext, batch: BatchPlan, split: Split, parts: Sequence[Outcome]) -> ReceiptStatement:
+    named = zip(batch.statistics, split.plans, parts, strict=True)
+    return ReceiptStatement(
+        [_about(plan, statistic, part) for statistic, plan, part in named],
+        "; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans)),
+        context.accounts[split.plans[0].final.population].kind,
+        split.guarantee,
+        context.catalog.digest,
+    )
 
 
 def _about(plan: Plan, statistic: Statistic, part: Outcome) -> dict[str, Any]:
     # Where AUTO bounds were found, the plan that ran is the one with the bounds.
     ran = released_from_text(part.result.decode(), plan).plan
     return about_plan(outline(ran), ran, statistic.sql, released=part.digest, name=statistic.name)
-
-
-def _answer(desk: CuratorContext, plan: Plan, part: Outcome, entry: Entry, receipt: Receipt) -> Answer:
-    public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
-    return present(plan, part.result, entry, receipt, public)
 
 
 def _write(
@@ -266,7 +261,7 @@ def _table(answer: Answer, ending: str) -> bytes:
 
 
 def _replace(path: Path, content: bytes) -> Path:
-    """Whole or not at all."""
+    """Write a file whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(content)
     return draft.replace(path)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import Number, exact
-from tacit.curator.answer import opaque, present, quote, told
+from tacit.curator.answer import answer_from_outcome, public_rows, quote, to_answer
+from tacit.curator.failures import hide_internal_errors
 from tacit.ledger.history import charge_at, outcome_of
-from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.release_format import canonical, digest_of
@@ -45,7 +45,7 @@ class PublishedTable:
 
 
 def guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
-    """What may have been typed beside a question, by the guarantee that was paid for."""
+    """Prices that may have been stated beside a question, by the guarantee that was paid for."""
     stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
     delta = stated.pop("delta", Fraction(0))
     if delta:
@@ -69,8 +69,8 @@ def answer_again(
     Raises:
         InputError: it cannot be made again, and why.
     """
-    desk = curator.desk
-    if receipt["catalog"] != desk.catalog.digest:
+    context = curator.context
+    if receipt["catalog"] != context.catalog.digest:
         raise InputError(
             "receipt", "speaks of other declarations than the project file makes now; use that of its time"
         )
@@ -79,18 +79,18 @@ def answer_again(
     (about,) = receipt["answers"]
     if not about["plan"]:
         raise InputError("receipt", "is about a mechanism that was used from Python, which releases no table")
-    found, outcome = charge_at(desk.ledger, receipt.position), desk.ledger.outcome(receipt.position)
+    found, outcome = charge_at(context.ledger, receipt.position), context.ledger.outcome(receipt.position)
     if found is None or outcome is None or outcome.failed:
         raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
     for stated in guesses(receipt):
         try:
-            planned = quote(desk, about["query"], Request(**{**stated, **words}))
+            planned = quote(context, about["query"], Request(**{**stated, **words}))
         except TacitError:
             continue
         if found.quote.get("mechanisms") == planned.mechanisms:
-            with opaque():
-                public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in planned.plan.question.reads]
-                return told(desk, planned, about["query"], outcome, public, analyst=found.record.analyst, paid=False)
+            with hide_internal_errors():
+                public, analyst = public_rows(context, planned.plan), found.record.analyst
+                return to_answer(context, planned, about["query"], outcome, public, analyst=analyst, paid=False)
     raise InputError(
         "receipt",
         "its question cannot be planned as it was paid for; state what was asked for beside it (--max-groups)",
@@ -106,8 +106,8 @@ def _of_batch(curator: Curator, receipt: Receipt, name: str, plan_file: Path | N
         raise InputError("name", f"say which of its tables it is: {', '.join(names)}")
     if plan_file is None:
         raise InputError("plan", "is needed for a table of a planned release: the file that it was made from")
-    desk = curator.desk
-    found, whole = charge_at(desk.ledger, receipt.position), desk.ledger.outcome(receipt.position)
+    context = curator.context
+    found, whole = charge_at(context.ledger, receipt.position), context.ledger.outcome(receipt.position)
     if found is None or whole is None:
         raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
     batch, split = quote_batch(curator, plan_file)
@@ -115,14 +115,14 @@ def _of_batch(curator: Curator, receipt: Receipt, name: str, plan_file: Path | N
     plan = by_name.get(name)
     # A part takes its name from the whole, whose key the charge has as its plan.
     part = outcome_of(
-        desk.ledger, found.record.population, digest_of(canonical(["statistic", found.record.plan, name]))
+        context.ledger, found.record.population, digest_of(canonical(["statistic", found.record.plan, name]))
     )
     about = next(answer for answer in receipt["answers"] if answer["name"] == name)
     if plan is None or part is None or part.digest != about["released"]:
         raise InputError("plan", f"{plan_file} is not the plan that the receipt is about")
-    with opaque():
-        public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
-        return present(plan, part.result, entry_of(whole, sql=batch.name, paid=False), receipt, public)
+    with hide_internal_errors():
+        entry = entry_of(whole, sql=batch.name, paid=False)
+        return answer_from_outcome(plan, part.result, entry, receipt, public_rows(context, plan))
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _json(content: Any) -> PublishedTable:
 
 
 def difference(answer: Answer, table: PublishedTable, confidence: Number | None = None) -> str | None:
-    """What a table says otherwise than an answer, in words; None if nothing."""
+    """First difference of a table from an answer, in words; None if there is none."""
     expected = answer.intervals(confidence)
     own, known = [column.name for column in answer.columns], expected.column_names
     twice = [name for name, count in Counter(table.names).items() if count > 1]

@@ -6,7 +6,7 @@
     name = "Yearly report"
     epsilon = "1"                 # or rho, or mu, by kind of account
     delta = "1e-6"
-    output = "yearly"             # a folder beside this file; "release" unless said
+    output = "yearly"             # a folder beside this file; by default "release"
     formats = ["csv", "parquet"]
 
     [statistics.visits_by_ward]

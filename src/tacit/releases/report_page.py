@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.accounting.currencies import currency_of
+from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exp_bounds, float_nearest, format_up
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator.views.answer_object import Answer
@@ -49,10 +50,10 @@ def report_page(
 
 
 def guarantee_in_words(guarantee: Guarantee, population: str) -> str:
-    """What a guarantee means for one person, in a sentence or two."""
+    """Meaning of a guarantee for one person, in a sentence or two."""
     who = "one of them is in the data or not"
     if guarantee.relation is not ADD_REMOVE:
-        who = "the data of one of them is theirs or somebody else's"
+        who = "the data of one of them is theirs or another person's"
     pair, given = _as_pair(guarantee)
     times = format_up(Fraction(exp_bounds(pair.epsilon)[1]), 3)
     but = f", apart from a chance of {format_up(pair.delta, 3)}" if pair.delta else ""
@@ -63,21 +64,13 @@ def guarantee_in_words(guarantee: Guarantee, population: str) -> str:
 
 
 def _as_pair(guarantee: Guarantee) -> tuple[ApproxDP, str]:
-    match guarantee:
-        case PureDP():
-            return guarantee.to_approx(0), f"That is differential privacy with epsilon {format_up(guarantee.epsilon)}."
-        case ApproxDP():
-            words = f"epsilon {format_up(guarantee.epsilon)} and delta {format_up(guarantee.delta)}"
-            return guarantee, f"That is differential privacy with {words}."
-        case ZCDP():
-            pair = guarantee.to_approx(max(Fraction(1, 10**6), 2 * guarantee.delta))
-            own = f" (and delta {format_up(guarantee.delta)})" if guarantee.delta else ""
-            return pair, f"It follows from concentrated differential privacy with rho {format_up(guarantee.rho)}{own}."
-        case GDP():
-            pair = guarantee.to_approx(Fraction(1, 10**6))
-            return pair, f"It follows from Gaussian differential privacy with mu {format_up(guarantee.mu)}."
-        case _:
-            return guarantee.to_approx(Fraction(1, 10**6)), ""
+    currency = currency_of(guarantee)
+    shown = {name: f"{name} {format_up(number)}" for name, number in currency.shown(guarantee).items()}
+    if not currency.relaxed:
+        return currency.as_pair(guarantee), f"That is {currency.concept} with {' and '.join(shown.values())}."
+    first, *others = shown.values()
+    own = "".join(f" (and {other})" for other in others)
+    return currency.as_pair(guarantee), f"It follows from {currency.concept} with {first}{own}."
 
 
 def _head(batch: BatchPlan, split: Split, receipt: Receipt) -> Iterator[str]:

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.curator.accounts import Budget
-from tacit.curator.answer import Caller, CuratorContext, answer, opaque, quote, release_key, told
+from tacit.curator.answer import answer, public_rows, quote, release_key, to_answer
+from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.curator import Curator, TableInfo
-from tacit.curator.failed_runs import check_succeeded
+from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.quote import Quote
 from tacit.curator.views.answer_object import Answer
 from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
 from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
 from tacit.query.catalog import Catalog
-from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt
 from tacit.releases.published_table import guesses
@@ -91,16 +91,16 @@ class CuratorService:
             LateLimit: too many answers were late, and there is nothing to repeat.
         """
         self._need(access, ASK)
-        desk = self._for(access).desk
+        context = self._for(access).context
         try:
             if free:
-                return _repeat(desk, access, ask)
+                return _repeat(context, access, ask)
             if departure is not None:
-                _check_late(desk, ask, departure)
+                _check_late(context, ask, departure)
             caller = Caller(access.person.name, key)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
-            return answer(desk, ask.sql, ask, caller, departure=departure)
+            return answer(context, ask.sql, ask, caller, departure=departure)
         except TacitError as problem:
             # The ledger refuses whoever was revoked between showing a token and asking.
             if isinstance(problem, AccessError) and not self._is_active(access):
@@ -112,7 +112,7 @@ class CuratorService:
         curator = self._for(access)
         if quote is not None:
             return (curator.budget(quote, analyst=access.person.name),)
-        names = [each.name for each in curator.desk.catalog.populations]
+        names = [each.name for each in curator.context.catalog.populations]
         if population is not None:
             if population not in names:
                 raise Unknown("population")
@@ -121,11 +121,11 @@ class CuratorService:
 
     def questions_left(self, access: Access, quote: Quote) -> int | None:
         """How many more such questions fit in the budget, in the person's share of it and in the project's."""
-        desk = self.curator.desk
+        context = self.curator.context
         who = access.person.name
-        with opaque():
+        with hide_internal_errors():
             population = quote.plan.final.population
-            return how_many_fit(desk.ledger, population, quote.plan.guarantee, analyst=who, project=desk.project)
+            return how_many_fit(context.ledger, population, quote.plan.guarantee, analyst=who, project=context.project)
 
     def tables(self, access: Access) -> tuple[TableInfo, ...]:
         """The tables that the person sees, and what is publicly known about them."""
@@ -149,7 +149,7 @@ class CuratorService:
             raise InputError("limit", f"must be a whole number from 1 to {most}")
         if before is not None and not 1 <= before < 2**62:
             raise InputError("before", "must be the 'next' of another page")
-        with opaque():
+        with hide_internal_errors():
             return page(
                 self.curator.ledger,
                 before=before,
@@ -187,20 +187,20 @@ class CuratorService:
         found, outcome = self._charged(access, position)
         check_succeeded(outcome)
         receipt = Receipt.from_json(outcome.receipt)
-        desk = self._for(access).desk
+        context = self._for(access).context
         record = found.record
         for words in guesses(receipt):
             try:
-                planned = quote(desk, record.sql, Request(**words))
+                planned = quote(context, record.sql, Request(**words))
                 if found.quote.get("mechanisms") == planned.mechanisms and receipt["catalog"] == planned.plan.catalog:
-                    return _told(desk, planned, record.sql, outcome, record.analyst)
+                    return _told(context, planned, record.sql, outcome, record.analyst)
             except TacitError:
                 continue
         raise Unknown("answer")
 
     def _charged(self, access: Access, position: int) -> tuple[Charged, Outcome]:
         """A charge that the person may see, and what was released under it."""
-        with opaque():
+        with hide_internal_errors():
             found = charge_at(self.curator.ledger, position)
             if found is None or not self._may_see(access, found.record):
                 raise Unknown("receipt")
@@ -226,9 +226,9 @@ class CuratorService:
         with self._lock:
             known = self._seen.get(key)
             if known is None:
-                desk = self.curator.desk
-                catalog = desk.catalog if key is None else _Seen.of(desk.catalog, key)
-                known = Curator(replace(desk, catalog=catalog), self.curator.analyst)
+                context = self.curator.context
+                catalog = context.catalog if key is None else _Seen.of(context.catalog, key)
+                known = Curator(replace(context, catalog=catalog), self.curator.analyst)
                 self._seen[key] = known
             return known
 
@@ -266,32 +266,32 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
     return population is not None and plain_name(population, "population") in names
 
 
-def _repeat(desk: CuratorContext, access: Access, ask: Request) -> Answer:
+def _repeat(context: CuratorContext, access: Access, ask: Request) -> Answer:
     """What was released for a question before; nothing is reserved, so nothing can be charged."""
-    planned = quote(desk, ask.sql, ask)
-    with opaque():
-        found = outcome_of(desk.ledger, planned.plan.final.population, release_key(desk, planned.plan))
+    planned = quote(context, ask.sql, ask)
+    with hide_internal_errors():
+        found = outcome_of(context.ledger, planned.plan.final.population, release_key(context, planned.plan))
     if found is None:
         raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
-    return _told(desk, planned, ask.sql, found, access.person.name)
+    return _told(context, planned, ask.sql, found, access.person.name)
 
 
-def _check_late(desk: CuratorContext, ask: Request, departure: QuestionDeparture) -> None:
+def _check_late(context: CuratorContext, ask: Request, departure: QuestionDeparture) -> None:
     """Refuse what would read data where too many answers were late; repeats stay free."""
-    planned = quote(desk, ask.sql, ask)
+    planned = quote(context, ask.sql, ask)
     try:
         departure.check(planned.plan)
     except LateLimit:
-        with opaque():
-            found = outcome_of(desk.ledger, planned.plan.final.population, release_key(desk, planned.plan))
+        with hide_internal_errors():
+            found = outcome_of(context.ledger, planned.plan.final.population, release_key(context, planned.plan))
         if found is None:
             raise
 
 
-def _told(desk: CuratorContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
-    with opaque():
-        public = [desk.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in planned.plan.question.reads]
-        return told(desk, planned, sql, outcome, public, analyst=analyst, paid=False)
+def _told(context: CuratorContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
+    with hide_internal_errors():
+        public = public_rows(context, planned.plan)
+        return to_answer(context, planned, sql, outcome, public, analyst=analyst, paid=False)
 
 
 def _audits(access: Access) -> bool:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
+from tacit.accounting.currencies import CURRENCIES
 from tacit.accounting.filters import Line
-from tacit.core import guarantees
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_probability
@@ -28,11 +28,10 @@ from tacit.curator.curator import TableInfo
 from tacit.ledger import Balance
 from tacit.ledger.protocol import Head
 from tacit.query.catalog import Column, ForeignKey, Table
-from tacit.query.domains import Domain
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
-from tacit.query.types import Value
+from tacit.query.types import Domain, Value
 from tacit.receipts.receipt import Receipt, guarantee_to_plain
 from tacit.wire.requests import Role, Scopes
 from tacit.wire.values import cell_to_json, exact_text, read_amounts, read_type, read_value, value_to_json
@@ -307,10 +306,9 @@ class GuaranteeTold(ResponseBody):
 
     def to_domain(self) -> Guarantee:
         """The guarantee."""
-        names = {"PureDP": ("epsilon",), "ApproxDP": ("epsilon", "delta"), "ZCDP": ("rho", "delta"), "GDP": ("mu",)}
-        amounts = {name: exact(self.amounts.get(name, 0), name) for name in names[self.kind]}
-        found: Guarantee = getattr(guarantees, self.kind)(**amounts, relation=as_relation(self.relation))
-        return found
+        currency = next(each for each in CURRENCIES.values() if each.guarantee_type.__name__ == self.kind)
+        numbers = {name: exact(self.amounts.get(name, 0), name) for name in currency.numbers}
+        return currency.guarantee(numbers, as_relation(self.relation))
 
 
 class QuoteBody(ResponseBody):

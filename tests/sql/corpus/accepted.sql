@@ -328,3 +328,5 @@ SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY CLAMP(length(note), AUTO)) FR
 SELECT AVG(CLAMP(code, AUTO)), AVG(ms) FROM log
 SELECT SUM(CLAMP(cost, AUTO)), SUM(cost) FROM visits
 SELECT ward, AVG(CLAMP(score, AUTO)) - AVG(CLAMP(points, AUTO)) AS d FROM visits GROUP BY ward HAVING AVG(CLAMP(score, AUTO)) > 0 ORDER BY d
+SELECT ward, AVG(v) FROM (SELECT patient_id, ward, VAR_POP(nights) AS v FROM visits GROUP BY patient_id, ward) GROUP BY ward
+SELECT AVG(v), AVG(s) FROM (SELECT patient_id, VARIANCE(nights) AS v, STDDEV_POP(nights) AS s FROM visits GROUP BY patient_id)

@@ -127,7 +127,7 @@ BOUNDED: dict[str, Rows] = {
     "many": _database(120, odd=False),
     "odd": _database(48, odd=True),
     "one": _database(1, odd=False),
-    "nobody": _database(0, odd=False),
+    "empty": _database(0, odd=False),
 }
 
 

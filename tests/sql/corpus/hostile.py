@@ -65,7 +65,7 @@ def joined(*parts: Rows) -> Rows:
 
 
 def ordinary() -> Rows:
-    """The nasty database without anybody heavy."""
+    """The nasty database without its heavy persons."""
     return {name: list(rows) for name, rows in DATABASE.items()}
 
 

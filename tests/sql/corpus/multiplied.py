@@ -33,7 +33,7 @@ TOO_MUCH: tuple[str, ...] = (
     "WITH t AS (SELECT patient_id, cost FROM visits UNION ALL SELECT patient_id, cost FROM visits), "
     "u AS (SELECT * FROM t UNION ALL SELECT * FROM t) "
     "SELECT COUNT(*) FROM u a JOIN u b ON a.patient_id = b.patient_id",
-    # Beside released rows: nothing of anybody's, but a machine is shared.
+    # Beside released rows: nothing of any person's, but a machine is shared.
     f"SELECT s.ward, k FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s "
     f"JOIN (SELECT a0 AS k FROM {_VALUES} WHERE a0 + a1 + a2 = 99) q ON q.k < s.n",
 )

@@ -336,7 +336,7 @@ _HAND: list[tuple[str, str]] = [
         "contribution_bounds",
         "SELECT AVG(t) FROM (SELECT patient_id, SUM(cost, contribution_bounds_per_group => (0, 1)) t FROM visits GROUP BY 1)",
     ),
-    # values that would be somebody's
+    # values that would be a person's
     *_each(
         "raw_aggregate",
         "SELECT @(note) FROM visits",

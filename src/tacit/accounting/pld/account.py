@@ -246,7 +246,7 @@ def _lower_refined(direction: _Direction, grid: _Grid, delta: float, high: float
 
 @dataclass(frozen=True)
 class _Grid:
-    """How to discretise, and how to tilt."""
+    """Step of the discretisation and the tilt."""
 
     step: float
     tilt: float

@@ -95,7 +95,7 @@ class Sum:
         self.infinity = min(math.fsum(law.count * law.lattice.infinity for law in self.laws), 1.0)
 
     def cumulants(self, tilt: float) -> Cumulants:
-        """Those of the sum: the sums of those of the laws."""
+        """Cumulants of the sum: the sums of those of the laws."""
         parts = [law.cumulants(tilt) for law in self.laws]
         totals = (math.fsum(law.count * part[i] for law, part in zip(self.laws, parts, strict=True)) for i in range(3))
         return Cumulants(*totals)
@@ -241,7 +241,7 @@ class _Product:
 
 
 def _merged(losses: Losses) -> list[tuple[Lattice, int]]:
-    """The same sum with fewer laws: small ones that occur once are added up directly, which is faster than by FFT."""
+    """Equal sum with fewer laws: small ones that occur once are added up directly, which is faster than by FFT."""
     single = [lattice for lattice, count in losses if count == 1]
     merged = [(lattice, count) for lattice, count in losses if count != 1]
     heap = [(len(lattice.masses), i, lattice) for i, lattice in enumerate(single)]

@@ -42,7 +42,7 @@ class DiscreteLaplacePair(LossPair):
         return Sides(1 - p_below, p_below, q_above, 1 - q_above)
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """All of it."""
+        """Return the whole support, which is finite."""
         del log_tail
         return -self.epsilon, self.epsilon
 

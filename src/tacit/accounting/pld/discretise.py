@@ -136,7 +136,7 @@ def _lower_smooth(pair: LossPair, step: float, points: Floats) -> Lattice:
 
 
 def _newton(p: Floats, q: Floats, bounds: Floats, points: Floats, step: float) -> Floats:
-    """How to move the ends of cells so that ln(p/q) comes nearer to ``points``: least squares, a tridiagonal system."""
+    """Moves of the ends of cells that bring ln(p/q) nearer to ``points``: least squares, a tridiagonal system."""
     from scipy.linalg import solveh_banded
 
     losses = np.log(np.maximum(p, 1e-300)) - np.log(np.maximum(q, 1e-300))

@@ -106,7 +106,7 @@ class LaplacePair(LossPair):
         return Sides(1 - p_below, p_below, q_above, 1 - q_above)
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """All of it."""
+        """Return the whole support, which is finite."""
         del log_tail
         return -self.epsilon, self.epsilon
 
@@ -128,7 +128,7 @@ class BoundedRangePair(LossPair):
         return Sides(p_above, p_below, q_above, q_below)
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """All of it."""
+        """Return the whole support, which is finite."""
         del log_tail
         return -self.epsilon, self.epsilon
 
@@ -149,7 +149,7 @@ class Atoms(LossPair):
         return Sides(p_above[at], p_below[at], q_above[at], q_below[at])
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """All of it."""
+        """Return the whole support, which is finite."""
         del log_tail
         return float(self.losses[0]), float(self.losses[-1])
 

@@ -92,7 +92,7 @@ class EitherPair(LossPair):
         self.anchor = self._removed.anchor
 
     def sides(self, losses: Floats) -> Sides:
-        """Those of removing from zero on, those of adding below."""
+        """Masses of removing from zero on, masses of adding below."""
         both = zip(self._removed.sides(losses), self._added.sides(losses), strict=True)
         return Sides(*(np.where(losses >= 0, removed, added) for removed, added in both))
 
@@ -115,6 +115,6 @@ class ThinnedPair(LossPair):
         return Sides(*(self._rate * side + rest for side, rest in zip(inner, above, strict=True)))
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """That of (P, Q), and zero."""
+        """Reach of (P, Q), and zero."""
         low, high = self._base.reach(log_tail)
         return min(low, 0.0), max(high, 0.0)

@@ -21,7 +21,7 @@ _EPSILON = math.log(1.1)
 
 
 def _reports(truth: Fraction) -> Distribution:
-    """How many of 200 randomized responses say yes: all that matters of them."""
+    """Law of the number of yes among 200 randomized responses, which is all that matters of them."""
     return {j: math.comb(_ROUNDS, j) * truth**j * (1 - truth) ** (_ROUNDS - j) for j in range(_ROUNDS + 1)}
 
 

@@ -37,7 +37,7 @@ def keys_as_first_seen(records: Sequence[str]) -> tuple[str, ...]:
 
 
 def keys_in_public_order(records: Sequence[str]) -> tuple[str, ...]:
-    """The same keys, as Tacit lists them."""
+    """Corrected: keys in a public order, as Tacit lists them."""
     return tuple(_selection().release(Counter(records)))
 
 

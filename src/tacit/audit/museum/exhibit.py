@@ -18,7 +18,7 @@ Found = LowerBound | ExactLoss | Sequence[ReplayReport]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a tool said.
+    """Verdict of a tool.
 
     Args:
         caught: whether it objected.
@@ -33,12 +33,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Piece:
-    """One bug.
+    """Bug of the museum, with a corrected twin.
 
     Args:
         name: by which it is asked for.
         title: in a few words.
-        story: what went wrong and why nobody noticed.
+        story: what went wrong and why it went unnoticed.
         seen_in: where it really happened.
         tool: ``replay``, ``lower_bound`` or ``exact``: the cheapest one that must catch it.
         flawed: audits the bug with that tool.
@@ -54,11 +54,11 @@ class Piece:
     mended: Callable[[], Found]
 
     def catch(self) -> Verdict:
-        """What the tool says of the bug."""
+        """Verdict of the tool on the bug."""
         return judged(self.flawed())
 
     def spare(self) -> Verdict:
-        """What the tool says of the mended twin."""
+        """Verdict of the tool on the corrected twin."""
         return judged(self.mended())
 
 

@@ -26,7 +26,7 @@ def float_uniform() -> float:
 
 
 def float_laplace(values: Sequence[float]) -> float:
-    """How many there are, with Laplace noise by inversion, in floats: ε = 1."""
+    """Count the values, with Laplace noise by inversion, in floats: ε = 1."""
     u = float_uniform() - 0.5
     return float(len(values)) - math.copysign(1.0, u) * math.log(1 - 2 * abs(u))
 

@@ -27,7 +27,7 @@ def threshold_by_eye(records: Sequence[str]) -> dict[str, int]:
 
 
 def keys_chosen_privately(records: Sequence[str]) -> dict[str, int]:
-    """The same with keys that paid for being shown: half of ε for them, half for the counts."""
+    """Corrected: keys are paid for, half of ε for them, half for the counts."""
     counts = Counter(records)
     keys, noise = _mended()
     return {str(key): noise.release(counts[key]) for key in sorted(keys.release(counts), key=str)}

@@ -36,7 +36,7 @@ def limited(labels: Sequence[Any]) -> int:
 
 
 def unlimited(labels: Sequence[Any]) -> int:
-    """The same with an error bound that holds for any number of rows."""
+    """Corrected: an error bound that holds for any number of rows."""
     return _noisy(sum(_UNIT for label in labels if label == 1))
 
 
@@ -46,7 +46,7 @@ def typed_by_all(labels: Sequence[Any]) -> int:
 
 
 def typed_one_by_one(labels: Sequence[Any]) -> int:
-    """The same with each label as it is."""
+    """Sum labels without unifying their types first."""
     return _noisy(sum(_UNIT for label in labels if label == 1))
 
 
@@ -57,7 +57,7 @@ def masked_by_place(gradients: Sequence[int]) -> int:
 
 
 def masked_by_row(gradients: Sequence[int]) -> int:
-    """The same with coins that belong to the row, independent of other rows."""
+    """Corrected: coins that belong to the row, independent of other rows."""
     return _noisy(sum(gradient for gradient in gradients if _stream(abs(gradient) + 1)[-1]))
 
 

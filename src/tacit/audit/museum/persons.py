@@ -18,17 +18,17 @@ _ROWS = [
     *({"person": i, "table": "visits", "id": i} for i in range(1, 6)),
     *({"person": i, "table": "letters", "id": f"{i:02d}"} for i in range(1, 8)),
 ]
-#: One person with far more rows than anybody else.
+#: One person with far more rows than any other.
 _VISITS = [*({"person": i, "doctor": i % 2} for i in range(6)), *({"person": 9, "doctor": 1} for _ in range(40))]
 
 
 def persons_by_text(rows: Sequence[dict[str, Any]]) -> int:
-    """How many persons are in either table, for ε = 1: a person counts once, if 7 and "07" are one."""
+    """Count the persons of both tables, for ε = 1: a person counts once, if 7 and "07" are one."""
     return Laplace(epsilon=1, l1_sensitivity=1).release(len({str(row["id"]) for row in rows}))
 
 
 def persons_by_number(rows: Sequence[dict[str, Any]]) -> int:
-    """The same with one canonical form of a person in both tables."""
+    """Corrected: one canonical form of a person in both tables."""
     return Laplace(epsilon=1, l1_sensitivity=1).release(len({int(row["id"]) for row in rows}))
 
 
@@ -42,7 +42,7 @@ def unit_that_moved(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
 
 
 def unit_that_is_a_term(rows: Sequence[dict[str, Any]]) -> tuple[int, str]:
-    """The same where the unit is a term of the account, and another one is refused."""
+    """Corrected: the unit is a term of the account, and another one is refused."""
     fixed = "person"
     counts: list[int] = []
     for unit in ("person", "row"):
@@ -70,7 +70,7 @@ PIECES = (
     Piece(
         name="unit-that-moved",
         title="the unit edited after half of the budget",
-        story="The budget was kept with care, and what one person is stood in a file that anybody could edit. Edited "
+        story="The budget was kept with care, and what one person is stood in a file that any user could edit. Edited "
         "from a column to the row, a patient's 402 rows were 402 persons, under the account that protected one.",
         seen_in="this project: the unit was no term of the account",
         tool="replay",

@@ -27,7 +27,7 @@ def average_paid_once(values: Sequence[int]) -> float:
 
 
 def average_paid_twice(values: Sequence[int]) -> float:
-    """The same at half of ε each."""
+    """Corrected: half of ε each."""
     total = Laplace(epsilon="1/2", l1_sensitivity=_TOP).release(sum(min(max(value, 0), _TOP) for value in values))
     count = Laplace(epsilon="1/2", l1_sensitivity=1).release(len(values))
     return total / max(count, 1)
@@ -48,7 +48,7 @@ def clip_then_forget(values: Sequence[int]) -> int:
 
 
 def clip_and_use(values: Sequence[int]) -> int:
-    """The same over the clipped list."""
+    """Corrected: over the clipped list."""
     return Laplace(epsilon=1, l1_sensitivity=_TOP).release(sum(min(max(value, 0), _TOP) for value in values))
 
 
@@ -62,13 +62,13 @@ def nan_through_clip(values: Sequence[float]) -> float:
 
 
 def nan_counted_as_zero(values: Sequence[float]) -> float:
-    """The same with the comparison written so that NaN falls on a public value."""
+    """Corrected: the comparison is written so that NaN falls on a public value."""
     total = sum(math.floor(min(value, _TOP)) if value >= 0 else 0 for value in values)
     return float(Laplace(epsilon=1, l1_sensitivity=_TOP).release(float(total)))
 
 
 def quantile_between_records(values: Sequence[int]) -> int:
-    """A median for ε = 1 by the exponential mechanism over the records themselves; nobody asked what to do of none."""
+    """A median for ε = 1 by the exponential mechanism over the records themselves; the empty list is forgotten."""
     ordered = sorted(min(max(value, 0), _TOP) for value in values)
     middle = ordered[len(ordered) // 2]
     scores = [-abs(2 * i - len(ordered)) for i in range(len(ordered))]
@@ -77,7 +77,7 @@ def quantile_between_records(values: Sequence[int]) -> int:
 
 
 def quantile_on_a_grid(values: Sequence[int]) -> int:
-    """The same over public candidates, each with a score for any list, the empty one included."""
+    """Corrected: public candidates, each with a score for any list, the empty one included."""
     clamped = [min(max(value, 0), _TOP) for value in values]
     candidates = range(0, _TOP + 1, 5)
     # |records below - records above|, which one record moves by 1.

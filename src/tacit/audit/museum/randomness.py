@@ -43,7 +43,7 @@ def workers_that_forked(counts: Counts) -> tuple[int, int]:
 
 
 def workers_on_their_own(counts: Counts) -> tuple[int, int]:
-    """The same with Tacit's noise, whose pools are emptied by a fork."""
+    """Corrected: Tacit's noise, whose pools are emptied by a fork."""
     return _OWN.release(counts[0]), _OWN.release(counts[1])
 
 
@@ -57,7 +57,7 @@ def memo_per_report(answer: int, chance: Chance) -> tuple[int, ...]:
 
 
 def memo_per_answer(answer: int, chance: Chance) -> tuple[int, ...]:
-    """The same with the memo kept under the answer."""
+    """Corrected: the memo is kept under the answer."""
     memo: dict[int, int] = {}
     reports = []
     for _ in range(_REPORTS):

@@ -28,7 +28,7 @@ def lines_together(lines: Sequence[str]) -> int:
 
 
 def lines_one_by_one(lines: Sequence[str]) -> int:
-    """The same with every line read by itself; one that cannot be split is left out."""
+    """Corrected: every line is read by itself; one that cannot be split is left out."""
     return Laplace(epsilon=1, l1_sensitivity=1).release(sum(_is_row(line) for line in lines))
 
 
@@ -40,7 +40,7 @@ def type_of_all(wards: Sequence[str]) -> list[int]:
 
 
 def type_as_declared(wards: Sequence[str]) -> list[int]:
-    """The same with every value read as the number that the owner says it is, or as nothing."""
+    """Corrected: every value is read as the number that the owner declares, or as nothing."""
     read = [str(int(ward)) if ward.isdigit() else None for ward in wards]
     return Laplace(epsilon=1, l1_sensitivity=1).release([read.count("1"), read.count("01")])
 
@@ -54,7 +54,7 @@ def keys_overwritten(texts: Sequence[bytes]) -> list[int]:
 
 
 def keys_decoded_first(texts: Sequence[bytes]) -> list[int]:
-    """The same with texts decoded before they are grouped."""
+    """Corrected: texts are decoded before they are grouped."""
     read = [text.decode(errors="replace") for text in texts]
     return Laplace(epsilon=1, l1_sensitivity=1).release([read.count("a"), read.count("\ufffd")])
 
@@ -85,7 +85,7 @@ PIECES = (
         name="type-of-all-values",
         title="a type taken from the data",
         story="The names of folders were numbers, so the column was read as one of numbers, where 01 is 1. With one "
-        "person in a folder called x it was a column of texts, and everybody's key changed.",
+        "person in a folder called x it was a column of texts, and every person's key changed.",
         seen_in="an earlier state of Tacit on Spark, whose partition columns are inferred",
         tool="replay",
         flawed=_replayed(type_of_all, _WARDS),

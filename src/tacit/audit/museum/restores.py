@@ -33,7 +33,7 @@ class _Account:
 
 
 def _asked_after_a_restore(*, remembers: bool) -> int:
-    """How many answers an analyst gets from a server that is put back whole between two questions.
+    """Count the answers that an analyst gets from a server that is put back whole between two questions.
 
     Its own anchor is put back with it, so it cannot notice. A client that remembers the newest place it saw can.
     """
@@ -48,7 +48,7 @@ def _asked_after_a_restore(*, remembers: bool) -> int:
 
 
 def _asked_after_an_adoption(*, charges: bool) -> int:
-    """How many answers an account gives whose operator takes a backup although the anchor proves a loss."""
+    """Count the answers of an account whose operator takes a backup although the anchor proves a loss."""
     account = _Account()
     backup, answers = copy.copy(account), 0
     answers += account.pay()
@@ -61,7 +61,7 @@ def _asked_after_an_adoption(*, charges: bool) -> int:
 
 
 def _loss(answers: int) -> ExactLoss:
-    """So many answers about one person, against what the account promises: its cap."""
+    """Privacy loss of so many answers about one person, against the cap of the account."""
     table: dict[int, Distribution] = {
         bit: {
             told: prod((_TRUTH if each == bit else 1 - _TRUTH for each in told), start=Fraction(1))

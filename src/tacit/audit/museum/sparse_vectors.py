@@ -40,7 +40,7 @@ def values_shown_raw(answers: Sequence[int]) -> list[int | None]:
 
 
 def values_with_noise(answers: Sequence[int]) -> list[Any]:
-    """The same with noise of their own on the values."""
+    """Corrected: values have noise of their own."""
     stream = SparseVector(epsilon=1, sensitivity=_STEP, threshold=-1000, epsilon_values="1/2")
     return [stream.ask_value(answer) for answer in answers]
 

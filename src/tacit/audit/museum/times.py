@@ -1,4 +1,4 @@
-"""Bugs of time and failure: when an answer leaves, and whether there is one, told by one person's rows."""
+"""Bugs of time and failure: one person's rows decide when an answer leaves, or whether there is one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRIES = 3
 
 
 def _leaves(*, decided: bool) -> ExactLoss:
-    """When an answer is seen to leave: at the first of 1, 2, 4, 8 slots at which it is ready; or after 8, as decided.
+    """Slot at which an answer leaves: the first of 1, 2, 4, 8 at which it is ready; or after 8, as decided.
 
     Decided before, only whether it was ready can be seen, compared with noise of the scale that one person can change.
     """
@@ -48,7 +48,7 @@ def _tail(least: int) -> Fraction:
 
 
 def _failures(*, stays: bool) -> ExactLoss:
-    """What is seen under one charge of a question that fails more often if a person is there."""
+    """Privacy loss under one charge of a question that fails more often if a person is there."""
     seen = 1 if stays else _TRIES
     table: dict[int, Distribution] = {}
     for bit, fails in _FAILS.items():

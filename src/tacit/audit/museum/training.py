@@ -33,7 +33,7 @@ Vector = NDArray[np.int64]
 
 @cache
 def poisson_claim() -> ApproxDP:
-    """What 400 steps cost if every record is in each batch with probability 1/400, independently."""
+    """Guarantee of 400 steps if every record is in each batch with probability 1/400, independently."""
     step = PoissonSampledEvent(Fraction(1, _STEPS), GaussianEvent(Fraction(1, 2), Fraction(1)))
     return ApproxDP(compose([(step, _STEPS)], delta=_DELTA).epsilon, _DELTA)
 
@@ -53,7 +53,7 @@ def shuffled(one: int) -> int:
 
 
 def sampled(one: int) -> int:
-    """The same with batches drawn by independent coins, as the accountant was told."""
+    """Corrected: batches drawn by independent coins, as the accountant was told."""
     sums = _NOISE.sample_many(_STEPS)
     limit = np.uint64(2**64 // _STEPS)
     chosen = entropy.current().words(_STEPS * _STEPS).reshape(_STEPS, _STEPS) < limit
@@ -67,7 +67,7 @@ def mean_over_batch(gradients: Sequence[int]) -> float:
 
 
 def mean_over_public_size(gradients: Sequence[int]) -> float:
-    """The same divided by the expected batch size, which is public."""
+    """Corrected: divided by the expected batch size, which is public."""
     return _noisy_sum(gradients) / 4
 
 

@@ -18,7 +18,7 @@ _ENTERING = 3
 
 
 def join_until_stopped(rows: Sequence[int]) -> int | None:
-    """How many persons have two rows of a kind, for ε = 1, by a join of each person's rows with themselves.
+    """Count the persons with two rows of a kind, for ε = 1, by a join of each person's rows with themselves.
 
     A question that takes too long is stopped, and how long it takes is up to the person with the most rows.
     """
@@ -32,7 +32,7 @@ def join_until_stopped(rows: Sequence[int]) -> int | None:
 
 
 def join_of_few(rows: Sequence[int]) -> int:
-    """The same with a public number of rows of each person; what a person adds to the work is known beforehand."""
+    """Corrected: a public number of rows of each person, so that the work of one person is known beforehand."""
     met = sum(min(max(count, 0), _ENTERING) > 1 for count in rows)
     return int(Laplace(epsilon=1, l1_sensitivity=1).release(met))
 

@@ -1,8 +1,8 @@
 """Differencing attack of the demo: two counts that differ in one person.
 
 "How many patients were in oncology?" and "how many, apart from patient 10042?" are both fair questions. Asked of the
-bare table, their difference is 10042's secret. Asked of a curator, it is noise: whoever guesses from answers that cost
-ε together is right with probability at most e^ε / (1 + e^ε), one half for a small ε.
+bare table, their difference is 10042's secret. Asked of a curator, it is noise: an attacker who guesses from
+answers that cost ε together is right with probability at most e^ε / (1 + e^ε), one half for a small ε.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALL: Final = "SELECT COUNT(DISTINCT patient_id) AS n FROM visits WHERE ward = 'o
 
 @dataclass(frozen=True)
 class Guess:
-    """What subtracting said about one patient, and whether it is so."""
+    """Guess about one patient by subtraction, and whether it is right."""
 
     patient_id: int
     with_them: int
@@ -36,7 +36,7 @@ class Guess:
 
     @property
     def says(self) -> bool:
-        """What the attacker concludes."""
+        """Conclusion of the attacker."""
         return self.difference >= 1
 
     @property
@@ -72,5 +72,5 @@ def _again(patient_id: int) -> str:
 
 
 def as_json(guesses: Sequence[Guess]) -> dict[str, Any]:
-    """How many there were, and how many were right."""
+    """Number of patients, and of right guesses."""
     return {"patients": len(guesses), "right": sum(guess.is_right for guess in guesses)}

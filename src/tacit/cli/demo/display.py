@@ -30,7 +30,7 @@ class DemoBar:
 
 
 class Stage:
-    """Where the story is told; nowhere if ``quiet``."""
+    """Display of the story; silent if ``quiet``."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         from rich.console import Console
@@ -114,11 +114,11 @@ class Stage:
         )
 
     def good(self, words: str) -> None:
-        """Something that went as promised."""
+        """Mark a promise that was kept."""
         self._marked("✔", "bold green", words)
 
     def bad(self, words: str) -> None:
-        """Something that was refused, or gave somebody away."""
+        """Mark a refusal, or a person who was revealed."""
         self._marked("✘", "bold red", words)
 
     def _marked(self, sign: str, style: str, words: str) -> None:

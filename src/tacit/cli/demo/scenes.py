@@ -35,7 +35,7 @@ _SHARE = "1"
 
 @dataclass
 class Scenery:
-    """What the scenes share."""
+    """State shared by the scenes."""
 
     stage: Stage
     hospital: Hospital
@@ -44,7 +44,7 @@ class Scenery:
 
 
 def tell(stage: Stage, folder: Path) -> dict[str, Any]:
-    """The whole story, told on ``stage`` with the hospital in ``folder``; what it showed, for programs."""
+    """Show the whole story on ``stage`` with the hospital in ``folder``; return its results for programs."""
     from tacit.curator.opening import open_curator
 
     begun = time.perf_counter()
@@ -67,7 +67,7 @@ def tell(stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 def _unprotected(folder: Path) -> Callable[[str], list[tuple[Any, ...]]]:
-    """The same tables with nobody in between."""
+    """Access to the same tables without a curator in between."""
     import duckdb
 
     connection = duckdb.connect()
@@ -81,13 +81,13 @@ def _opening(stage: Stage, hospital: Hospital) -> dict[str, int]:
     stage.open(
         "A hospital that lets strangers ask",
         f"{sizes['patients']:,} patients, {sizes['visits']:,} visits, {sizes['wards']} wards. All of it is made up, "
-        "so that the truth [bold magenta]●[/bold magenta] may stand beside the answers; nobody who asks would see "
+        "so that the truth [bold magenta]●[/bold magenta] may stand beside the answers; no analyst would see "
         "it.\nEvery answer carries noise, drawn anew in every run, that hides whether any one patient is in the "
         "tables. How much noise is public. How much everything together may tell is the [bold]budget[/bold].",
     )
     stage.scene("What the owner writes down", "tacit.toml")
     stage.toml("\n".join(PROJECT.split("\n\n")[1:4]))
-    stage.say("[dim]Bounds and categories are what everybody knows. Nothing is taken from the data.[/dim]")
+    stage.say("[dim]Bounds and categories are public knowledge. Nothing is taken from the data.[/dim]")
     return sizes
 
 
@@ -148,7 +148,7 @@ def _repeat(at: Scenery) -> dict[str, Any]:
 def _refused(at: Scenery) -> list[dict[str, str]]:
     from tacit.core.errors import QueryError
 
-    at.stage.scene("Questions that would tell on somebody are refused", "free")
+    at.stage.scene("Questions that would reveal a person are refused", "free")
     refused = []
     for sql in (
         "SELECT * FROM visits WHERE cost > 5000",
@@ -222,7 +222,7 @@ def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
     from tacit.receipts.receipt import Receipt
     from tacit.receipts.verify_receipt import verify_receipt
 
-    at.stage.scene("A receipt that anybody can check, without the data", f"entry {answer.receipt.position}")
+    at.stage.scene("A receipt that any reader can check, without the data", f"entry {answer.receipt.position}")
     report = verify_receipt(answer.receipt, at.curator.public_key)
     wanted = ("signature", "mechanisms", "guarantee", "charge")
     for check in report.checks:
@@ -243,7 +243,7 @@ def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
     if report.ok:
         at.stage.good(f"{report.entries} entries, {report.charges} charges: chain, prices, sums and caps hold.")
     account = at.curator.budget(analyst="mallory")
-    owners = ("everybody", "mallory")
+    owners = ("all analysts", "mallory")
     at.stage.table(budget_table(zip(owners, (share.lines for share in account.balances), strict=False)))
     ledger = {"ok": report.ok, "entries": report.entries, "charges": report.charges}
     return ledger, ShareSchema.of(account).plain()

@@ -19,7 +19,7 @@ __all__ = ["Answer"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(AnswerViews):
-    """What a question got: a table of noisy values with an interval for every number.
+    """Answer to a question: a table of noisy values with an interval for every number.
 
     Everything in it has paid: it was computed from noisy integers, public keys and public parameters.
 

@@ -37,7 +37,7 @@ def rich_table(answer: AnswerViews) -> Table:
 
 
 def text_table(answer: AnswerViews, width: int = 120) -> str:
-    """The same in plain characters."""
+    """Answer in plain characters."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width, no_color=True, legacy_windows=False)
@@ -48,7 +48,7 @@ def text_table(answer: AnswerViews, width: int = 120) -> str:
 
 
 def html_table(answer: AnswerViews) -> str:
-    """The same for a notebook; every text is escaped."""
+    """Answer as HTML for a notebook; every text is escaped."""
     head = "".join(f"<th>{html.escape(column.name)}</th>" for column in answer.columns)
     body = "".join(f"<tr>{''.join(_html_cell(*cell) for cell in cells)}</tr>" for cells in _rows(answer))
     note = html.escape(_caption(answer))
@@ -61,7 +61,7 @@ def _html_cell(value: str, spread: str) -> str:
 
 
 def _rows(answer: AnswerViews) -> list[list[tuple[str, str]]]:
-    """For each cell shown its text and the text of its interval."""
+    """Texts of each cell shown and of its interval."""
     finished = answer.finished
     shown = zip(finished.values[:_MOST_ROWS], finished.intervals(rows=_MOST_ROWS), strict=True)
     return [

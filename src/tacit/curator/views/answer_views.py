@@ -38,18 +38,18 @@ class AnswerRows(Protocol):
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
-        """Which columns have an interval."""
+        """Indices of the columns that have an interval."""
 
     @property
     def confidence(self) -> Fraction:
         """Of the intervals, unless another is asked for."""
 
     def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval, at that confidence or at another."""
+        """Interval of each cell (of the first ``rows``), at that confidence or at another."""
 
 
 class AnswerViews:
-    """What can be made of rows and a charge; subclasses have both."""
+    """Views of rows and a charge; subclasses have both."""
 
     if TYPE_CHECKING:
 
@@ -59,7 +59,7 @@ class AnswerViews:
 
         @property
         def charge(self) -> Entry:
-            """What the account was charged."""
+            """Ledger entry of the charge."""
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
@@ -89,7 +89,7 @@ class AnswerViews:
     def intervals(self, confidence: Number | None = None) -> pa.Table:
         """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
 
-        Each interval contains its true value with the confidence asked (that of the question unless said otherwise),
+        Each interval contains its true value with the confidence asked (by default that of the question),
         over the noise. It speaks of values clamped to their bounds and rounded to their step, and of the groups that
         were kept: clipping and dropped groups are not in it. Any confidence may be asked for, any number of times,
         free.
@@ -111,13 +111,13 @@ class AnswerViews:
         return plot(self, column, confidence, path)
 
     def confidence_text(self, confidence: Number | None = None) -> str:
-        """Such as ``95% intervals``."""
+        """Label such as ``95% intervals``."""
         level = self.finished.confidence if confidence is None else exact_probability(confidence, "confidence")
         return f"{float_nearest(100 * level):.6g}% intervals"
 
     @property
     def note(self) -> str:
-        """What the numbers cost and what their intervals say, in a sentence each."""
+        """Cost of the numbers and meaning of their intervals, in a sentence each."""
         found = f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else ""
         return (
             f"{self.charge.text}. {found}{self.confidence_text()} over the noise; "

@@ -86,7 +86,7 @@ class ProgressBar:
 
 @contextmanager
 def terminal_progress() -> Iterator[ProgressBar | None]:
-    """A bar for what is asked inside, or None where nobody would see it."""
+    """Progress bar for questions asked inside, or None where standard error is no terminal."""
     if not _is_watched():
         yield None
         return

@@ -9,7 +9,7 @@ from tacit.engines.duckdb.text_functions import TEXTS
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON, Lowering
 from tacit.engines.sql.functions.dates import within_years
-from tacit.engines.sql.quantising import double_steps
+from tacit.engines.sql.unit_totals import double_steps
 from tacit.query.planning.measures import Measure
 from tacit.query.types import SqlType
 

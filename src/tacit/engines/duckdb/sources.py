@@ -21,9 +21,9 @@ from tacit.engines.duckdb.csv_lines import LINE, count_left_out, csv_scan, read_
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
 from tacit.engines.duckdb.parquet_scan import describe, open_parquet
 from tacit.engines.source_files import find_files
-from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.dates import from_microseconds, within_years
-from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.relations import StoredTable
+from tacit.engines.sql.scalars import cast_sql
 from tacit.query.catalog import ROW, Table
 from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
 

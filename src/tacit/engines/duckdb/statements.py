@@ -20,9 +20,8 @@ from tacit.engines.duckdb.fast.rows import MOST_ROWS, RowPlan
 from tacit.engines.duckdb.fast.unit_arrays import read_shares
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
-from tacit.engines.sql.relations import has_union, scanned, slots_of
+from tacit.engines.sql.relations import StoredTable, has_union, scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer, writer
-from tacit.engines.sql.stored_table import StoredTable
 from tacit.engines.sql.unit_totals import Partials
 from tacit.query.planning.measures import Measure
 from tacit.query.question import FinalAggregation

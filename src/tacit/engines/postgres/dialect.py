@@ -16,7 +16,7 @@ from tacit.engines.postgres.text_functions import COLLATION, TEXTS, literal
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON, Lowering
 from tacit.engines.sql.functions.dates import DAY, FIRST_MICROSECOND
-from tacit.engines.sql.quantising import is_power_of_two, rounded_steps
+from tacit.engines.sql.unit_totals import is_power_of_two, rounded_steps
 from tacit.query.planning.measures import Measure
 from tacit.query.refusal import Refusal
 from tacit.query.types import Kind, SqlType, Value, sort_key

@@ -28,10 +28,9 @@ from tacit.engines.postgres.unit_columns import check_identities
 from tacit.engines.protocol import Marks, Measurements, MeasurementTask
 from tacit.engines.sql.public_rows import check_public, public_rows, rows_sql
 from tacit.engines.sql.read_measurements import read_measurements
-from tacit.engines.sql.relations import scanned
+from tacit.engines.sql.relations import check_windows, scanned
 from tacit.engines.sql.training_rows import examples_sql
 from tacit.engines.sql.unit_totals import check_width
-from tacit.engines.sql.windows import check_windows
 from tacit.query.catalog import Catalog
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import RelationNode

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tacit.engines.postgres.dialect import POSTGRES
+from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.statements import Statement, Writer, writer
-from tacit.engines.sql.stored_table import StoredTable
 from tacit.engines.sql.unit_totals import Partials
 from tacit.query.question import FinalAggregation
 

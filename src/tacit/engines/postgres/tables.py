@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 from tacit.core.errors import InputError
 from tacit.engines.postgres.dialect import POSTGRES, decimal_to_double
 from tacit.engines.postgres.text_functions import COLLATION
-from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.dates import within_years
-from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.relations import StoredTable
+from tacit.engines.sql.scalars import cast_sql
 from tacit.query.catalog import Table
 from tacit.query.types import (
     BOOLEAN,

@@ -26,8 +26,7 @@ from tacit.engines.spark.text_functions import TEXTS
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON, Args, Lowering
 from tacit.engines.sql.functions.dates import within_years
-from tacit.engines.sql.quantising import is_power_of_two, rounded_steps
-from tacit.engines.sql.unit_totals import fits_64_bits
+from tacit.engines.sql.unit_totals import fits_64_bits, is_power_of_two, rounded_steps
 from tacit.query.planning.measures import Measure
 from tacit.query.relational.expressions import Call
 from tacit.query.types import DATE, Kind, SqlType

@@ -35,10 +35,9 @@ from tacit.engines.spark.statements import statements
 from tacit.engines.spark.table_identity import marks_of
 from tacit.engines.sql.public_rows import check_public, public_rows, rows_sql
 from tacit.engines.sql.read_measurements import read_measurements
-from tacit.engines.sql.relations import scanned
+from tacit.engines.sql.relations import check_windows, scanned
 from tacit.engines.sql.training_rows import examples_sql
 from tacit.engines.sql.unit_totals import check_width
-from tacit.engines.sql.windows import check_windows
 from tacit.query.catalog import Catalog
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import RelationNode

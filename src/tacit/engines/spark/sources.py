@@ -22,9 +22,9 @@ from tacit.engines.spark.dialect import SPARK, mantissa
 from tacit.engines.spark.parquet_files import check_same_files
 from tacit.engines.spark.parquet_scan import MICROSECONDS, check_names, read_parquet
 from tacit.engines.spark.unit_columns import check_identities
-from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.functions.dates import from_microseconds, within_years
-from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.relations import StoredTable
+from tacit.engines.sql.scalars import cast_sql
 from tacit.query.catalog import ROW, Catalog, Table
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, NULL, TEXT, TIMESTAMP, Kind, SqlType, decimal
 

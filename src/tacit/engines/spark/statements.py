@@ -17,10 +17,9 @@ from dataclasses import dataclass
 
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.sql.dialect import column
-from tacit.engines.sql.relations import scanned
+from tacit.engines.sql.relations import StoredTable, scanned
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.statements import Named, Statement, Writer, writer
-from tacit.engines.sql.stored_table import StoredTable
 from tacit.engines.sql.unit_totals import Partials
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan

@@ -209,7 +209,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def double_steps(self, value: str, measure: Measure) -> str:
-        """How many steps a double is, as :mod:`~tacit.engines.sql.quantising` says; NULL if it is not finite."""
+        """How many steps a double is, as :mod:`~tacit.engines.sql.unit_totals` says; NULL if it is not finite."""
 
     # -- text
 

@@ -12,11 +12,9 @@ from typing import Any
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.read_measurements import value_of
-from tacit.engines.sql.relations import relation_sql, scanned
-from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.relations import StoredTable, relation_sql, scanned
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode
-from tacit.query.relational.public_relations import is_public_throughout
+from tacit.query.relational.algebra import RelationNode, is_public_throughout
 from tacit.query.types import Value
 
 __all__ = ["check_public", "public_rows", "rows_sql"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.protocol import Measurements
-from tacit.engines.sql.group_keys import Groups
+from tacit.engines.sql.group_choice import Groups
 from tacit.engines.sql.statements import SPREAD, Statement
 from tacit.engines.sql.unit_totals import fits_64_bits
 from tacit.query.planning.measures import Measure, MeasureKind

@@ -1,21 +1,28 @@
 """Relations as SQL: one SELECT per node, with the columns that are needed above and no others.
 
 A relation's columns are called c0, c1, … by slot. Conditions of joins see the left side as l and the right one as r.
+
+Aggregates inside one unit's group are functions of the multiset of values, independent of order and threads. Whole and
+decimal numbers are summed as integers. Doubles are collected, sorted, and added up from the smallest to the largest,
+one after the other; a parallel sum would depend on how rows were dealt to threads. Variances take the mean first and
+then the squared distances, in the same order.
+
+The order of a window is completed by all columns of the source, so that rows which still tie are equal and it does
+not matter which comes first. Sums of doubles over a whole partition are computed as an aggregate and joined back; a
+running one cannot be made independent of the database's own partitioning and is refused before any data is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from tacit.core.errors import InternalError
-from tacit.engines.sql.aggregates import aggregate_sql
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser
-from tacit.engines.sql.scalars import condition_sql, scalar_sql
-from tacit.engines.sql.stored_table import StoredTable
-from tacit.engines.sql.windows import window_sql
+from tacit.engines.sql.scalars import cast_sql, condition_sql, scalar_sql
 from tacit.query.catalog import ROW
-from tacit.query.planning.fanout import Matching, matching
+from tacit.query.planning.work import Matching, matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,
@@ -26,14 +33,242 @@ from tacit.query.relational.algebra import (
     ProjectColumns,
     RelationNode,
     Scan,
+    SortKey,
     UnionAll,
     UnitAggregate,
+    UnitCall,
     UnitWindow,
+    WindowCall,
+    WindowFrame,
     sources,
 )
 from tacit.query.relational.expressions import Expression, Literal, Reference, references
+from tacit.query.types import DOUBLE, Kind
 
-__all__ = ["Slots", "has_row_units", "has_union", "relation_sql", "scanned", "slots_of"]
+__all__ = [
+    "Slots",
+    "StoredTable",
+    "check_windows",
+    "has_row_units",
+    "has_union",
+    "relation_sql",
+    "scanned",
+    "slots_of",
+]
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A source in the engine's words.
+
+    Args:
+        index: its place in the catalog, a part of the numbers of its rows.
+        scan: what stands after FROM.
+        columns: the total expression of each declared column by lower-case name.
+        row: an expression for the number of a row, the same in every scan of one statement; None where there is none.
+        size: bytes of the source when it was opened; decides between plans, never results.
+        doubles: columns stored as doubles, as they are: possibly not finite. Only for readers that see to that.
+        rows: how many there are, where that is known for certain.
+    """
+
+    index: int
+    scan: str
+    columns: Mapping[str, str]
+    row: str | None
+    size: int = 0
+    doubles: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
+
+
+#: Variances and deviations: how much less than n they divide by, and whether the root is taken.
+SPREADS = {"var_pop": (0, False), "var_samp": (1, False), "stddev_pop": (0, True), "stddev_samp": (1, True)}
+
+
+def is_listed(call: UnitCall) -> bool:
+    """Whether the values must be collected and sorted first."""
+    double = call.argument is not None and call.argument.type.kind is Kind.DOUBLE
+    return call.function in SPREADS or (double and call.function in ("sum", "avg"))
+
+
+def aggregate_sql(d: Dialect, node: UnitAggregate, needed: frozenset[int], below: str) -> str:
+    """One row per distinct keys: the keys, then the calls. ``below`` selects what they read."""
+    keys = [scalar_sql(d, key) for key in node.keys]
+    wanted = [(len(keys) + i, call) for i, call in enumerate(node.calls) if len(keys) + i in needed]
+    first = [f"{key} AS g{i}" for i, key in enumerate(keys)]
+    first += [f"{call_sql(d, call)} AS a{slot}" for slot, call in wanted]
+    means = [f"{d.list_mean(f'a{slot}')} AS m{slot}" for slot, call in wanted if call.function in SPREADS]
+    third = [f"g{slot} AS {column(slot)}" for slot in sorted(needed) if slot < len(keys)]
+    third += [f"{finished(d, call, f'a{slot}', f'm{slot}')} AS {column(slot)}" for slot, call in wanted]
+    # Without keys there is one row, also where none of its columns is needed.
+    grouped = f"SELECT {', '.join(first) or 'count(*) AS nothing'} FROM {d.derived(below)}"
+    if keys:
+        # By name: a constant key would be taken for the number of a column.
+        grouped += f" GROUP BY {', '.join(f'g{i}' for i in range(len(keys)))}"
+    if means:
+        grouped = f"SELECT *, {', '.join(means)} FROM {d.derived(grouped)}"
+    return f"SELECT {', '.join(third) or '1 AS nothing'} FROM {d.derived(grouped)}"
+
+
+def call_sql(d: Dialect, call: UnitCall, over: str = "") -> str:
+    """The aggregate that a call starts from; lists for those that need sorted values."""
+    where = "" if call.where is None else f" FILTER (WHERE {condition_sql(d, call.where)})"
+    if call.argument is None:
+        return f"count(*){where}{over}"
+    value, kind = scalar_sql(d, call.argument), call.argument.type
+    if is_listed(call):
+        number = cast_sql(d, value, kind, DOUBLE)
+        conditions = [f"{number} IS NOT NULL", *([] if call.where is None else [condition_sql(d, call.where)])]
+        return d.collected(number, " AND ".join(conditions))
+    match call.function:
+        case "count_distinct":
+            return f"count(DISTINCT {value}){where}"
+        case "count" | "bool_and" | "bool_or":
+            return f"{call.function}({value}){where}{over}"
+        case "sum":
+            return f"{d.total(value)}{where}{over}"
+        case "min" | "max":
+            return f"{d.extreme(call.function, value, kind)}{where}{over}"
+        case "avg":
+            total = f"CAST({d.total(value)}{where}{over} AS {d.double})"
+            return f"{total} / (CAST(count({value}){where}{over} AS {d.double}) * {10**kind.scale})"
+        case _:
+            fraction = 0.5 if call.parameter is None else float(call.parameter)  # type: ignore[arg-type]
+            return d.quantile(cast_sql(d, value, kind, DOUBLE), fraction, where, over)
+
+
+def finished(d: Dialect, call: UnitCall, value: str, mean: str) -> str:
+    """The result of a call from the name of its aggregate, and for spreads from the name of the mean."""
+    if is_listed(call):
+        return d.finite(_of_list(d, call, value, mean))
+    if call.function in ("count_rows", "count", "count_distinct"):
+        return f"CAST({value} AS BIGINT)"
+    if call.function == "sum":
+        return _total(d, call, value)
+    exact = call.type.kind is not Kind.DOUBLE or call.function not in ("avg", "quantile", "median")
+    return value if exact else d.finite(value)
+
+
+def _total(d: Dialect, call: UnitCall, total: str) -> str:
+    if call.type.kind is Kind.INTEGER:
+        return d.fit_integer(total)
+    if call.type.kind is Kind.DECIMAL:
+        return d.fit_decimal(total)
+    scale = 0 if call.argument is None else call.argument.type.scale
+    return d.finite(f"CAST({total} AS {d.double}) / {10**scale}")
+
+
+def _of_list(d: Dialect, call: UnitCall, values: str, mean: str) -> str:
+    size = d.list_size(values)
+    if call.function in ("sum", "avg"):
+        total = d.list_sum(values) if call.function == "sum" else d.list_mean(values)
+        return f"CASE WHEN {size} > 0 THEN {total} END"
+    less, root = SPREADS[call.function]
+    squares = d.list_squares(values, mean, less)
+    return f"CASE WHEN {size} > {less} THEN {f'sqrt({squares})' if root else squares} END"
+
+
+_RANKS = ("rank", "dense_rank")
+_PLACES = ("row_number", "lag", "lead")
+_SO_FAR = "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+
+
+def check_windows(d: Dialect, node: RelationNode) -> None:
+    """Refuse running sums of doubles, and running quantiles where the database has none, anywhere in a relation."""
+    if isinstance(node, UnitWindow):
+        for call in node.calls:
+            _check(d, call)
+    for part in sources(node):
+        check_windows(d, part)
+
+
+def _check(d: Dialect, call: WindowCall) -> None:
+    if not _is_joined(d, call) or call.frame is WindowFrame.PARTITION:
+        return
+    if is_listed(_as_call(call)):
+        raise Refusal(
+            "window",
+            "A running sum, average or variance needs exact numbers; CAST the value to DECIMAL or INTEGER first.",
+        )
+    raise Refusal("window", "This database has no running quantiles; leave ORDER BY out of the window.")
+
+
+def window_sql(d: Dialect, node: UnitWindow, needed: frozenset[int], below: str) -> str:
+    """The columns of the source, then one per window; ``below`` selects every column of the source."""
+    width = len(node.source.fields)
+    calls = {width + i: call for i, call in enumerate(node.calls) if width + i in needed}
+    joined = {slot: call for slot, call in calls.items() if _is_joined(d, call)}
+    beside = {slot: call for slot, call in calls.items() if slot not in joined}
+    columns = [column(slot) for slot in sorted(needed) if slot < width]
+    columns += [f"{_over(d, call, node)} AS w{slot}" for slot, call in beside.items()]
+    partitions = {slot: [scalar_sql(d, part) for part in call.partition] for slot, call in joined.items()}
+    columns += [f"{key} AS p{slot}_{i}" for slot, keys in partitions.items() for i, key in enumerate(keys)]
+    rows = f"SELECT {', '.join(columns) or '1 AS nothing'} FROM source"
+    outer = [f"l.{column(slot)} AS {column(slot)}" for slot in sorted(needed) if slot < width]
+    outer += [f"{_finished(d, call, f'l.w{slot}')} AS {column(slot)}" for slot, call in beside.items()]
+    outer += [f"j{slot}.x AS {column(slot)}" for slot in joined]
+    once = d.materialized if joined else "AS"
+    joins = "".join(_joined(d, slot, call, node) for slot, call in joined.items())
+    return f"WITH source {once} ({below}) SELECT {', '.join(outer) or '1 AS nothing'} FROM ({rows}) AS l{joins}"
+
+
+def _is_joined(d: Dialect, call: WindowCall) -> bool:
+    if call.function in (*_RANKS, *_PLACES):
+        return False
+    return is_listed(_as_call(call)) or (call.function in ("quantile", "median") and not d.window_quantiles)
+
+
+def _as_call(call: WindowCall) -> UnitCall:
+    return UnitCall(call.function, call.argument, None, None, call.type)
+
+
+def _joined(d: Dialect, slot: int, call: WindowCall, node: UnitWindow) -> str:
+    """The aggregate of each partition, beside the rows of the partition."""
+    count = len(call.partition)
+    group = UnitAggregate((), None, None, 1, 1, 1, node.source, call.partition, (_as_call(call),))
+    inner = aggregate_sql(d, group, frozenset(range(count + 1)), "SELECT * FROM source")
+    keys = ", ".join(f"{column(i)} AS k{i}" for i in range(count))
+    match = " AND ".join(f"l.p{slot}_{i} IS NOT DISTINCT FROM j{slot}.k{i}" for i in range(count)) or "TRUE"
+    names = f"{keys}, " if keys else ""
+    return f" JOIN (SELECT {names}{column(count)} AS x FROM {d.derived(inner)}) AS j{slot} ON {match}"
+
+
+def _over(d: Dialect, call: WindowCall, node: UnitWindow) -> str:
+    parts = ", ".join(scalar_sql(d, part) for part in call.partition)
+    partition = f"PARTITION BY {parts} " if parts else ""
+    given = [_term(d, key) for key in call.order]
+    ties = [f"{column(slot)} NULLS LAST" for slot in _tie_breakers(node)]
+    if call.function in _RANKS:
+        # Ties are what a rank is about.
+        return f"CAST({call.function}() OVER ({partition}{_ordered(given)}) AS BIGINT)"
+    total = _ordered([*given, *ties])
+    if call.function == "row_number":
+        return f"CAST(row_number() OVER ({partition}{total}) AS BIGINT)"
+    if call.function in _PLACES and call.argument is not None:
+        return f"{call.function}({scalar_sql(d, call.argument)}, {call.offset}) OVER ({partition}{total})"
+    if call.frame is WindowFrame.PARTITION:
+        return call_sql(d, _as_call(call), f" OVER ({partition.strip()})")
+    if call.frame is WindowFrame.PEERS:
+        return call_sql(d, _as_call(call), f" OVER ({partition}{_ordered(given)} RANGE {_SO_FAR})")
+    return call_sql(d, _as_call(call), f" OVER ({partition}{total} ROWS {_SO_FAR})")
+
+
+def _finished(d: Dialect, call: WindowCall, value: str) -> str:
+    return value if call.function in (*_RANKS, *_PLACES) else finished(d, _as_call(call), value, "")
+
+
+def _tie_breakers(node: UnitWindow) -> list[int]:
+    """Every column but the unit, which is the same within a partition."""
+    return [slot for slot in range(len(node.source.fields)) if slot != node.source.unit]
+
+
+def _term(d: Dialect, key: SortKey) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"{scalar_sql(d, key.expression)} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def _ordered(terms: list[str]) -> str:
+    return f"ORDER BY {', '.join(terms)}" if terms else ""
+
 
 Slots = frozenset[int]
 Tables = Mapping[str, StoredTable]

@@ -1,16 +1,139 @@
-"""Expressions as SQL: one walk over the nodes, one lowering per function id."""
+"""Expressions as SQL: total casts, and one lowering per function id.
+
+A cast gives NULL for values that cannot be read or do not fit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tacit.core.errors import InternalError
-from tacit.engines.sql.casts import cast_sql
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
-from tacit.query.types import BOOLEAN, Kind
+from tacit.query.types import BOOLEAN, DATE, TIMESTAMP, Kind, SqlType
 
-__all__ = ["condition_sql", "scalar_sql"]
+__all__ = ["EXACT_DOUBLES", "cast_sql", "condition_sql", "rounded_quotient", "scalar_sql"]
+
+#: Whole numbers up to here are doubles exactly.
+EXACT_DOUBLES = 2**53
+_NUMBER = r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?"
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIMESTAMP = _DATE + r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+def cast_sql(d: Dialect, value: str, source: SqlType, target: SqlType) -> str:
+    """``value``, which has type ``source``, as ``target``."""
+    if source == target:
+        return value
+    if source.kind is Kind.NULL:
+        return f"CAST(NULL AS {d.storage(target)})"
+    match target.kind:
+        case Kind.BOOLEAN:
+            return _to_boolean(d, value, source)
+        case Kind.INTEGER:
+            return _to_integer(d, value, source)
+        case Kind.DECIMAL:
+            return _to_decimal(d, value, source, target.scale)
+        case Kind.DOUBLE:
+            return _to_double(d, value, source)
+        case Kind.TEXT:
+            return _to_text(d, value, source)
+        case Kind.DATE:
+            return _to_date(d, value, source)
+        case _:
+            return _to_timestamp(d, value, source)
+
+
+def rounded_quotient(d: Dialect, value: str, divisor: int, *, wide: bool) -> str:
+    """``value`` / ``divisor``, ties away from zero; both whole, and twice the value within range."""
+    if divisor == 1:
+        return value
+    half = divisor // 2
+
+    def away(v: str) -> str:
+        down = d.divided(f"(-{v} + {half})", str(divisor), wide=wide)
+        up = d.divided(f"({v} + {half})", str(divisor), wide=wide)
+        return f"CASE WHEN {v} < 0 THEN -({down}) ELSE {up} END"
+
+    return d.let(value, away)
+
+
+def _reading(d: Dialect, value: str, pattern: str, read: str) -> str:
+    """``read`` of the text without spaces around it, called ``{}``, where it has the form."""
+    return d.let(d.trimmed(value), lambda v: f"CASE WHEN {d.matches(v, pattern)} THEN {read.replace('{}', v)} END")
+
+
+def _to_boolean(d: Dialect, value: str, source: SqlType) -> str:
+    if source.kind is not Kind.TEXT:
+        return f"({value} <> 0)"
+    word = f"lower({d.trimmed(value)})"
+    true, false = (f"({', '.join(map(d.text, words))})" for words in (_TRUE, _FALSE))
+    return d.let(word, lambda v: f"CASE WHEN {v} IN {true} THEN TRUE WHEN {v} IN {false} THEN FALSE END")
+
+
+def _to_integer(d: Dialect, value: str, source: SqlType) -> str:
+    if source.kind is Kind.TEXT:
+        return _reading(d, value, _NUMBER, d.read_integer("{}"))
+    if source.kind is Kind.DECIMAL:
+        return rounded_quotient(d, value, 10**source.scale, wide=False)
+    return d.flag(value) if source == BOOLEAN else d.double_to_integer(value)
+
+
+def _to_decimal(d: Dialect, value: str, source: SqlType, scale: int) -> str:
+    if source.kind is Kind.TEXT:
+        return _reading(d, value, _NUMBER, d.read_decimal("{}", scale))
+    if source.kind is Kind.DOUBLE:
+        return d.fit_decimal(d.double_to_wide(d.rounded(d.product(value, f"CAST({10**scale} AS {d.double})"))))
+    if source.kind is Kind.DECIMAL and scale < source.scale:
+        return rounded_quotient(d, value, 10 ** (source.scale - scale), wide=False)
+    whole = d.flag(value) if source == BOOLEAN else value
+    return d.fit_decimal(d.huge(whole, 10 ** (scale - source.scale)))
+
+
+def _to_double(d: Dialect, value: str, source: SqlType) -> str:
+    if source.kind is Kind.TEXT:
+        return d.finite(_reading(d, value, _NUMBER, d.read_double("{}")))
+    if source.kind is not Kind.DECIMAL or source.scale == 0:
+        return f"CAST({d.flag(value) if source == BOOLEAN else value} AS {d.double})"
+    point = f"CAST({10**source.scale} AS {d.double})"
+    # Beyond 2^53 the conversion of the integer would round once and the division again.
+    return d.let(
+        value,
+        lambda v: (
+            f"CASE WHEN {v} BETWEEN -{EXACT_DOUBLES} AND {EXACT_DOUBLES} THEN CAST({v} AS {d.double}) / {point}"
+            f" ELSE {d.read_double(_decimal_text(d, v, source.scale))} END"
+        ),
+    )
+
+
+def _to_text(d: Dialect, value: str, source: SqlType) -> str:
+    if source == BOOLEAN:
+        yes, no = d.text("true"), d.text("false")
+        return d.let(value, lambda v: f"CASE WHEN {v} THEN {yes} WHEN NOT {v} THEN {no} END")
+    if source.kind is Kind.DECIMAL and source.scale:
+        return d.let(value, lambda v: _decimal_text(d, v, source.scale))
+    return d.show(value, source)
+
+
+def _decimal_text(d: Dialect, value: str, scale: int) -> str:
+    shown = d.show(f"abs({value})", SqlType(Kind.INTEGER))
+    digits = f"lpad({shown}, greatest({scale + 1}, CAST(length({shown}) AS INTEGER)), {d.text('0')})"
+    sign = f"CASE WHEN {value} < 0 THEN {d.text('-')} ELSE {d.text('')} END"
+    whole = f"substring({digits}, 1, CAST(length({digits}) AS INTEGER) - {scale})"
+    return f"({sign} || {whole} || {d.text('.')} || right({digits}, {scale}))"
+
+
+def _to_date(d: Dialect, value: str, source: SqlType) -> str:
+    if source == TIMESTAMP:
+        return f"CAST({value} AS DATE)"
+    return _reading(d, value, _DATE, d.read_date("{}"))
+
+
+def _to_timestamp(d: Dialect, value: str, source: SqlType) -> str:
+    if source == DATE:
+        return f"CAST({value} AS {d.timestamp_type})"
+    return _reading(d, value, _TIMESTAMP, d.read_timestamp("{}"))
 
 
 def scalar_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column) -> str:

@@ -19,13 +19,10 @@ from typing import TypeVar
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.group_choice import Chooser
-from tacit.engines.sql.group_keys import Groups, position_sql
-from tacit.engines.sql.quantising import category_sql, leaf_sql
-from tacit.engines.sql.relations import has_row_units, relation_sql, slots_of
+from tacit.engines.sql.group_choice import Chooser, Groups, position_sql
+from tacit.engines.sql.relations import StoredTable, has_row_units, relation_sql, slots_of
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.engines.sql.stored_table import StoredTable
-from tacit.engines.sql.unit_totals import TOTALS, Partials
+from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, Scan
@@ -35,7 +32,7 @@ from tacit.query.types import INTEGER, SqlType
 __all__ = ["SPREAD", "Named", "Statement", "Writer", "statements", "writer"]
 
 #: Measures with a statement of their own.
-SPREAD = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
+SPREAD = tuple(kind for kind in MeasureKind if kind.traits.own_statement)
 
 
 @dataclass(frozen=True)

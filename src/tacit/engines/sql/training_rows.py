@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser
-from tacit.engines.sql.relations import has_row_units, relation_sql
-from tacit.engines.sql.stored_table import StoredTable
+from tacit.engines.sql.relations import StoredTable, has_row_units, relation_sql
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import Kind, SqlType
 

@@ -78,7 +78,7 @@ def _same_everywhere(look: Looked, kept: tuple[Any, ...], rows: tuple[Tensor, ..
 
 
 def _buffers(kept: tuple[Any, ...]) -> dict[str, Tensor]:
-    """What a network, and a loss that is a module, carry from one pass to the next."""
+    """Buffers that a network, and a loss that is a module, carry from one pass to the next."""
     return {name: each for one in kept if isinstance(one, torch.nn.Module) for name, each in one.named_buffers()}
 
 

@@ -37,11 +37,11 @@ class StepCount:
         return sum(self.runs.values())
 
     def plus_one(self) -> StepCount:
-        """One more step of this run."""
+        """Count one more step of this run."""
         return replace(self, runs={**self.runs, self.own: self.runs[self.own] + 1})
 
     def apart(self) -> StepCount:
-        """The same steps, and a run of its own for those to come."""
+        """Copy of the steps, with a run of its own for those to come."""
         begun = StepCount.begin()
         return StepCount(begun.own, {**self.runs, **begun.runs})
 
@@ -59,12 +59,12 @@ class StepCount:
         )
 
     def to_dict(self) -> dict[str, int]:
-        """For a checkpoint."""
+        """Return the state for a checkpoint."""
         return dict(self.runs)
 
 
 def load_together(model: Any, optimizer: Any, parameters: Any, moments: Any, *, undone: Callable[[], None]) -> None:
-    """Take over parameters and the optimizer's state; if one of them fails, both are as they were, and it is told."""
+    """Load parameters and the optimizer's state; if one of them fails, restore both and raise."""
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
     try:
         model.load_state_dict(parameters)

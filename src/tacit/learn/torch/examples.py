@@ -2,7 +2,7 @@
 
 The shape is always the same, whatever the size of a sample, because linear algebra libraries round a row's result
 differently in batches of different shapes: without this one person more or less would change the last bits of
-everybody's gradient (see ``gradients.proof.md``). Places that are left empty are filled with zeros.
+every gradient (see ``gradients.proof.md``). Places that are left empty are filled with zeros.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Examples:
         return max(known, key=lambda form: known[form]) if known else None
 
     def _row(self, place: int) -> tuple[Tensor, ...] | None:
-        """One row of the dataset as tensors; None if there is none to be had."""
+        """One row of the dataset as tensors; None if it cannot be read."""
         try:
             row = self._dataset[place]  # type: ignore[index]
             return tuple(torch.as_tensor(part) for part in (row if isinstance(row, tuple | list) else (row,)))

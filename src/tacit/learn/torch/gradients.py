@@ -59,7 +59,7 @@ class RowSums(ABC):
         return raw
 
     def _added(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """What a batch adds; if it raises, its rows one by one, and nothing for those that raise.
+        """Sum of a batch; if it raises, of its rows one by one, and nothing for those that raise.
 
         A class that the network has no output for, a word outside of the table: which rows hold such values is not to
         be seen by an error, nor may it take the other rows with it.
@@ -114,7 +114,7 @@ class PerExample(RowSums):
         self._looking = False
 
     def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """As said there."""
+        """See the base class."""
         return self.integers(batch, keys)[taken].sum(0)
 
     def integers(self, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Layout of rows in micro-batches, independent of other rows.
 
 A library of linear algebra may round the same row differently at different places of a batch, or in batches of
-different shapes. If it did, one person more would move the last bits of everybody's gradient, by their places alone.
+different shapes. If it did, one person more would move the last bits of every gradient, by its place alone.
 So the shape never changes, and rows are packed tightly only where places were seen not to matter (``settling``).
 Otherwise each row has a place of its own choosing: drawn at random, by itself, it stays when another row comes or goes.
 """

@@ -78,7 +78,7 @@ class Stack(RowSums):
         self.layout = Layout(micro_batch, tight=False)
 
     def prepare(self, examples: Examples, usual: int) -> None:
-        """As for any network."""
+        """See the base class."""
         kept = (self._parameters.model, self._given)
         self.layout = settle(self._flat_factors, kept, examples, self.layout.size, usual)
 
@@ -91,7 +91,7 @@ class Stack(RowSums):
             return False
 
     def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """As said there."""
+        """See the base class."""
         parts = []
         for layer, (inputs, returns) in zip(self._linear(), self.integers(batch, keys), strict=True):
             # Sums of integers far below 2⁵³: exact in float64, in any order.
@@ -112,7 +112,7 @@ class Stack(RowSums):
         return [(torch.where(keep, inputs, 0.0), torch.where(keep, returns, 0.0)) for inputs, returns in whole]
 
     def factors(self, batch: tuple[Tensor, ...], keys: Tensor) -> list[tuple[Tensor, Tensor]] | None:
-        """What went into each linear layer, with a 1 for the bias, and what came back, in float64."""
+        """Input of each linear layer, with a 1 for the bias, and the gradient at its output, in float64."""
         features, *targets = (each.to(self._parameters.device) for each in batch)
         keys, draws = keys.to(self._parameters.device), 0
         went_in, came_out = [], []

@@ -34,12 +34,12 @@ class Parameters:
 
     @property
     def dimension(self) -> int:
-        """How many numbers they are."""
+        """Total number of parameters."""
         return sum(parameter.numel() for parameter in self._trained().values())
 
     @property
     def device(self) -> Any:
-        """Where they are."""
+        """Device of the parameters."""
         return next(iter(self._trained().values())).device
 
     def give(self, gradient: NDArray[np.float64]) -> None:

@@ -71,7 +71,7 @@ class RowRandomness(_Mode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Random functions by our own coins, losses by our own mean, everything else as it is."""
+        """Random functions by our own coins, losses by our own mean, everything else unchanged."""
         named = dict(kwargs or {})
         if "input" in named:
             args = (named.pop("input"), *args)

@@ -56,14 +56,14 @@ class PrivateTrainer:
         epochs: how often each row is seen on average; or
         steps: how many noisy gradients are taken, instead.
         clip: the largest norm of a row's gradient.
-        micro_batch: how many rows are held in memory at once; as suits the network unless said. It changes nothing
+        micro_batch: how many rows are held in memory at once; by default as suits the network. It changes nothing
             about the guarantee or the noise.
         relation: which tables are neighbours.
 
     Attributes:
         steps: of the whole plan; ``taken`` have been taken.
         guarantee_: of the steps taken so far, for a number of steps that was chosen without looking at the outcome.
-        planned: of all steps, which also holds for whoever stops sooner because of what they saw.
+        planned: of all steps, which also holds for a caller who stops sooner because of an outcome.
         event_: what was released so far; :meth:`privacy_report` puts it in words.
 
     Privacy:
@@ -140,7 +140,7 @@ class PrivateTrainer:
         Args:
             data: features and targets as tensors (or arrays) with one row per example, or one dataset with ``len()``
                 and an index.
-            steps: how many steps; all that are left unless said.
+            steps: how many steps; by default all that are left.
 
         Raises:
             BudgetError: no step is left, or fewer than asked for.
@@ -190,7 +190,7 @@ class PrivateTrainer:
         self.optimizer.zero_grad(set_to_none=True)
 
     def _sample(self, rows: int) -> NDArray[np.bool_]:
-        """Which rows a step sees: each independently with probability exactly ``rate``."""
+        """Draw the rows of a step: each independently with probability exactly ``rate``."""
         return sample_rows(rows, self.rate)
 
     @property
@@ -210,17 +210,17 @@ class PrivateTrainer:
 
     @property
     def _per_step(self) -> float:
-        """What a step of the grid is worth in the mean gradient: a public number."""
+        """Worth of a step of the grid in the mean gradient: a public number."""
         return float(self.clip / (STEPS * self.batch_size))
 
     @property
     def event_(self) -> Event:
-        """What was released so far."""
+        """Event of the steps taken so far."""
         return self._event(self.taken)
 
     @property
     def guarantee_(self) -> Composed:
-        """What the steps taken so far promise."""
+        """Guarantee of the steps taken so far."""
         if self.taken == self.steps:
             return self.planned
         if self.taken not in self._guarantees:
@@ -229,11 +229,11 @@ class PrivateTrainer:
 
     @property
     def planned(self) -> Composed:
-        """What all steps together promise; at most the ε asked for."""
+        """Guarantee of all steps together; at most the ε asked for."""
         return self._spent.guarantee
 
     def privacy_report(self) -> PrivacyReport:
-        """What the training promises and how it was made up; printed, a short text."""
+        """Guarantee of the training and how it was made up; printed, a short text."""
         noise = f"σ = {self.noise_multiplier:.4g} clips"
         release = f"gradient: {self.taken} of {self.steps} sums of {self._parameters.dimension} numbers, {noise}"
         if self.rate < 1:
@@ -252,7 +252,7 @@ class PrivateTrainer:
         return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (release,), public, assumes)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
+        """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
         return {
             "format": _FORMAT,
             "runs": self._steps.to_dict(),
@@ -292,7 +292,7 @@ class PrivateTrainer:
 
     @property
     def taken(self) -> int:
-        """How many steps were taken, here and in all runs that this one goes on from."""
+        """Number of steps taken, here and in all runs that this one goes on from."""
         return self._steps.total
 
     def __getstate__(self) -> dict[str, Any]:

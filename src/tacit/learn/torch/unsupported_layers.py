@@ -49,7 +49,7 @@ def check_model(model: Any, optimizer: Any) -> None:
 
 
 def _mixes(layer: Any) -> str:
-    """Why one example would reach another's gradient through this layer, or nothing."""
+    """Reason why one example would reach another's gradient through this layer, or nothing."""
     if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and "Instance" not in type(layer).__name__:
         return "normalises each example by the others in its batch"
     if getattr(layer, "track_running_stats", False):

@@ -23,7 +23,7 @@ from tacit.query import limits
 from tacit.query.parsing.query_options import Options, take_options
 from tacit.query.refusal import Refusal
 
-__all__ = ["Parsed", "parse"]
+__all__ = ["parse"]
 
 # A parser that meets text it does not know may log it; analysts' text belongs to no log.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())

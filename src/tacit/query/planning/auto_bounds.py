@@ -18,14 +18,13 @@ Proof: ``auto_bounds.proof.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
 from tacit.mechanisms.base import per_output_beta
-from tacit.query.domains import Domain, Range
 from tacit.query.planning.measures import (
     Measure,
     MeasureKind,
@@ -40,19 +39,17 @@ from tacit.query.relational import ownership
 from tacit.query.relational.algebra import reference
 from tacit.query.relational.expressions import Case, Expression, Reference, literal
 from tacit.query.relational.functions import call, case
-from tacit.query.types import INTEGER, Kind, SqlType, from_ordinal
+from tacit.query.types import INTEGER, Domain, Kind, Range, SqlType, from_ordinal
 
 __all__ = [
     "FALSE_CELL",
     "MOST_STEPS",
     "Bounds",
     "Found",
-    "Sought",
     "bounded",
     "choose",
     "edges_of",
     "find",
-    "power",
     "provisional",
     "search_of",
     "search_share",
@@ -61,7 +58,7 @@ __all__ = [
 
 #: Of one value, in ordinals.
 Bounds = tuple[Fraction, Fraction]
-#: What the rest of a query weighs against a search of weight 1: a tenth of the price goes to the search.
+#: Weight of the rest of a query against a search of weight 1: a tenth of the price goes to the search.
 _REST: Final = 9
 #: An empty cell is taken for an inhabited one, anywhere, with at most this probability.
 FALSE_CELL: Final = Fraction(1, 1000)
@@ -124,7 +121,7 @@ def sought(final: FinalAggregation) -> tuple[Sought, ...]:
 
 
 def provisional(argument: Expression) -> Bounds:
-    """What stands for the bounds of a value, in steps of 1, until they are found."""
+    """Provisional bounds of a value, in steps of 1, until they are found."""
     span, most = argument.range, Fraction(MOST_STEPS)
     return (Fraction(0) if _is_positive(span) else -most, Fraction(0) if _is_negative(span) else most)
 
@@ -137,16 +134,8 @@ def _is_negative(span: Range) -> bool:
     return span.high is not None and span.high <= 0
 
 
-def power(final: FinalAggregation, measures: Iterable[int]) -> int:
-    """With which power of bounds that are yet to be found some measurements grow."""
-    kinds = [final.measures[index].kind for index in measures if final.measures[index].auto]
-    if MeasureKind.CENTRED_SQUARES in kinds:
-        return 2
-    return 1 if set(kinds) & {MeasureKind.SUM, MeasureKind.CENTRED_SUM} else 0
-
-
 def search_share(weight: Fraction, *, squared: bool) -> Fraction:
-    """The share of a budget that goes to the search; ``squared`` as in :mod:`tacit.query.planning.budget_shares`."""
+    """The share of a budget that goes to the search; ``squared`` as in :mod:`tacit.query.planning.pricing`."""
     claim = weight * weight if squared else weight
     return claim / (claim + _REST)
 

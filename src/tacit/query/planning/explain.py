@@ -1,7 +1,7 @@
 """Explanation of a plan in text.
 
 :func:`explain` gives an :class:`Explanation`: its attributes for Python, :meth:`Explanation.to_json` for programs
-(stable keys, exact numbers as text), and ``str`` for people. Whoever has an engine attaches what it will run with
+(stable keys, exact numbers as text), and ``str`` for people. A caller with an engine attaches its statements by
 :meth:`Explanation.with_engine_sql`.
 """
 
@@ -13,25 +13,22 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
+from tacit.accounting.currencies import currency_of
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacit.core.numbers import float_nearest, format_up, sqrt_bounds
+from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
 from tacit.mechanisms.laplace import Laplace
-from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, power, sought
-from tacit.query.planning.expected_error import ExpectedError
-from tacit.query.planning.plan import Plan
+from tacit.query.aggregates import ExpectedError
+from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
+from tacit.query.planning.plan import Outline, Plan, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
-from tacit.query.planning.work import cuts
-from tacit.query.relational.algebra import RelationNode, Scan, sources
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
 
 _DIGITS = 4
 #: Longer statements are cut in the middle when they are shown as text.
 _LONGEST = 2000
-#: Tables that are named where their rows are cut before a join.
-_CUTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,32 +130,12 @@ class Explanation:
         return "\n".join(_lines(self))
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """The part of an :class:`Explanation` that a receipt repeats, and which is quickly said.
-
-    Args:
-        unit: who is protected, in words.
-        bounding: how much of one unit counts, in words.
-        keys: which groups there are, in words.
-    """
-
-    unit: str
-    bounding: str
-    keys: str
-
-
-def outline(plan: Plan) -> Outline:
-    """Whom a plan protects, and how."""
-    return Outline(_unit(_protected(plan)), _bounding(plan), _keys(plan))
-
-
 def explain(plan: Plan) -> Explanation:
-    """What a plan will release, why that is safe, what it costs and how far off it may be."""
+    """Explain the releases of a plan, why they are safe, their price and their error."""
     said = outline(plan)
     return Explanation(
         population=plan.final.population,
-        protected=tuple(dict.fromkeys(scan.table for scan in _protected(plan))),
+        protected=tuple(dict.fromkeys(scan.table for scan in protected_scans(plan))),
         unit=said.unit,
         relation=plan.relation.value,
         bounding=said.bounding,
@@ -174,63 +151,13 @@ def explain(plan: Plan) -> Explanation:
     )
 
 
-def _protected(plan: Plan) -> list[Scan]:
-    return [scan for scan in _scans(plan.final.source) if not scan.is_public]
-
-
-def _scans(node: RelationNode) -> Iterator[Scan]:
-    if isinstance(node, Scan):
-        yield node
-    for part in sources(node):
-        yield from _scans(part)
-
-
-def _unit(scans: list[Scan]) -> str:
-    words = []
-    for scan in scans:
-        if scan.row_units:
-            words.append(f"every row of {scan.table}")
-        elif scan.path:
-            words.append(f"{scan.path[-1].table}.{scan.unit_source}, reached from {scan.table}.{scan.path[0].column}")
-        else:
-            words.append(f"{scan.table}.{scan.unit_source}")
-    return "; ".join(dict.fromkeys(words))
-
-
-def _bounding(plan: Plan) -> str:
-    final = plan.final
-    rows = max((measure.rows for measure in final.measures), default=1)
-    parts = [f"at most {rows} {'row' if rows == 1 else 'rows'} of a unit count per group"]
-    if final.keys:
-        parts.append(
-            f"in at most {final.max_groups} {'group' if final.max_groups == 1 else 'groups'}, chosen by a keyed hash"
-        )
-    entering = [f"{most} of {name}" for name, most in cuts(final.source)]
-    if entering:
-        shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
-        parts.append(f"of those that enter joins which multiply them, chosen by a keyed hash: {shown}")
-    return ", ".join(parts)
-
-
-def _keys(plan: Plan) -> str:
-    final = plan.final
-    names = ", ".join(key.name for key in final.keys)
-    if not final.keys:
-        return "one group of everybody"
-    if plan.keys is None:
-        return f"public: all {final.group_count} values of {names}, whether or not anybody has them"
-    needed = plan.keys.mechanism().error(1 - plan.confidence)
-    chance = _percent(plan.confidence)
-    return f"private: values of {names} with enough units; a group of {needed} units is kept with probability {chance}"
-
-
 def _bounds(plan: Plan) -> str | None:
     if plan.found:
         return "found: " + "; ".join(map(str, plan.found))
     if plan.first is None:
         return None
     names = "; ".join(value.name for value in sought(plan.final))
-    mistaken = _percent(FALSE_CELL)
+    mistaken = percent(FALSE_CELL)
     return (
         f"AUTO for {names}: found first, from noisy counts of one value per unit in cells of powers of two; an empty "
         f"cell is taken for an inhabited one with probability at most {mistaken}"
@@ -266,7 +193,7 @@ def _selection(plan: Plan) -> Iterator[ExplainedRelease]:
 
 def _releases(plan: Plan) -> Iterator[ExplainedRelease]:
     for release in plan.releases:
-        growth = 0 if plan.found else power(plan.final, release.block.measures)
+        growth = 0 if plan.found else plan.final.growth(release.block.measures)
         yield _release(plan, plan.priced.budget, release, growth)
 
 
@@ -303,24 +230,16 @@ def _cost(budget: PlanBudget, share: Fraction) -> str:
 
 
 def _charge(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str:
-    match guarantee:
-        case PureDP():
-            return f"epsilon {_shown(guarantee.epsilon)}"
-        case ApproxDP():
-            return f"epsilon {_shown(guarantee.epsilon)}, delta {_shown(guarantee.delta)}"
-        case ZCDP():
-            with_delta = f", delta {_shown(guarantee.delta)}" if guarantee.delta else ""
-            return f"rho {_shown(guarantee.rho)}{with_delta}"
-        case _:
-            return f"mu {_shown(guarantee.mu)}"
+    numbers = currency_of(guarantee).shown(guarantee)
+    return ", ".join(f"{name} {_shown(number)}" for name, number in numbers.items())
 
 
 def _alone(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str | None:
     """A concentrated guarantee as (ε, δ), at a δ of 10⁻⁶ or twice the one already spent, whichever is larger."""
-    if isinstance(guarantee, PureDP | ApproxDP):
+    currency = currency_of(guarantee)
+    if not currency.relaxed:
         return None
-    delta = max(Fraction(1, 10**6), 2 * guarantee.delta if isinstance(guarantee, ZCDP) else Fraction(0))
-    pair = guarantee.to_approx(min(delta, Fraction(1, 2)))
+    pair = currency.as_pair(guarantee)
     return f"epsilon {_shown(pair.epsilon, _DIGITS)} at delta {_shown(pair.delta, _DIGITS)}"
 
 
@@ -328,14 +247,7 @@ def _error(error: ExpectedError) -> ExplainedError:
     if error.bound is None:
         return ExplainedError(error.label, None, "depends on how many values a group has; state suppose to see it")
     bound = _shown(error.bound, _DIGITS) + ("", " times the larger bound", " times its square")[error.power]
-    words = {
-        "value": f"within {bound}",
-        "rank": f"within {bound} values in rank",
-        "count": f"at most {bound} values fewer than the true one has",
-    }[error.kind]
-    if error.supposing is not None:
-        words += f", supposing {error.supposing:,} values in a group"
-    return ExplainedError(error.label, bound, words)
+    return ExplainedError(error.label, bound, error.meaning(bound))
 
 
 # The same prices, sensitivities and scales are shown again and again.
@@ -354,10 +266,6 @@ def _cut(line: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
 
 
-def _percent(share: Fraction) -> str:
-    return f"{float_nearest(100 * share):.6g}%"
-
-
 def _lines(it: Explanation) -> Iterator[str]:
     yield f"Charge      {it.charge} ({it.account} account)"
     if it.alone is not None:
@@ -372,7 +280,7 @@ def _lines(it: Explanation) -> Iterator[str]:
         yield f"  {release.name}"
         yield f"    {release.mechanism}, scale {release.scale}, {release.cost} (share {release.share})"
         yield f"    sensitivity l1 {release.l1_sensitivity}, l2 {release.l2_sensitivity}: {release.reason}"
-    chance = _percent(Fraction(it.confidence))
+    chance = percent(Fraction(it.confidence))
     yield f"Error of one cell, with probability {chance}, apart from clamping and dropped groups"
     for error in it.errors:
         yield f"  {error.label}: {error.meaning}"

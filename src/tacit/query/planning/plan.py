@@ -8,31 +8,42 @@ accounting layer and must cost no more than the guarantee says.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
+from tacit.accounting.currencies import currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from tacit.core.numbers import log_bounds
+from tacit.core.numbers import float_nearest, log_bounds
 from tacit.core.relations import Relation
 from tacit.mechanisms.base import smallest_that
+from tacit.query.aggregates import ExpectedError, entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, power, search_of, sought
-from tacit.query.planning.expected_error import ExpectedError, error_kind, expected_error
-from tacit.query.planning.pricing import KeySelection, Priced, Release
-from tacit.query.planning.purchase import Weights, buy, buy_rest, check_charge
-from tacit.query.planning.work import unit_work
-from tacit.query.question import Aggregate, AggregateKind, Derive, FinalAggregation, Question, Regroup
+from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, search_of, sought
+from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
+from tacit.query.planning.work import cuts, unit_work
+from tacit.query.question import Aggregate, Derive, FinalAggregation, Question, Regroup
 from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import RelationNode, Scan, sources
 from tacit.query.relational.expressions import Reference
 from tacit.query.request import BOUNDS, EVERY, KEYS, Request, Terms, settle
 
-__all__ = ["Plan", "make_plan", "plan_on_terms", "plan_question", "with_bounds"]
+__all__ = [
+    "Outline",
+    "Plan",
+    "make_plan",
+    "outline",
+    "percent",
+    "plan_on_terms",
+    "plan_question",
+    "protected_scans",
+    "with_bounds",
+]
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
 LARGEST_EPSILON: Final = Fraction(50)
@@ -41,7 +52,7 @@ _PRICE_DIGITS: Final = 4
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done, and what it costs. What follows from its fields is computed once, when it is asked for.
+    """Releases of a query and their price. Everything that follows from the fields is computed once, on demand.
 
     Args:
         question: the resolved query, with the number of groups per unit that was asked for.
@@ -74,7 +85,7 @@ class Plan:
 
     @property
     def stages(self) -> tuple[Plan, ...]:
-        """What reads data, in order: the search for AUTO bounds where there is one, then the query."""
+        """Plans that read data, in order: the search for AUTO bounds where there is one, then the query."""
         return (self,) if self.first is None else (self.first, self)
 
     @property
@@ -115,9 +126,7 @@ class Plan:
 
     def _error(self, aggregate: Aggregate) -> ExpectedError:
         error = expected_error(self.final, aggregate, self.priced, 1 - self.terms.confidence, self.terms.suppose)
-        growth = 0 if self.found else power(self.final, aggregate.measures)
-        if aggregate.kind in (AggregateKind.STDDEV_SAMP, AggregateKind.STDDEV_POP):
-            growth = min(growth, 1)
+        growth = 0 if self.found else min(self.final.growth(aggregate.measures), entry_of(aggregate.kind).power)
         if not growth or error.bound is None:
             return error
         return replace(error, bound=error.bound / MOST_STEPS**growth, power=growth)
@@ -158,7 +167,7 @@ def plan_question(question: Question, relation: Relation, request: Request, *, c
 
 def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catalog: str = "") -> Plan:
     """As :func:`plan_question`, of a request that is settled already: equal arguments give equal plans."""
-    if terms.currency == "within" and sought(question.final):
+    if terms.currency == "within" and question.final.seeks_bounds:
         raise InputError(
             "within",
             "cannot be promised before AUTO bounds are found: noise grows with them; state epsilon, or write "
@@ -211,7 +220,7 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
         raise Refusal(
             "option", "These groups are not public: group by declared categories, or leave PUBLIC_GROUPS out."
         )
-    if terms.account in ("pure", "gdp"):
+    if not currency_named(terms.account).has_delta:
         raise Refusal(
             "option",
             f"These groups are not public, and choosing them privately needs a delta, which a {terms.account} account "
@@ -269,7 +278,7 @@ def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dic
                 f"the error of {aggregate.label} depends on how many values a group has; state suppose=…, or name the "
                 "counts and sums that matter",
             )
-        kind = error_kind(aggregate.kind)
+        kind = entry_of(aggregate.kind).released.error_kind
         if kind != "value" and terms.within[0][0] == EVERY:
             raise InputError(
                 "within",
@@ -298,7 +307,7 @@ def _index(name: str, names: dict[str, int], parameter: str) -> int:
 
 
 def _names(question: Question) -> dict[str, int]:
-    """What an aggregate may be called: the column of the answer that shows it, or its own text if that is unique."""
+    """Names of aggregates: the column of the answer that shows one, or its own text if that is unique."""
     final = question.final
     shown: list[int | None] = [None] * len(final.keys) + list(range(len(final.aggregates)))
     for step in question.steps:
@@ -318,3 +327,85 @@ def _names(question: Question) -> dict[str, int]:
 def _exactly(guarantee: Guarantee) -> tuple[str, ...]:
     numbers = ("epsilon", "delta", "rho", "mu")
     return (type(guarantee).__name__, *(f"{n}={getattr(guarantee, n)}" for n in numbers if hasattr(guarantee, n)))
+
+
+# -- outline
+
+#: Tables that are named where their rows are cut before a join.
+_CUTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The part of an :class:`Explanation` that a receipt repeats, and which is quickly said.
+
+    Args:
+        unit: who is protected, in words.
+        bounding: how much of one unit counts, in words.
+        keys: which groups there are, in words.
+    """
+
+    unit: str
+    bounding: str
+    keys: str
+
+
+def outline(plan: Plan) -> Outline:
+    """Whom a plan protects, and how."""
+    return Outline(_unit(protected_scans(plan)), _bounding(plan), _keys(plan))
+
+
+def protected_scans(plan: Plan) -> list[Scan]:
+    """The scans of protected tables that a plan reads."""
+    return [scan for scan in _scans(plan.final.source) if not scan.is_public]
+
+
+def _scans(node: RelationNode) -> Iterator[Scan]:
+    if isinstance(node, Scan):
+        yield node
+    for part in sources(node):
+        yield from _scans(part)
+
+
+def _unit(scans: list[Scan]) -> str:
+    words = []
+    for scan in scans:
+        if scan.row_units:
+            words.append(f"every row of {scan.table}")
+        elif scan.path:
+            words.append(f"{scan.path[-1].table}.{scan.unit_source}, reached from {scan.table}.{scan.path[0].column}")
+        else:
+            words.append(f"{scan.table}.{scan.unit_source}")
+    return "; ".join(dict.fromkeys(words))
+
+
+def _bounding(plan: Plan) -> str:
+    final = plan.final
+    rows = max((measure.rows for measure in final.measures), default=1)
+    parts = [f"at most {rows} {'row' if rows == 1 else 'rows'} of a unit count per group"]
+    if final.keys:
+        parts.append(
+            f"in at most {final.max_groups} {'group' if final.max_groups == 1 else 'groups'}, chosen by a keyed hash"
+        )
+    entering = [f"{most} of {name}" for name, most in cuts(final.source)]
+    if entering:
+        shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
+        parts.append(f"of those that enter joins which multiply them, chosen by a keyed hash: {shown}")
+    return ", ".join(parts)
+
+
+def _keys(plan: Plan) -> str:
+    final = plan.final
+    names = ", ".join(key.name for key in final.keys)
+    if not final.keys:
+        return "one group of everybody"
+    if plan.keys is None:
+        return f"public: all {final.group_count} values of {names}, whether or not anybody has them"
+    needed = plan.keys.mechanism().error(1 - plan.confidence)
+    chance = percent(plan.confidence)
+    return f"private: values of {names} with enough units; a group of {needed} units is kept with probability {chance}"
+
+
+def percent(share: Fraction) -> str:
+    """A share for people."""
+    return f"{float_nearest(100 * share):.6g}%"

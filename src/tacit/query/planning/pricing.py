@@ -1,4 +1,4 @@
-"""Pricing: mechanisms for each block of a query from its share of the budget.
+"""Pricing: the charge for a stated price, its division among releases, and the noise that each share buys.
 
 The budget is an amount in one currency that adds up: ε (pure), ρ (zCDP) or μ² (GDP).
 
@@ -10,41 +10,80 @@ The budget is an amount in one currency that adds up: ε (pure), ρ (zCDP) or μ
 An (ε, δ) budget is used in one of two ways, whichever has the smaller errors: as ε, δ going to the selection of private
 keys alone; or as the largest ρ that converts to (ε, δ/2 or δ), the rest of δ going to the selection.
 
-Proof: ``price.proof.md``.
+*Shares.* Every release i has a *coefficient* c_i: its error, in units of the largest contribution of one person, at a
+budget of one. With pure epsilons the error is c_i/ε_i, so equal relative errors mean ε_i ∝ c_i. In zCDP and GDP the
+error is c_i/√ρ_i (or c_i/√μ_i²), so the share of ρ goes with the square. A weight multiplies the epsilon (its square in
+those currencies): an aggregate of weight 2 has half the relative error of one of weight 1. Shares are rationals and add
+up to exactly 1. A release that no data can change gets nothing.
+
+Proof: ``pricing.proof.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Final, NamedTuple
 
-from tacit.core.errors import InputError
+from tacit.accounting.prices import approx_price, gdp_price, pure_price, zcdp_price
+from tacit.core.errors import AccountingError, InputError, InternalError
 from tacit.core.events import ComposedEvent, Event, NoEvent
-from tacit.core.guarantees import GDP, ZCDP, PureDP
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.normal import normal_cdf_bounds
-from tacit.core.numbers import log_bounds, round_down, sqrt_bounds
+from tacit.core.numbers import float_nearest, log_bounds, round_down, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
-from tacit.query.planning.budget_shares import split
+from tacit.query.aggregates import expected_error
+from tacit.query.planning.auto_bounds import search_of, search_share
+from tacit.query.planning.measures import Block, blocks_of
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.release_blocks import Block, blocks_of
 from tacit.query.question import FinalAggregation
+from tacit.query.request import Terms
 
 __all__ = [
     "KeySelection",
     "PlanBudget",
     "Priced",
     "Release",
+    "Weights",
+    "buy",
+    "buy_rest",
+    "check_charge",
     "epsilon_of_mu2",
     "largest_rho_of",
     "mu_of_epsilon",
     "price",
+    "split",
 ]
+
+# -- shares
+
+
+def split(coefficients: Sequence[Fraction], weights: Sequence[Fraction], *, squared: bool) -> tuple[Fraction, ...]:
+    """The share of each release.
+
+    Args:
+        coefficients: of each; 0 for what costs nothing.
+        weights: of each.
+        squared: whether the currency adds up squares of epsilons.
+
+    >>> split([Fraction(1), Fraction(1), Fraction(0)], [Fraction(2), Fraction(1), Fraction(1)], squared=False)
+    (Fraction(2, 3), Fraction(1, 3), Fraction(0, 1))
+    """
+    claims = [c * w for c, w in zip(coefficients, weights, strict=True)]
+    if squared:
+        claims = [claim * claim for claim in claims]
+    total = sum(claims, Fraction(0))
+    return tuple(claim / total if total else Fraction(0) for claim in claims)
+
+
+# -- releases within a budget
 
 #: One release may hold this many numbers when the number of groups is private.
 ANY_NUMBER = 10**12
@@ -326,8 +365,177 @@ def largest_rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     return rho
 
 
+@lru_cache(maxsize=1024)
+def largest_mu_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest μ, rounded down, whose GDP guarantee implies (ε, δ)."""
+    from tacit.accounting.filters import GDPFilter
+
+    return GDPFilter.for_target(epsilon=epsilon, delta=delta).mu
+
+
 def mu_of_epsilon(epsilon: Fraction) -> GDP:
-    """What an ε-DP release costs in a GDP account."""
+    """Price of an ε-DP release in a GDP account."""
     if epsilon > LARGEST_EPSILON_FOR_MU:
         raise InputError("epsilon", f"must be at most {LARGEST_EPSILON_FOR_MU} in a GDP account")
     return PureDP(epsilon).to_gdp()
+
+
+# -- budget and charge in each kind of account
+
+#: A guarantee in the currency of an account.
+Charge = PureDP | ApproxDP | ZCDP | GDP
+
+
+class Weights(NamedTuple):
+    """How much every measurement, the selection of keys and the search for AUTO bounds matter."""
+
+    measures: list[Fraction]
+    keys: Fraction
+    bounds: Fraction
+
+
+_RULES: Final = {
+    "AUTO": "best",
+    "PUBLIC_GROUPS": "best",
+    "LAPLACE_THRESHOLD": "laplace",
+    "GAUSSIAN_THRESHOLD": "gaussian",
+    "TRUNCATED_GEOMETRIC": "truncated_geometric",
+}
+
+
+def buy(
+    final: FinalAggregation, relation: Relation, terms: Terms, currency: str, amount: Fraction, weights: Weights
+) -> tuple[Priced, Charge]:
+    """Releases that an amount of ``currency`` buys in the account of ``terms``, and the charge for them."""
+    priced, guarantee = _bought(final, relation, terms, currency, amount, weights)
+    if priced.keys is None and all(release.mechanism == "constant" for release in priced.releases):
+        return priced, _nothing(guarantee)
+    return priced, guarantee
+
+
+def buy_rest(
+    final: FinalAggregation, relation: Relation, budget: PlanBudget, asked: Asked, first: Priced | None
+) -> Priced:
+    """Releases that a budget buys besides a search for AUTO bounds, before or after it.
+
+    The kind of noise is decided without the confidence of intervals, which may differ when an answer is looked at
+    again.
+    """
+    weights, keys, rule = asked
+    priced = price(final, budget, relation, weights=weights, keys_weight=keys, rule=rule)
+    return replace(priced, first=first, asked=asked)
+
+
+def _nothing(guarantee: Charge) -> Charge:
+    """A question that releases nothing about any unit, such as the list of public keys, costs nothing."""
+    match guarantee:
+        case PureDP():
+            return PureDP(0, relation=guarantee.relation)
+        case ApproxDP():
+            return ApproxDP(0, 0, relation=guarantee.relation)
+        case ZCDP():
+            return ZCDP(0, relation=guarantee.relation)
+        case _:
+            return GDP(0, relation=guarantee.relation)
+
+
+def _bought(
+    final: FinalAggregation, relation: Relation, terms: Terms, currency: str, amount: Fraction, weights: Weights
+) -> tuple[Priced, Charge]:
+    delta = (terms.delta or Fraction(0)) if not final.public_keys else Fraction(0)
+
+    beta = 1 - terms.confidence
+    asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
+
+    def bought(budget: PlanBudget) -> Priced:
+        if not final.seeks_bounds:
+            return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
+        share = search_share(weights.bounds, squared=budget.currency != "epsilon")
+        search = price(search_of(final), PlanBudget(budget.currency, budget.amount * share), relation)
+        rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
+        return buy_rest(final, relation, rest, asked, search)
+
+    match terms.account:
+        case "pure":
+            return bought(PlanBudget("epsilon", amount)), PureDP(amount, relation=relation)
+        case "zcdp" if currency == "epsilon" and terms.alone is None:
+            return bought(PlanBudget("epsilon", amount, delta)), ZCDP(amount**2 / 2, delta=delta, relation=relation)
+        case "zcdp":
+            rho, delta = (amount, delta) if currency == "rho" else _rho_alone(amount, delta, terms)
+            return bought(PlanBudget("rho", rho, delta)), ZCDP(rho, delta=delta, relation=relation)
+        case "gdp":
+            mu = amount if currency == "mu" else _mu_alone(amount, terms.alone)
+            return bought(PlanBudget("mu2", mu**2)), GDP(mu, relation=relation)
+        case _:
+            return _buy_approx(final, relation, terms, amount, bought)
+
+
+def _rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fraction, Fraction]:
+    """The largest ρ, and the δ of private keys, that together are (ε, δ)-DP at the δ of ``terms.alone``."""
+    alone = terms.alone or Fraction(0)
+    # A δ that was typed pays for both; the account's share for keys is small beside its whole δ.
+    for_keys = min(for_keys, alone / 2)
+    rho = largest_rho_of(epsilon, alone - for_keys)
+    if rho <= 0:
+        raise InputError("epsilon", "is too small to buy anything at this delta")
+    return rho, for_keys
+
+
+def _mu_alone(epsilon: Fraction, delta: Fraction | None) -> Fraction:
+    """The largest μ that is (ε, δ)-DP; without a δ the one that ε-DP implies."""
+    return mu_of_epsilon(epsilon).mu if delta is None else largest_mu_of(epsilon, delta)
+
+
+def _buy_approx(
+    final: FinalAggregation, relation: Relation, terms: Terms, epsilon: Fraction, bought: Callable[[PlanBudget], Priced]
+) -> tuple[Priced, ApproxDP]:
+    """An (ε, δ) budget, spent as ε or as ρ, whichever has the smaller errors; δ is charged if it was needed."""
+    delta, private = terms.delta or Fraction(0), not final.public_keys
+    ways: list[tuple[Priced, Fraction]] = []
+    if not private or _RULES[terms.rule] != "gaussian":
+        needed = delta if private else Fraction(0)
+        ways.append((bought(PlanBudget("epsilon", epsilon, needed)), needed))
+    for_keys = delta / 2 if private else Fraction(0)
+    rho = largest_rho_of(epsilon, delta - for_keys) if delta else Fraction(0)
+    if rho > 0:
+        ways.append((bought(PlanBudget("rho", rho, for_keys)), delta))
+    if not ways:
+        raise InputError("epsilon", "is too small to buy anything at this delta")
+    beta = 1 - terms.confidence
+    priced, charged = min(ways, key=lambda way: _badness(final, way[0], beta))
+    return priced, ApproxDP(epsilon, charged, relation=relation)
+
+
+def _badness(final: FinalAggregation, priced: Priced, beta: Fraction) -> float:
+    """The logarithm of the product of all errors: to halve one and double another is no gain."""
+    bounds = [expected_error(final, a, priced, beta, 10**6).bound or Fraction(1) for a in final.aggregates]
+    if priced.keys is not None:
+        bounds.append(Fraction(priced.keys.mechanism().error(beta)))
+    return math.fsum(math.log(max(float_nearest(bound), 1e-9)) for bound in bounds)
+
+
+def check_charge(event: ComposedEvent, guarantee: Charge) -> None:
+    """The events of a plan, composed, must be within what is charged; anything else is a defect of the planner."""
+    relation = event.relation
+    match guarantee:
+        case PureDP():
+            within = pure_price(event, relation).amount <= guarantee.epsilon
+        case GDP():
+            within = gdp_price(event, relation).amount <= guarantee.mu**2
+        case ZCDP():
+            spent = zcdp_price(event, relation)
+            within = spent.amount <= guarantee.rho and spent.delta <= guarantee.delta
+        case ApproxDP():
+            within = _is_within_pair(event, guarantee)
+    if not within:
+        raise InternalError("a plan would release more than it charges")
+
+
+def _is_within_pair(event: ComposedEvent, guarantee: ApproxDP) -> bool:
+    try:
+        pair = approx_price(event, event.relation)
+    except AccountingError:
+        spent = zcdp_price(event, event.relation)
+        total = ZCDP(spent.amount, delta=spent.delta, relation=event.relation)
+        return spent.delta < guarantee.delta and total.to_approx(guarantee.delta).epsilon <= guarantee.epsilon
+    return pair.amount <= guarantee.epsilon and pair.delta <= guarantee.delta

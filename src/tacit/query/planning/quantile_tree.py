@@ -216,7 +216,7 @@ def _errors(tree: Tree, law: NoiseLaw, p: Fraction, beta: Fraction) -> tuple[Fra
 
 
 def rank_error(tree: Tree, law: NoiseLaw, p: Fraction, beta: Fraction) -> Fraction:
-    """What the noise in D_j exceeds with probability at most ``beta``, at the j where it is widest."""
+    """Bound that the noise in D_j exceeds with probability at most ``beta``, at the j where it is widest."""
     return max(_errors(tree, law, p, beta))
 
 

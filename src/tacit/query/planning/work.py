@@ -1,7 +1,7 @@
 """Work: bound on the row operations that one unit can cause.
 
 ``WHERE patient = 17`` makes one person's rows decide whether anything that follows has rows at all. So whatever follows
-must be bounded in what it makes of one unit's rows: a question whose bound exceeds
+must be bounded in the rows it makes of one unit's: a question whose bound exceeds
 :data:`~tacit.query.limits.MAX_UNIT_WORK` is refused, and where a join multiplies a unit's rows, the unit enters it with
 a public number of them (:class:`~tacit.query.relational.algebra.FirstRows`). ``work.proof.md`` has the rules and why
 they hold.
@@ -21,18 +21,29 @@ UnitWindow      its rows, for every call, times the depth of a sort
 final           its rows, for every measure; and the whole relation once more for every measure with a statement of its
                 own (distinct values, leaves, categories)
 =============== =======================================================================================================
+
+*Cost of an expression.* One row operation is the time an engine needs to take a row through one node with a few plain
+operators on it: a hundred-millionth to a ten-millionth of a second. A plain operator is a sixteenth of it. Functions
+of text cost by the length of their texts, which is presumed to be that of ordinary words and sentences, times the
+copies of stored text that a value may hold (:attr:`~tacit.query.types.Domain.growth`); those that search cost by their
+pattern as well.
+
+*Fan-out.* How many rows a row can meet: for an owned relation every number is about the rows of *one unit*, for a
+public one about all of its rows. The numbers bound work and never decide a value. The declarations of a table about its
+units (``unit_rows``, unique columns) are believed here; :class:`~tacit.query.relational.algebra.FirstRows` makes them
+true where rows are multiplied.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tacit.core.errors import InternalError
 from tacit.query import limits
-from tacit.query.planning.expression_cost import cost, log2
-from tacit.query.planning.fanout import Sizes
-from tacit.query.planning.measures import MeasureKind
+from tacit.query.aggregates import AGGREGATES
 from tacit.query.question import FinalAggregation, Question
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
@@ -41,6 +52,7 @@ from tacit.query.relational.algebra import (
     FilterRows,
     FirstRows,
     Join,
+    JoinKind,
     ProjectColumns,
     RelationNode,
     Scan,
@@ -50,13 +62,316 @@ from tacit.query.relational.algebra import (
     UnitWindow,
     reference,
     sources,
+    with_sources,
 )
-from tacit.query.relational.expressions import Expression, literal
+from tacit.query.relational.expressions import (
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Reference,
+    children,
+    literal,
+    references,
+    shift,
+)
 from tacit.query.relational.functions import call
-from tacit.query.rules.rewriting import with_sources
-from tacit.query.types import INTEGER, TEXT
+from tacit.query.relational.functions.registry import REGISTRY
+from tacit.query.types import INTEGER, TEXT, Kind
 
-__all__ = ["bound_question", "bound_rows", "cuts", "unit_work"]
+__all__ = ["Matching", "bound_question", "bound_rows", "cuts", "equated", "matching", "unit_work"]
+
+# -- cost of expressions
+
+#: Plain operators per row operation.
+_PLAIN: Final = 16
+#: A cast to or from text, in plain operators.
+_TEXT_CAST: Final = 16
+#: Characters of a pattern that cost a plain operator.
+_PATTERN: Final = 16
+
+
+def cost(expressions: Iterable[Expression | None]) -> int:
+    """Row operations for all of some expressions, beyond the one for the row itself."""
+    return sum(_operators(part) for part in expressions if part is not None) // _PLAIN
+
+
+def log2(count: int) -> int:
+    """The depth of a sort of so many rows."""
+    return max(1, (count - 1).bit_length())
+
+
+def _operators(expression: Expression) -> int:
+    total, stack = 0, [expression]
+    while stack:
+        here = stack.pop()
+        total += _own(here)
+        stack.extend(children(here))
+    return total
+
+
+def _own(node: Expression) -> int:
+    growth = max((part.domain.growth for part in children(node)), default=1)
+    match node:
+        case Call():
+            texts = [arg.value for arg in node.args if isinstance(arg, Literal) and isinstance(arg.value, str)]
+            return REGISTRY[node.function].cost * growth * (1 + sum(map(len, texts)) // _PATTERN)
+        case Cast() if Kind.TEXT in (node.type.kind, node.operand.type.kind):
+            return _TEXT_CAST * growth
+        case _:
+            return 1
+
+
+# -- fan-out
+
+#: Where more rows of one unit than this are possible, no range of their number helps; CLAMP or AUTO gives one.
+LARGEST_PRESUMED: Final = 10**6
+Slots = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Parts of a condition over two sides.
+
+    Args:
+        left: the left sides of equalities of which each side reads one relation, which engines look up.
+        right: their right sides, in slots of the right relation.
+        beside: the parts that read the right side alone, in its slots, or nothing.
+        crosses: whether anything else reads both sides; it is tried on every pair that the equalities leave.
+        reads_left: whether some part reads the left side alone.
+    """
+
+    left: tuple[Expression, ...]
+    right: tuple[Expression, ...]
+    beside: tuple[Expression, ...]
+    crosses: bool
+    reads_left: bool
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether there is an equality to look rows up by."""
+        return bool(self.left)
+
+
+def matching(condition: Expression, width: int) -> Matching:
+    """The parts of a condition over ``width`` left columns and some right ones."""
+    pairs: list[tuple[Expression, Expression]] = []
+    beside: list[Expression] = []
+    crosses = reads_left = False
+    for part in _conjuncts(condition):
+        sides = _sides(part, width)
+        if sides == {"left"}:
+            reads_left = True
+        elif sides == {"left", "right"}:
+            pair = equated(part, width)
+            if pair is None:
+                crosses = True
+            else:
+                pairs.append(pair)
+        else:
+            beside.append(shift(part, -width))
+    left, right = tuple(one for one, _ in pairs), tuple(other for _, other in pairs)
+    return Matching(left, right, tuple(beside), crosses, reads_left)
+
+
+def _conjuncts(condition: Expression) -> Iterable[Expression]:
+    if isinstance(condition, Call) and condition.function == "and":
+        for arg in condition.args:
+            yield from _conjuncts(arg)
+    else:
+        yield condition
+
+
+def _sides(part: Expression, width: int) -> set[str]:
+    return {"left" if ref.slot < width else "right" for ref in references(part)}
+
+
+def equated(part: Expression, width: int) -> tuple[Expression, Expression] | None:
+    """The sides of an equality, one over the left relation and the other over the right one; None for anything else."""
+    # IS NOT DISTINCT FROM is not looked up by every database.
+    if not isinstance(part, Call) or part.function != "eq":
+        return None
+    one, other = part.args
+    sides = _sides(one, width), _sides(other, width)
+    if sides == ({"left"}, {"right"}):
+        return one, shift(other, -width)
+    return (other, shift(one, -width)) if sides == ({"right"}, {"left"}) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """How a join or mark of two relations spreads.
+
+    Args:
+        right: the most rows of the right side that one left row is tried with.
+        left: the most rows of the left side that one right row is tried with.
+        pairs: the most pairs that are tried.
+    """
+
+    right: int
+    left: int
+    pairs: int
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether there can be more pairs than rows on both sides."""
+        return self.left > 1 and self.right > 1
+
+
+class Sizes:
+    """Bounds on the rows of relations, each computed once."""
+
+    def __init__(self) -> None:
+        # Relations are kept beside their numbers, so that an id is never used again.
+        self._rows: dict[int, tuple[RelationNode, int]] = {}
+        self._repeats: dict[tuple[int, Slots], tuple[RelationNode, int]] = {}
+
+    def rows(self, node: RelationNode) -> int:
+        """The most rows of a unit, or of a public relation."""
+        known = self._rows.get(id(node))
+        if known is None:
+            known = self._rows[id(node)] = (node, self._count(node))
+        return known[1]
+
+    def _count(self, node: RelationNode) -> int:
+        match node:
+            case Scan():
+                return node.rows
+            case Constants():
+                return len(node.rows)
+            case FirstRows():
+                return min(node.most, self.rows(node.source))
+            case UnitAggregate():
+                read = {ref.slot for key in node.keys for ref in references(key)}
+                alone = read <= ({node.source.unit} if node.source.unit is not None else set())
+                return 1 if alone else self.rows(node.source)
+            case UnionAll():
+                return sum(map(self.rows, node.parts))
+            case Join():
+                return self._joined(node)
+            case FilterRows() | ProjectColumns() | ExistsColumn() | UnitWindow():
+                return self.rows(node.source)
+            case _:
+                raise TypeError(type(node).__name__)
+
+    def _joined(self, node: Join) -> int:
+        left, right, fan = self.rows(node.left), self.rows(node.right), self.fan(node)
+        match node.kind:
+            case JoinKind.INNER:
+                return fan.pairs
+            case JoinKind.LEFT:
+                return min(left * max(fan.right, 1), fan.pairs + left)
+            case JoinKind.RIGHT:
+                return min(right * max(fan.left, 1), fan.pairs + right)
+            case JoinKind.FULL:
+                return fan.pairs + left + right
+
+    def fan(self, node: Join) -> Fan:
+        """How a join spreads: rows that share what the equalities compare, or all rows where there is none."""
+        found = matching(node.condition, len(node.left.fields))
+        return self._fan(node.left, node.right, found)
+
+    def mark_fan(self, node: ExistsColumn) -> Fan:
+        """The same for a mark, which stops at the first match where equalities are all that ties the two sides."""
+        width = len(node.source.fields)
+        found = matching(node.condition, width)
+        if not found.crosses and not found.reads_left:
+            rows = self.rows(node.source)
+            return Fan(1, 1, rows)
+        return self._fan(node.source, node.other, found)
+
+    def _fan(self, left: RelationNode, right: RelationNode, found: Matching) -> Fan:
+        many, others = self.rows(left), self.rows(right)
+        if not found.is_looked_up:
+            return Fan(others, many, many * others)
+        to_right = self.repeats(right, _slots(found.right))
+        to_left = self.repeats(left, _slots(found.left))
+        return Fan(to_right, to_left, min(many * to_right, others * to_left))
+
+    def repeats(self, node: RelationNode, slots: Slots) -> int:
+        """The most rows (of one unit) that agree in some columns, none of them NULL."""
+        key = (id(node), slots)
+        known = self._repeats.get(key)
+        if known is None:
+            known = self._repeats[key] = (node, min(self.rows(node), self._shared(node, slots)))
+        return known[1]
+
+    def _shared(self, node: RelationNode, slots: Slots) -> int:
+        rows = self.rows(node)
+        if not slots:
+            return rows
+        match node:
+            case Scan():
+                stated = [node.fields[slot].repeats for slot in slots]
+                return min((count for count in stated if count is not None), default=rows)
+            case Constants():
+                return _most_alike(node, slots)
+            case FilterRows() | FirstRows():
+                return self.repeats(node.source, slots)
+            case ExistsColumn() | UnitWindow():
+                width = len(node.source.fields)
+                return self.repeats(node.source, frozenset(slot for slot in slots if slot < width))
+            case ProjectColumns():
+                return self.repeats(node.source, _slots(node.expressions[slot] for slot in slots))
+            case UnitAggregate():
+                return self._of_groups(node, slots)
+            case UnionAll():
+                return sum(self.repeats(part, slots) for part in node.parts)
+            case Join():
+                return self._of_pairs(node, slots)
+            case _:
+                return rows
+
+    def _of_groups(self, node: UnitAggregate, slots: Slots) -> int:
+        # Inside a unit the unit itself tells no two groups apart.
+        own = node.source.unit
+        free = {i for i, key in enumerate(node.keys) if not (isinstance(key, Reference) and key.slot == own)}
+        if free <= slots:
+            return 1
+        return self.repeats(node.source, _slots(node.keys[slot] for slot in slots if slot < len(node.keys)))
+
+    def _of_pairs(self, node: Join, slots: Slots) -> int:
+        width = len(node.left.fields)
+        one = frozenset(slot for slot in slots if slot < width)
+        other = frozenset(slot - width for slot in slots if width <= slot < width + len(node.right.fields))
+        fan = self.fan(node)
+        found = []
+        if one:
+            # Unmatched rows of the other side have NULL in these columns.
+            found.append(self.repeats(node.left, one) * max(fan.right, 1))
+        if other:
+            found.append(self.repeats(node.right, other) * max(fan.left, 1))
+        return min(found, default=self.rows(node))
+
+
+def rows_inside(source: RelationNode) -> int | None:
+    """The most rows of one unit that an aggregate or window inside the unit is presumed to see; None if unknown.
+
+    ``max_rows`` bounds what is released and says nothing about rows that are only counted inside a unit.
+    """
+    if source.is_public:
+        return None
+    most = max(Sizes().rows(source), source.max_rows)
+    return most if most <= LARGEST_PRESUMED else None
+
+
+def _slots(expressions: Iterable[Expression]) -> Slots:
+    """The columns among some expressions."""
+    return frozenset(part.slot for part in expressions if isinstance(part, Reference))
+
+
+def _most_alike(node: Constants, slots: Slots) -> int:
+    """How many rows of a list agree in some columns, none of them NULL."""
+    listed = [tuple(_value(row[slot]) for slot in sorted(slots)) for row in node.rows]
+    counts = Counter(row for row in listed if None not in row)
+    return max(counts.values(), default=0)
+
+
+def _value(cell: Literal) -> object:
+    return cell.value
+
+
+# -- work of a question
 
 #: Rows of a stored public table that are read for one row operation: by columns, and without looking at them.
 _READ: Final = 16
@@ -68,10 +383,6 @@ _HASH: Final = 8
 _OF_A_PERSON: Final = "One person's rows"
 _OF_NOBODY: Final = "The public rows beside the released ones"
 _COUNTED: Final = 10**12
-#: Aggregates that collect a group's values and sort them.
-_SORTED: Final = ("count_distinct", "quantile", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
-#: Measures for which an engine runs a statement of its own.
-_SPREAD: Final = (MeasureKind.DISTINCT, MeasureKind.LEAVES, MeasureKind.CATEGORIES)
 
 
 def bound_question(question: Question) -> Question:
@@ -173,7 +484,7 @@ class _Work:
 
     def final(self, final: FinalAggregation) -> int:
         """Of a final aggregation, all statements together."""
-        spread = sum(measure.kind in _SPREAD for measure in final.measures)
+        spread = sum(measure.kind.traits.own_statement for measure in final.measures)
         rows = self._sizes.rows(final.source)
         keys = cost(key.expression for key in final.keys)
         per_row = sum(1 + cost((measure.argument, measure.where)) for measure in final.measures)
@@ -237,7 +548,7 @@ def _sort(rows: int) -> int:
 
 
 def _call(call: UnitCall, rows: int) -> int:
-    return 1 + cost((call.argument, call.where)) + (_sort(rows) if call.function in _SORTED else 0)
+    return 1 + cost((call.argument, call.where)) + (_sort(rows) if AGGREGATES[call.function].sorts else 0)
 
 
 def _check(counted: _Work, work: int, whose: str, most: int) -> None:
@@ -251,7 +562,7 @@ def _check(counted: _Work, work: int, whose: str, most: int) -> None:
 
 
 def _advice(node: RelationNode) -> str:
-    """What a node does, and what to write or to declare instead."""
+    """Effect of a node, with advice on how to write the query or which limit to declare."""
     owner = next(iter(_tables(node, public=False)), None)
     fewer = "" if owner is None else ", or let fewer rows of a person enter (OPTIONS(max_rows_joined = …))"
     if isinstance(node, Scan) and node.is_public:
@@ -272,7 +583,7 @@ def _about(number: int) -> str:
 
 
 def _named(node: RelationNode) -> str:
-    """What a relation reads, for people."""
+    """Tables of a relation, for people."""
     names = list(dict.fromkeys(_tables(node, public=True)))
     return " and ".join(names if len(names) < 3 else [names[0], "others"]) if names else "constants"
 

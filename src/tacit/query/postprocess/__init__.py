@@ -5,11 +5,9 @@ Everything here reads released integers, public keys and public parameters, so i
 Proof of the intervals: ``intervals.proof.md``.
 
 Modules:
-* :mod:`.apply_steps` — Application of post-processing steps to released rows
 * :mod:`.cell_expressions` — Expressions over released cells, with intervals
 * :mod:`.cells` — Released cell: value, noise events and interval
 * :mod:`.counts_and_sums` — COUNT and SUM estimates
-* :mod:`.estimators` — Estimators of aggregates from released integers
 * :mod:`.joint_mean` — AVG from two jointly released totals with Laplace noise
 * :mod:`.mean_variance` — AVG, VARIANCE and STDDEV from a noisy count, a noisy centred sum and a noisy sum of
   centred squares

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tacit.query.domains import UNKNOWN, Domain, Range, finite, hull, truth, union
 from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events
 from tacit.query.relational.expressions import (
     Call,
@@ -33,13 +32,26 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import REGISTRY, cast, evaluate
 from tacit.query.relational.functions.casts import cast_value
-from tacit.query.types import BOOLEAN, Kind, SqlType, Value, as_value
+from tacit.query.types import (
+    BOOLEAN,
+    UNKNOWN,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    as_value,
+    finite,
+    hull,
+    truth,
+    union,
+)
 
-__all__ = ["Derived", "Ends", "Row", "derive"]
+__all__ = ["Derived", "EndOf", "Row", "derive"]
 
 Row = Sequence[Cell]
 #: The low, or for True the high, end of a cell's interval.
-Ends = Callable[[Cell, bool], Value | None]
+EndOf = Callable[[Cell, bool], Value | None]
 #: The most combinations of known values on which a function is tried.
 _IMAGE = 128
 #: The longest sum of draws that is taken apart to be added to others.
@@ -47,7 +59,7 @@ _MOST_WEIGHTS = 64
 _BOTH = truth(nullable=False)
 
 
-def derive(node: Expression, row: Row, ends: Ends | None = None) -> Cell:
+def derive(node: Expression, row: Row, ends: EndOf | None = None) -> Cell:
     """The cell of an expression over a row; a plain reference is the cell itself.
 
     ``ends`` gives the low (or, for True, high) end of a cell's interval, for DP_INTERVAL_LOW and DP_INTERVAL_HIGH. An
@@ -94,7 +106,7 @@ class Derived(Cell):
         return _enclose(self.node, self.row, level)
 
 
-def _constant_end(part: Expression, row: Row, ends: Ends) -> Literal | None:
+def _constant_end(part: Expression, row: Row, ends: EndOf) -> Literal | None:
     if not isinstance(part, Interval):
         return None
     value = cast_value(ends(derive(part.operand, row, ends), part.high), part.operand.type, part.type)

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Self
 
-from tacit.query.domains import UNKNOWN, Domain, Range, finite
 from tacit.query.planning.noise_distribution import NoiseLaw, one_sided_error
 from tacit.query.postprocess.rounding import value_at
-from tacit.query.types import SqlType, Value
+from tacit.query.types import UNKNOWN, Domain, Range, SqlType, Value, finite
 
 __all__ = ["Affine", "Cell", "CellConfidence", "Draw", "Ends", "Event", "Exact", "around", "linear_events"]
 
@@ -137,7 +136,7 @@ class Cell(ABC):
 
     @abstractmethod
     def _enclose(self, level: CellConfidence) -> Domain:
-        """What contains the truth when all events of the cell hold at this level."""
+        """Enclosure of the truth when all events of the cell hold at this level."""
 
     def enclose(self, level: CellConfidence) -> Domain:
         """As :meth:`_enclose`, remembered."""

@@ -23,13 +23,12 @@ from typing import ClassVar
 import numpy as np
 
 from tacit.core.numbers import float_nearest
-from tacit.query.domains import Domain, Range
 from tacit.query.postprocess.cells import CellConfidence, Ends, Event, around
 from tacit.query.postprocess.mean_variance import MeanEstimate
 from tacit.query.postprocess.rounding import Direction
-from tacit.query.types import Value
+from tacit.query.types import Domain, Range, Value
 
-__all__ = ["JointMean", "PlaceEvent"]
+__all__ = ["JointMean"]
 
 #: Cells of equal width into which [0, 1] is cut; each enlarges the interval by at most its width, relatively.
 _CELLS = 32

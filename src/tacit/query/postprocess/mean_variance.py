@@ -22,10 +22,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from tacit.core.numbers import sqrt_bounds
-from tacit.query.domains import Domain, Range
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Ends, Event, around
 from tacit.query.postprocess.rounding import Direction, value_at, value_of_ratio
-from tacit.query.types import SqlType, Value
+from tacit.query.types import Domain, Range, SqlType, Value
 
 __all__ = ["MeanEstimate", "Spread"]
 
@@ -34,7 +33,7 @@ _Span = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, eq=False)
 class _Moments(Cell):
-    """What means and spreads share: a noisy count, a noisy centred sum, and the step they are counted in."""
+    """Common parts of means and spreads: a noisy count, a noisy centred sum, and the step they are counted in."""
 
     noisy_count: Fraction
     noisy_sum: Fraction

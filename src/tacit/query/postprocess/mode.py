@@ -14,9 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.query.domains import Domain, finite
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event
-from tacit.query.types import SqlType, Value
+from tacit.query.types import Domain, SqlType, Value, finite
 
 __all__ = ["Common", "CommonEvent"]
 
@@ -46,7 +45,7 @@ class Common(Cell):
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
-        """The category; None when fewer are declared or nobody seems to have it."""
+        """The category; None when fewer are declared or its noisy count is below 1."""
         if self.rank > len(self.categories):
             return None
         order = sorted(range(len(self.categories)), key=lambda i: (-int(self.noisy[i]), i))

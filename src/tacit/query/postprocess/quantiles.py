@@ -4,7 +4,7 @@
 The leaf of the r-th smallest value is the number of noisy prefix counts that fall short of r: without noise that is
 its leaf, exactly, and with noise one early crossing by chance does not upset it. A leaf wider than one step is
 represented by its middle. MIN and MAX cannot be had to the last person: they are the first and last place at which
-noise lets one be sure that somebody is there.
+noise lets one be sure that there is a value.
 
 *Interval.* By :class:`~tacit.query.planning.quantile_tree.NoisyTree`, which proves it.
 """
@@ -18,13 +18,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tacit.query.domains import Domain, Range
 from tacit.query.planning.quantile_tree import Leaves, NoisyTree
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event
 from tacit.query.postprocess.rounding import value_at
-from tacit.query.types import SqlType, Value
+from tacit.query.types import Domain, Range, SqlType, Value
 
-__all__ = ["LeafGrid", "Rank", "RankEvent", "Ranks"]
+__all__ = ["LeafGrid", "Rank", "Ranks"]
 
 #: The chance with which the place of MIN or MAX may be empty.
 _UNSEEN = Fraction(1, 20)

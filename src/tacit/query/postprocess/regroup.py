@@ -8,27 +8,18 @@ the moves of its arguments.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from tacit.core.numbers import sqrt_bounds
-from tacit.query.domains import UNKNOWN, Domain, Range, hull
+from tacit.query.aggregates import AGGREGATES, AggregateEntry, SpreadForm
 from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events
 from tacit.query.postprocess.rounding import value_at
-from tacit.query.types import SqlType, Value, ordinal, sort_key
+from tacit.query.types import UNKNOWN, Domain, Range, SqlType, Value, hull, ordinal, sort_key
 
 __all__ = ["pool"]
-
-_SPREADS = {
-    "var_samp": (True, False),
-    "var_pop": (False, False),
-    "stddev_samp": (True, True),
-    "stddev_pop": (False, True),
-}
-_TWO = 2
 
 
 def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: SqlType) -> Cell:
@@ -91,7 +82,7 @@ class _Pool(Cell):
     def affine(self) -> Affine | None:
         parts = [cell.affine for cell in self.cells]
         known = [part for part in parts if part is not None]
-        if self.function not in ("sum", "avg") or not known or len(known) < len(parts):
+        if not self._entry.linear or not known or len(known) < len(parts):
             return None
         total = Affine.total(known)
         return total if self.function == "sum" else total.scaled(Fraction(1, len(known)))
@@ -106,27 +97,23 @@ class _Pool(Cell):
             return linear_events(self.affine)
         return frozenset().union(*(cell.events for cell in self.cells))
 
+    @property
+    def _entry(self) -> AggregateEntry:
+        return AGGREGATES[self.function]
+
     def _fold(self, places: list[Fraction]) -> Fraction | None:
+        entry = self._entry
         if not places:
             return None
-        count = len(places)
-        if self.function in _SPREADS:
-            sample, root = _SPREADS[self.function]
-            if count < 1 + sample:
+        if entry.spread is not None:
+            count = len(places)
+            if count < 1 + entry.spread.sample:
                 return None
-            variance = _variance(places) * (Fraction(count, count - 1) if sample else 1)
-            return sum(_root(variance), Fraction(0)) / 2 if root else variance
-        match self.function:
-            case "sum":
-                return sum(places, Fraction(0))
-            case "avg":
-                return sum(places, Fraction(0)) / count
-            case "min" | "bool_and":
-                return min(places)
-            case "max" | "bool_or":
-                return max(places)
-            case _:
-                return _quantile(places, self.fraction if self.function == "quantile" else Fraction(1, 2))
+            variance = _variance(places) * (Fraction(count, count - 1) if entry.spread.sample else 1)
+            return sum(_root(variance), Fraction(0)) / 2 if entry.spread.root else variance
+        if entry.fold is None:
+            raise AssertionError("counts are pooled above")
+        return entry.fold(places, self.fraction)
 
     def _enclose(self, level: CellConfidence) -> Domain:
         if self.affine is not None and self._linear:
@@ -142,8 +129,8 @@ class _Pool(Cell):
         return Domain(self._span(ends, hull(spans), doubts), any(doubts), None, None)
 
     def _span(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubts: list[bool]) -> Range:
-        if self.function in _SPREADS:
-            return self._spread(ends, whole, any(doubts))
+        if self._entry.spread is not None:
+            return self._spread(ends, whole, any(doubts), self._entry.spread)
         if self.function == "sum":
             # Whatever may be NULL may add nothing.
             zero = Fraction(0)
@@ -154,13 +141,13 @@ class _Pool(Cell):
             return whole
         return Range(self._fold([low for low, _ in ends]), self._fold([high for _, high in ends]))
 
-    def _spread(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubtful: bool) -> Range:
-        sample, root = _SPREADS[self.function]
+    def _spread(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubtful: bool, form: SpreadForm) -> Range:
+        sample, root = form
         count = len(ends)
         if doubtful or count < 1 + sample:
             width = (whole.ends[1] - whole.ends[0]) if whole.ends else Fraction(0)
             low, high = Fraction(0), width / 2
-            factor = Fraction(_TWO) if sample else Fraction(1)
+            factor = Fraction(2) if sample else Fraction(1)
         else:
             deviation = _root(_variance([(low + high) / 2 for low, high in ends]))
             move = _root(sum(((high - low) / 2) ** 2 for low, high in ends) / Fraction(count))
@@ -178,11 +165,3 @@ def _variance(places: list[Fraction]) -> Fraction:
 
 def _root(value: Fraction) -> tuple[Fraction, Fraction]:
     return sqrt_bounds(value) if value else (value, value)
-
-
-def _quantile(places: list[Fraction], fraction: Fraction | None) -> Fraction:
-    order = sorted(places)
-    place = (len(order) - 1) * (fraction if fraction is not None else Fraction(1, 2))
-    below = math.floor(place)
-    above = min(below + 1, len(order) - 1)
-    return order[below] + (place - below) * (order[above] - order[below])

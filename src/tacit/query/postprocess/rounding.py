@@ -9,8 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from tacit.query.domains import Range
-from tacit.query.types import DECIMAL_DIGITS, INTEGER_RANGE, Kind, SqlType, Value, from_ordinal, ordinal
+from tacit.query.types import DECIMAL_DIGITS, INTEGER_RANGE, Kind, Range, SqlType, Value, from_ordinal, ordinal
 
 __all__ = ["Direction", "type_range", "value_at", "value_of_ratio"]
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tacit.query import limits
-from tacit.query.domains import Domain, Range
-from tacit.query.postprocess.cell_expressions import Ends, Row, derive
+from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event, Exact
 from tacit.query.postprocess.regroup import pool
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import SortKey, WindowCall, WindowFrame
-from tacit.query.types import INTEGER, SqlType, Value, sort_key
+from tacit.query.types import INTEGER, Domain, Range, SqlType, Value, sort_key
 
 __all__ = ["in_order", "partitions", "window_cells"]
 
@@ -38,7 +37,7 @@ class _RankCell(Cell):
         return Domain(Range(Fraction(1), Fraction(self.size)), False, None, Fraction(1))
 
 
-def in_order(rows: Sequence[Row], keys: Sequence[SortKey], ends: Ends | None = None) -> list[int]:
+def in_order(rows: Sequence[Row], keys: Sequence[SortKey], ends: EndOf | None = None) -> list[int]:
     """The indices of the rows in the order of some keys; ties stay as they are."""
     order = list(range(len(rows)))
     for key in reversed(keys):
@@ -58,7 +57,7 @@ def partitions(indices: Sequence[int], keys: Sequence[Hashable]) -> list[list[in
     return list(groups.values())
 
 
-def window_cells(call: WindowCall, rows: Sequence[Row], ends: Ends | None = None) -> list[Cell]:
+def window_cells(call: WindowCall, rows: Sequence[Row], ends: EndOf | None = None) -> list[Cell]:
     """One cell per row, in the order of the rows."""
     order = in_order(rows, call.order, ends)
     keys = [tuple(derive(part, row, ends).value for part in call.partition) for row in rows]
@@ -70,7 +69,7 @@ def window_cells(call: WindowCall, rows: Sequence[Row], ends: Ends | None = None
     return cells
 
 
-def _partition(call: WindowCall, rows: list[Row], ends: Ends | None) -> list[Cell]:
+def _partition(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Cell]:
     if call.function in _RANKS:
         return _ranks(call, rows, ends)
     if call.argument is None:
@@ -101,7 +100,7 @@ def _at(cells: list[Cell], index: int, kind: SqlType) -> Cell:
     return cells[index] if 0 <= index < len(cells) else Exact(None, kind)
 
 
-def _ranks(call: WindowCall, rows: list[Row], ends: Ends | None) -> list[Cell]:
+def _ranks(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Cell]:
     by = [[derive(key.expression, row, ends) for key in call.order] for row in rows]
     events = frozenset().union(*(cell.events for cells in by for cell in cells))
     numbers, rank, dense = [], 0, 0

@@ -1,10 +1,11 @@
 """Relational algebra with ownership of rows.
 
 Modules:
-* :mod:`.algebra` — Relational nodes: what an engine computes below the final aggregation
+* :mod:`.algebra` — Relational algebra: nodes that an engine computes below the final aggregation, and rewriting of
+  their trees
 * :mod:`.expressions` — Typed scalar expressions: frozen, comparable, hashable, and free of sqlglot
 * :mod:`.functions` — Every function a query may use below or above the aggregation; all of them are **total**
-* :mod:`.ownership` — Who owns the rows: the only constructors of relations, each of which keeps ownership true or
+* :mod:`.narrowing` — Narrowing: knowledge about columns and keys that follows from conditions in the text
+* :mod:`.ownership` — Ownership of rows: the only constructors of relations, each of which keeps ownership true or
   refuses
-* :mod:`.public_relations` — Check that a relation is public throughout
 """

@@ -1,10 +1,9 @@
-"""Relational nodes: what an engine computes below the final aggregation.
+"""Relational algebra: nodes that an engine computes below the final aggregation, and rewriting of their trees.
 
 Every relation is **public** (``unit`` is None) or **owned** (``unit`` is the slot of the column that names the person
 each row belongs to; no row has NULL there). The rows of a unit are a function of that unit's own data and of public
 data. The rules that keep this true are in :mod:`tacit.query.relational.ownership`; nodes are built there and by the
-resolver,
-never by hand.
+resolver, never by hand.
 
 =============== =======================================================================================================
 node            rows
@@ -25,22 +24,22 @@ UnitWindow      those of the source, and one column per window; over owned data 
 =============== =======================================================================================================
 
 DISTINCT is a :class:`UnitAggregate` without aggregates. Conditions and expressions refer to columns by slot; those of
-:class:`Join` and :class:`ExistsColumn` see the left columns followed by the right ones. Names serve for messages, not
-for
-meaning.
+:class:`Join` and :class:`ExistsColumn` see the left columns followed by the right ones. Names serve for messages,
+not for meaning.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
-from tacit.query.domains import Domain
-from tacit.query.relational.expressions import TRUE, Expression, Literal, Reference, text_of
-from tacit.query.types import SqlType, Value
+from tacit.query.relational.expressions import TRUE, Expression, Literal, Reference, rewrite, text_of
+from tacit.query.types import Domain, SqlType, Value
 
 __all__ = [
+    "Change",
     "Constants",
     "ExistsColumn",
     "Field",
@@ -58,12 +57,19 @@ __all__ = [
     "UnitWindow",
     "WindowCall",
     "WindowFrame",
+    "bottom_up",
     "call_text",
+    "is_public_throughout",
+    "moved",
+    "moved_call",
+    "moved_window",
     "reference",
     "relation_text",
     "row_bounds",
     "sources",
+    "substituted",
     "window_text",
+    "with_sources",
 ]
 
 
@@ -118,7 +124,7 @@ class RelationNode:
 
     @property
     def is_public(self) -> bool:
-        """Whether no row belongs to anybody."""
+        """Whether no row belongs to a unit."""
         return self.unit is None
 
     @property
@@ -289,7 +295,7 @@ class UnitAggregate(RelationNode):
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One term of a window's ORDER BY; NULLs last either way unless said otherwise."""
+    """One term of a window's ORDER BY; NULLs last in either order, if not stated otherwise."""
 
     expression: Expression
     descending: bool
@@ -440,3 +446,78 @@ def window_text(call: WindowCall) -> str:
 
 def _maybe(expression: Expression | None) -> str:
     return "-" if expression is None else text_of(expression)
+
+
+def is_public_throughout(node: RelationNode) -> bool:
+    """Whether neither the relation nor any relation below it belongs to a unit."""
+    stack = [node]
+    while stack:
+        here = stack.pop()
+        owned = here.unit is not None or here.population is not None
+        if owned or (isinstance(here, Scan) and (here.unit_source is not None or here.path)):
+            return False
+        stack.extend(sources(here))
+    return True
+
+
+# -- rewriting
+
+Change = Callable[[Expression], Expression]
+
+
+def bottom_up(node: RelationNode, change: Callable[[RelationNode], RelationNode]) -> RelationNode:
+    """The tree with ``change`` applied to every node, sources first."""
+    below = [bottom_up(part, change) for part in sources(node)]
+    return change(with_sources(node, below) if below else node)
+
+
+def with_sources(node: RelationNode, below: Sequence[RelationNode]) -> RelationNode:
+    """The node over other sources; itself where they are the same."""
+    if all(new is old for new, old in zip(below, sources(node), strict=True)):
+        return node
+    match node:
+        case FilterRows() | FirstRows() | ProjectColumns() | UnitAggregate() | UnitWindow():
+            return replace(node, source=below[0])
+        case Join():
+            return replace(node, left=below[0], right=below[1])
+        case ExistsColumn():
+            return replace(node, source=below[0], other=below[1])
+        case UnionAll():
+            return replace(node, parts=tuple(below))
+        case _:
+            return node
+
+
+def moved(slots: Mapping[int, int]) -> Change:
+    """Expressions over columns that now stand elsewhere."""
+
+    def change(part: Expression) -> Expression | None:
+        if not isinstance(part, Reference):
+            return None
+        slot = slots[part.slot]
+        return part if slot == part.slot else replace(part, slot=slot)
+
+    return lambda expression: rewrite(expression, change)
+
+
+def substituted(expressions: Sequence[Expression]) -> Change:
+    """Expressions in which each column is replaced by what computes it."""
+    return lambda expression: rewrite(
+        expression, lambda part: expressions[part.slot] if isinstance(part, Reference) else None
+    )
+
+
+def moved_call(call: UnitCall, change: Change) -> UnitCall:
+    """An exact aggregate with changed expressions."""
+    argument = None if call.argument is None else change(call.argument)
+    return replace(call, argument=argument, where=None if call.where is None else change(call.where))
+
+
+def moved_window(call: WindowCall, change: Change) -> WindowCall:
+    """A window with changed expressions."""
+    return replace(
+        call,
+        argument=None if call.argument is None else change(call.argument),
+        partition=tuple(change(part) for part in call.partition),
+        order=tuple(SortKey(change(key.expression), key.descending, key.nulls_first) for key in call.order),
+    )

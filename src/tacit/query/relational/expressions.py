@@ -27,8 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from tacit.query.domains import Domain, Range, finite
-from tacit.query.types import BOOLEAN, NULL, SqlType, Value
+from tacit.query.types import BOOLEAN, NULL, Domain, Range, SqlType, Value, finite
 
 __all__ = [
     "FALSE",
@@ -50,6 +49,7 @@ __all__ = [
     "shift",
     "size",
     "text_of",
+    "walk",
 ]
 
 
@@ -161,7 +161,8 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return ()
 
 
-def _walk(node: Expression) -> Iterator[Expression]:
+def walk(node: Expression) -> Iterator[Expression]:
+    """An expression and all its parts, each before its own parts."""
     stack = [node]
     while stack:
         here = stack.pop()
@@ -172,7 +173,7 @@ def _walk(node: Expression) -> Iterator[Expression]:
 def references(node: Expression) -> tuple[Reference, ...]:
     """The columns an expression reads, each slot once, in order of appearance."""
     seen: dict[int, Reference] = {}
-    for part in _walk(node):
+    for part in walk(node):
         if isinstance(part, Reference):
             seen.setdefault(part.slot, part)
     return tuple(seen.values())
@@ -191,7 +192,7 @@ def depth(node: Expression) -> int:
 
 def size(node: Expression) -> int:
     """How many nodes an expression has."""
-    return sum(1 for _ in _walk(node))
+    return sum(1 for _ in walk(node))
 
 
 def rewrite(node: Expression, change: Callable[[Expression], Expression | None]) -> Expression:

@@ -1,4 +1,4 @@
-"""Who owns the rows: the only constructors of relations, each of which keeps ownership true or refuses.
+"""Ownership of rows: the only constructors of relations, each of which keeps ownership true or refuses.
 
 An owned relation has a unit column without NULLs, and the rows of a unit are a function of that unit's rows in the
 protected tables and of public data. By induction over the constructors:
@@ -25,7 +25,6 @@ from dataclasses import replace
 
 from tacit.query import limits
 from tacit.query.catalog import ROW, Catalog, Column, Table
-from tacit.query.domains import Domain, truth, union
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,
@@ -42,6 +41,7 @@ from tacit.query.relational.algebra import (
     UnitCall,
     UnitWindow,
     WindowCall,
+    is_public_throughout,
     reference,
     row_bounds,
 )
@@ -57,8 +57,8 @@ from tacit.query.relational.expressions import (
     size,
 )
 from tacit.query.relational.functions import call, cast
-from tacit.query.relational.public_relations import is_public_throughout
-from tacit.query.types import BOOLEAN, INTEGER, NULL, SqlType, common_type
+from tacit.query.relational.narrowing import conjuncts, narrowed_fields
+from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, truth, union
 
 __all__ = [
     "attach",
@@ -101,7 +101,8 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     unit = table.find(table.unit or "")
     single = table.unit == ROW or (unit is not None and unit.unique)
     fields = [replace(column, per_unit=single or index == slot) for index, column in enumerate(fields)]
-    shape = (tuple(fields), slot, table.population, table.max_groups, table.max_rows, 1)
+    groups, counted = (1, 1) if single else (table.max_groups, table.max_rows)
+    shape = (tuple(fields), slot, table.population, groups, counted, 1)
     return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows)
 
 
@@ -150,7 +151,8 @@ def keep(source: RelationNode, condition: Expression) -> RelationNode:
         )
     if condition == TRUE:
         return source
-    return FilterRows(*_shape(source, size(condition)), source, condition)
+    shape = _shape(source, size(condition))
+    return FilterRows(narrowed_fields(source.fields, condition), *shape[1:], source, condition)
 
 
 def compute(source: RelationNode, outputs: Sequence[tuple[str | None, Expression]]) -> RelationNode:
@@ -190,9 +192,11 @@ def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Exp
         )
     elif right.unit is not None and kind in (JoinKind.LEFT, JoinKind.FULL):
         raise Refusal("join", "This join keeps public rows that belong to nobody; put the protected table on the left.")
+    outer = {"left": kind in (JoinKind.RIGHT, JoinKind.FULL), "right": kind in (JoinKind.LEFT, JoinKind.FULL)}
+    pairs = [_equated(part, width) for part in conjuncts(condition)]
     fields: tuple[Field, ...] = (
-        *_nullable(left.fields, kind in (JoinKind.RIGHT, JoinKind.FULL)),
-        *_nullable(right.fields, kind in (JoinKind.LEFT, JoinKind.FULL)),
+        *_met(left, right, [None if pair is None else pair[::-1] for pair in pairs], outer=outer["left"]),
+        *_met(right, left, pairs, outer=outer["right"]),
     )
     unit = left.unit if left.unit is not None and kind is not JoinKind.RIGHT else None
     if unit is None and right.unit is not None:
@@ -342,13 +346,6 @@ def identifies_unit(source: RelationNode, expression: Expression) -> bool:
     return column.identifies is not None and not column.domain.nullable
 
 
-def conjuncts(condition: Expression) -> tuple[Expression, ...]:
-    """The parts of a condition that must all be true."""
-    if isinstance(condition, Call) and condition.function == "and":
-        return tuple(part for arg in condition.args for part in conjuncts(arg))
-    return (condition,)
-
-
 def _same_person(left: RelationNode, right: RelationNode, condition: Expression) -> Expression:
     """The condition with an equality of the units in it, or a refusal if the analyst did not say as much."""
     if left.population != right.population:
@@ -384,10 +381,26 @@ def _equated(part: Expression, width: int) -> tuple[int, int] | None:
     return slots[0], slots[1] - width
 
 
-def _nullable(fields: tuple[Field, ...], outer: bool) -> tuple[Field, ...]:
-    if not outer:
-        return fields
-    return tuple(replace(column, domain=replace(column.domain, nullable=True)) for column in fields)
+def _met(
+    side: RelationNode, other: RelationNode, pairs: Sequence[tuple[int, int] | None], *, outer: bool
+) -> tuple[Field, ...]:
+    """The columns of one side of a join; ``pairs`` are the slots (of ``other``, of ``side``) that it equates.
+
+    Where columns that a unit has once decide which row of this side is met, a unit meets one row of a public table by
+    its unique column, and an outer join gives all rows of a unit the same NULLs.
+    """
+    known = [pair for pair in pairs if pair is not None]
+    decided = len(known) == len(pairs) and all(other.fields[slot].per_unit for slot, _ in known)
+    if side.is_public:
+        scanned = side.source if isinstance(side, FilterRows) else side
+        unique = isinstance(scanned, Scan) and any(scanned.fields[slot].repeats == 1 for _, slot in known)
+        once = [other.unit is not None and decided and unique] * len(side.fields)
+    else:
+        once = [column.per_unit and (decided or not outer) for column in side.fields]
+    return tuple(
+        replace(column, domain=replace(column.domain, nullable=column.domain.nullable or outer), per_unit=per_unit)
+        for column, per_unit in zip(side.fields, once, strict=True)
+    )
 
 
 def _shape(source: RelationNode, work: int) -> tuple[tuple[Field, ...], int | None, str | None, int, int, int]:

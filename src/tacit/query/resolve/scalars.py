@@ -1,21 +1,35 @@
-"""From syntax to typed scalar expressions, over the names of one scope."""
+"""Scalar expressions: from syntax to typed expressions, over the names of one scope.
+
+A :class:`Scope` holds the columns visible from FROM and from enclosing queries.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
 from sqlglot import exp
 
+from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import FALSE, NULL_LITERAL, TRUE, Expression, Literal, literal
+from tacit.query.relational.algebra import Field, RelationNode, reference
+from tacit.query.relational.expressions import (
+    FALSE,
+    NULL_LITERAL,
+    TRUE,
+    Expression,
+    Literal,
+    Reference,
+    literal,
+    rewrite,
+    shift,
+)
 from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
-from tacit.query.resolve.scope import Scope
 from tacit.query.resolve.sql_functions import (
-    AGGREGATES,
     RAW_AGGREGATES,
     WINDOW_ONLY,
     part_of,
@@ -38,17 +52,146 @@ from tacit.query.types import (
 )
 
 __all__ = [
-    "Hook",
+    "Correlated",
     "Remembering",
     "Scalars",
+    "Scope",
+    "ScopeSource",
     "auto_clamped",
     "conjuncts_of",
+    "from_relation",
     "function_name",
     "has_aggregate",
     "is_aggregate",
     "is_auto",
-    "number",
+    "renamed",
 ]
+
+# -- names
+
+
+@dataclass(frozen=True)
+class ScopeSource:
+    """One table of FROM under its alias: names and what they stand for, in order."""
+
+    alias: str
+    columns: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The sources of one SELECT.
+
+    Args:
+        sources: in the order of FROM.
+        merged: columns that USING made one, by lower-case name; they win over the sources' own.
+    """
+
+    sources: tuple[ScopeSource, ...] = ()
+    merged: dict[str, Expression] = field(default_factory=dict)
+
+    def find(self, name: str, table: str | None) -> Expression:
+        """The column of that name, or a refusal that says what there is."""
+        found = self.matches(name, table)
+        if not found:
+            where = f" in {table}" if table else ""
+            raise Refusal("unknown_column", f"There is no column {name!r}{where}; {self._known(table)}")
+        if len(found) > 1:
+            raise Refusal("ambiguous_column", f"The column {name!r} occurs more than once; write it as table.column.")
+        return found[0]
+
+    def matches(self, name: str, table: str | None) -> list[Expression]:
+        """Every meaning of a name."""
+        wanted = name.lower()
+        if table is None and wanted in self.merged:
+            return [self.merged[wanted]]
+        sources = [s for s in self.sources if table is None or s.alias.lower() == table.lower()]
+        return [e for source in sources for column, e in source.columns if column.lower() == wanted]
+
+    def star(self, table: str | None) -> list[tuple[str, Expression]]:
+        """Columns of ``*`` or ``table.*``; a column merged by USING once."""
+        sources = [s for s in self.sources if table is None or s.alias.lower() == table.lower()]
+        if not sources:
+            raise Refusal(
+                "unknown_table", f"There is no table {table!r} in FROM." if table else "There is no FROM to expand *."
+            )
+        listed: list[tuple[str, Expression]] = []
+        seen: set[str] = set()
+        for source in sources:
+            for name, expression in source.columns:
+                shared = table is None and name.lower() in self.merged
+                if not shared or name.lower() not in seen:
+                    listed.append((name, self.merged[name.lower()] if shared else expression))
+                seen.add(name.lower())
+        return listed
+
+    def shifted(self, by: int) -> Scope:
+        """The same names over columns that stand further right."""
+        moved = tuple(ScopeSource(s.alias, tuple((n, shift(e, by)) for n, e in s.columns)) for s in self.sources)
+        return Scope(moved, {name: shift(e, by) for name, e in self.merged.items()})
+
+    def over(self, relation: RelationNode) -> Scope:
+        """The same names with what is now known about the columns of ``relation``, which has them in the same slots."""
+        return self.renewed(lambda slot: reference(relation, slot))
+
+    def renewed(self, read: Callable[[int], Expression]) -> Scope:
+        """The same names with every column read anew."""
+
+        def fresh(node: Expression) -> Expression:
+            return rewrite(node, lambda part: read(part.slot) if isinstance(part, Reference) else None)
+
+        renewed = tuple(ScopeSource(s.alias, tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
+        return Scope(renewed, {name: fresh(e) for name, e in self.merged.items()})
+
+    def beside(self, other: Scope) -> Scope:
+        """Both, where no alias occurs twice."""
+        aliases = [s.alias.lower() for s in (*self.sources, *other.sources) if s.alias]
+        if len(set(aliases)) != len(aliases):
+            raise Refusal("duplicate_name", "Two tables in FROM have one name; give one of them an alias.")
+        return Scope((*self.sources, *other.sources), {**self.merged, **other.merged})
+
+    def _known(self, table: str | None) -> str:
+        names = [n for s in self.sources if table is None or s.alias.lower() == table.lower() for n, _ in s.columns]
+        if not names:
+            return "check the table name." if table else "there is no FROM."
+        shown = ", ".join(dict.fromkeys(names[:20]))
+        return f"there are {shown}{', …' if len(names) > 20 else ''}."
+
+
+@dataclass(frozen=True)
+class Correlated(Scope):
+    """The names of a subquery, and behind them those of the query around it."""
+
+    outer: Scope = field(default_factory=Scope)
+
+    def find(self, name: str, table: str | None) -> Expression:
+        """The subquery's own column of that name, else the outer query's."""
+        if self.matches(name, table) or not self.outer.matches(name, table):
+            return Scope.find(self, name, table)
+        return self.outer.find(name, table)
+
+
+def from_relation(relation: RelationNode, alias: str, names: Sequence[str] | None = None) -> Scope:
+    """The visible columns of a relation under an alias, renamed in order where names are given."""
+    visible = [(column, slot) for slot, column in enumerate(relation.fields) if column.name is not None]
+    called = renamed([column for column, _ in visible], names)
+    columns = tuple((name, reference(relation, slot)) for name, (_, slot) in zip(called, visible, strict=True))
+    return Scope((ScopeSource(alias, columns),))
+
+
+def renamed(columns: Sequence[Field], names: Sequence[str] | None) -> list[str]:
+    """The names of columns, the first of them replaced as ``AS t(a, b)`` says."""
+    own = [column.name or "" for column in columns]
+    if names is None:
+        return own
+    if len(names) > len(own):
+        raise Refusal("arguments", f"The alias names {len(names)} columns, but there are {len(own)}.")
+    if len({name.lower() for name in names}) != len(names):
+        raise Refusal("duplicate_name", "The alias names a column twice.")
+    return [*names, *own[len(names) :]]
+
+
+# -- expressions
 
 #: Tried first on every node: returns the expression, or None to go on as usual.
 Hook = Callable[[exp.Expr], Expression | None]
@@ -235,7 +378,7 @@ class Scalars:
 
     def _function(self, node: exp.Anonymous) -> Expression:
         name = function_name(node)
-        if name in AGGREGATES or name in RAW_AGGREGATES:
+        if name in SQL_NAMES or name in RAW_AGGREGATES:
             self._misplaced(name)
         if name in WINDOW_ONLY:
             raise Refusal("window", f"{name.upper()} needs OVER (PARTITION BY the unit …).")
@@ -368,7 +511,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of an aggregate (without OVER)."""
     if isinstance(node, (exp.Filter, exp.WithinGroup)):
         return True
-    return isinstance(node, exp.Anonymous) and function_name(node) in AGGREGATES
+    return isinstance(node, exp.Anonymous) and function_name(node) in SQL_NAMES
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -449,6 +592,6 @@ def _decimal_type(parameters: list[str]) -> SqlType:
 
 
 def _shown(node: exp.Expr) -> str:
-    """What was written, shortened: the analyst's own words, not those of the parser."""
+    """The analyst's own words, shortened; not those of the parser."""
     text = " ".join(node.sql().split())
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

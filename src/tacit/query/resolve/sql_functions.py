@@ -5,117 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import NULL_LITERAL, Expression, Literal, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.types import TEXT
 
-__all__ = [
-    "AGGREGATES",
-    "PARTS",
-    "RAW_AGGREGATES",
-    "VOLATILE",
-    "WINDOW_ONLY",
-    "part_of",
-    "refuse_aggregate",
-    "scalar_call",
-]
+__all__ = ["RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "part_of", "refuse_aggregate", "scalar_call"]
 
-#: Aggregates by SQL name; MOST_COMMON ranks and lists of quantiles are handled where SELECT lists are expanded.
-AGGREGATES: Final[dict[str, str]] = {
-    "count": "count",
-    "sum": "sum",
-    "avg": "avg", "mean": "avg",
-    "min": "min",
-    "max": "max",
-    "median": "median",
-    "quantile": "quantile", "quantile_cont": "quantile", "percentile_cont": "quantile", "percentile": "quantile",
-    "variance": "var_samp", "var_samp": "var_samp", "var_pop": "var_pop",
-    "stddev": "stddev_samp", "stddev_samp": "stddev_samp", "stddev_pop": "stddev_pop",
-    "mode": "mode",
-    "nth_most_common": "mode",
-    "top_k": "top_k", "most_common": "top_k",
-    "bool_and": "bool_and", "bool_or": "bool_or", "every": "bool_and",
-    "count_if": "count_if", "countif": "count_if",
-}  # fmt: skip
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 #: Statistics of many rows that are not released: none of them is a person's own value.
-_STATISTICS: Final = frozenset(
-    [
-        "product",
-        "geomean",
-        "geometric_mean",
-        "fsum",
-        "kahan_sum",
-        "sumkahan",
-        "favg",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bool_xor",
-        "entropy",
-        "kurtosis",
-        "kurtosis_pop",
-        "skewness",
-        "mad",
-        "covar_pop",
-        "covar_samp",
-        "corr",
-        "regr_slope",
-        "regr_intercept",
-        "regr_count",
-        "regr_r2",
-        "regr_avgx",
-        "regr_avgy",
-        "regr_sxx",
-        "regr_sxy",
-        "regr_syy",
-        "sem",
-        "checksum",
-        "wavg",
-        "weighted_avg",
-        "approx_count_distinct",
-        "approx_quantile",
-    ]
-)
+_STATISTICS: Final = _words("""
+    product geomean geometric_mean fsum kahan_sum sumkahan favg bit_and bit_or bit_xor bool_xor entropy kurtosis
+    kurtosis_pop skewness mad covar_pop covar_samp corr regr_slope regr_intercept regr_count regr_r2 regr_avgx
+    regr_avgy regr_sxx regr_sxy regr_syy sem checksum wavg weighted_avg approx_count_distinct approx_quantile
+""")
 
 #: Aggregates that are not released: those, and those that return a person's own value or an unbounded collection.
-RAW_AGGREGATES: Final = _STATISTICS | frozenset(
-    [
-        "any_value",
-        "arbitrary",
-        "first",
-        "first_value",
-        "last",
-        "last_value",
-        "nth_value",
-        "arg_max",
-        "arg_min",
-        "argmax",
-        "argmin",
-        "max_by",
-        "min_by",
-        "arg_max_null",
-        "arg_min_null",
-        "list",
-        "array_agg",
-        "string_agg",
-        "group_concat",
-        "listagg",
-        "histogram",
-        "histogram_exact",
-        "approx_top_k",
-        "reservoir_quantile",
-        "quantile_disc",
-        "percentile_disc",
-        "json_group_array",
-        "json_group_object",
-        "json_group_structure",
-        "map_from_entries",
-        "bitstring_agg",
-        "array_concat_agg",
-    ]
-)
+RAW_AGGREGATES: Final = _STATISTICS | _words("""
+    any_value arbitrary first first_value last last_value nth_value arg_max arg_min argmax argmin max_by min_by
+    arg_max_null arg_min_null list array_agg string_agg group_concat listagg histogram histogram_exact approx_top_k
+    reservoir_quantile quantile_disc percentile_disc json_group_array json_group_object json_group_structure
+    map_from_entries bitstring_agg array_concat_agg
+""")
 _PAIRS: Final = frozenset(name for name in _STATISTICS if name.startswith(("covar_", "corr", "regr_")))
 _INSTEAD: Final = {
     "approx_count_distinct": "COUNT(DISTINCT x)",
@@ -150,85 +66,19 @@ def refuse_aggregate(name: str) -> Refusal:
 
 
 #: Functions whose value changes from call to call, or tells about the server.
-VOLATILE: Final = frozenset(
-    [
-        "random",
-        "rand",
-        "uuid",
-        "gen_random_uuid",
-        "uuidv4",
-        "uuidv7",
-        "setseed",
-        "now",
-        "today",
-        "current_date",
-        "current_time",
-        "current_timestamp",
-        "current_localtime",
-        "current_localtimestamp",
-        "get_current_time",
-        "get_current_timestamp",
-        "localtime",
-        "localtimestamp",
-        "transaction_timestamp",
-        "statement_timestamp",
-        "clock_timestamp",
-        "timeofday",
-        "txid_current",
-        "current_user",
-        "session_user",
-        "user",
-        "current_schema",
-        "current_schemas",
-        "current_database",
-        "current_catalog",
-        "current_query",
-        "current_setting",
-        "current_role",
-        "version",
-        "pg_backend_pid",
-        "nextval",
-        "currval",
-        "lastval",
-        "pg_sleep",
-        "sleep",
-        "getvariable",
-        "getenv",
-        "error",
-        "hash",
-        "md5",
-        "sha1",
-        "sha256",
-        "sha512",
-        "in_search_path",
-        "inet_client_addr",
-        "inet_server_addr",
-        "pg_typeof",
-        "typeof",
-        "stats",
-        "vector_type",
-        "rowid",
-        "ctid",
-        "age",
-    ]
-)
+VOLATILE: Final = _words("""
+    random rand uuid gen_random_uuid uuidv4 uuidv7 setseed now today current_date current_time current_timestamp
+    current_localtime current_localtimestamp get_current_time get_current_timestamp localtime localtimestamp
+    transaction_timestamp statement_timestamp clock_timestamp timeofday txid_current current_user session_user user
+    current_schema current_schemas current_database current_catalog current_query current_setting current_role
+    version pg_backend_pid nextval currval lastval pg_sleep sleep getvariable getenv error hash md5 sha1 sha256
+    sha512 in_search_path inet_client_addr inet_server_addr pg_typeof typeof stats vector_type rowid ctid age
+""")
 
 #: Functions that exist only as windows.
-WINDOW_ONLY: Final = frozenset(
-    [
-        "row_number",
-        "rank",
-        "dense_rank",
-        "percent_rank",
-        "cume_dist",
-        "ntile",
-        "lag",
-        "lead",
-        "first_value",
-        "last_value",
-        "nth_value",
-    ]
-)
+WINDOW_ONLY: Final = _words("""
+    row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value
+""")
 
 #: Parts of a date by the words of EXTRACT and DATE_PART.
 PARTS: Final[dict[str, str]] = {
@@ -243,48 +93,11 @@ PARTS: Final[dict[str, str]] = {
     "hour": "hour", "hours": "hour", "minute": "minute", "minutes": "minute", "second": "second", "seconds": "second",
 }  # fmt: skip
 
-_SAME = [
-    "abs",
-    "sign",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "sqrt",
-    "cbrt",
-    "exp",
-    "ln",
-    "log2",
-    "log10",
-    "power",
-    "least",
-    "greatest",
-    "clamp",
-    "coalesce",
-    "upper",
-    "lower",
-    "length",
-    "strpos",
-    "contains",
-    "starts_with",
-    "ends_with",
-    "left",
-    "right",
-    "lpad",
-    "rpad",
-    "split_part",
-    "replace",
-    "concat",
-    "date_trunc",
-    "date_diff",
-    "make_date",
-    "last_day",
-    "trim",
-    "ltrim",
-    "rtrim",
-    "substring",
-    "mod",
-]
+_SAME = _words("""
+    abs sign floor ceil round trunc sqrt cbrt exp ln log2 log10 power least greatest clamp coalesce upper lower
+    length strpos contains starts_with ends_with left right lpad rpad split_part replace concat date_trunc date_diff
+    make_date last_day trim ltrim rtrim substring mod
+""")
 _OTHERS: Final[dict[str, str]] = {
     "ceiling": "ceil", "pow": "power", "ucase": "upper", "lcase": "lower", "len": "length", "char_length": "length",
     "character_length": "length", "instr": "strpos", "prefix": "starts_with", "suffix": "ends_with",
@@ -311,7 +124,7 @@ def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
         return call(_BY_NAME[word], *args)
     if word in VOLATILE:
         raise Refusal("volatile", f"{name.upper()} does not depend on the data alone; write the value as a constant.")
-    if word in RAW_AGGREGATES or word in AGGREGATES or word in WINDOW_ONLY:
+    if word in RAW_AGGREGATES or word in SQL_NAMES or word in WINDOW_ONLY:
         raise refuse_aggregate(name)
     raise Refusal("function", f"The function {name.upper()[:40]} is not on the list of supported functions.")
 

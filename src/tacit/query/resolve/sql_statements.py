@@ -1,35 +1,480 @@
-"""Queries: WITH, SELECT, UNION ALL; from syntax to an owned or public relation, or to a released result.
+"""Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to a resolved question.
 
 A SELECT that groups without the unit over owned rows is the final aggregation; whatever stands above it works on
 released cells. Everything below it is a relation. There is one final aggregation in a question.
+
+*Subqueries* below the aggregation: IN and EXISTS become a mark on each row, by rows of the same person or by public
+ones. A subquery that stands for a value is a public relation of one column and at most one row, so it costs nothing;
+it becomes a column. That it has at most one row must follow from its text, because an error that depends on rows could
+not be told from one that depends on persons; where it has none, the value is NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from sqlglot import exp
 
+from tacit.core.errors import InputError
 from tacit.query import limits
 from tacit.query.catalog import Catalog
+from tacit.query.parsing.parse import parse
 from tacit.query.parsing.query_options import Options
+from tacit.query.planning.work import bound_question, bound_rows, equated
+from tacit.query.question import Question
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, UnitAggregate, reference, sources
-from tacit.query.relational.expressions import Expression
-from tacit.query.resolve.final_builder import FinalBuilder
-from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalar_subqueries import PublicValues
-from tacit.query.resolve.scalars import has_aggregate
-from tacit.query.resolve.select_clauses import Grouping
-from tacit.query.resolve.select_list import Item, expand, unique_names
-from tacit.query.resolve.select_targets import FinalGroups, ReleasedCells, UnitRows
-from tacit.query.resolve.subqueries import Body
-from tacit.query.resolve.tables import from_clause
+from tacit.query.relational.algebra import (
+    Field,
+    JoinKind,
+    RelationNode,
+    UnitAggregate,
+    is_public_throughout,
+    reference,
+    row_bounds,
+    sources,
+)
+from tacit.query.relational.expressions import (
+    FALSE,
+    TRUE,
+    Expression,
+    Literal,
+    Reference,
+    literal,
+    references,
+    rewrite,
+    shift,
+)
+from tacit.query.relational.functions import call, case
+from tacit.query.relational.functions.signatures import coerce_all
+from tacit.query.resolve.aggregation import FinalBuilder
+from tacit.query.resolve.scalars import Correlated, Scalars, Scope, conjuncts_of, from_relation, has_aggregate
+from tacit.query.resolve.select import (
+    FinalGroups,
+    Item,
+    ReleasedCells,
+    ReleasedRelation,
+    ReleasedRows,
+    SelectClauses,
+    UnitRows,
+    distinct_rows,
+    expand,
+    unique_names,
+)
+from tacit.query.rules import apply_rules
+from tacit.query.types import BOOLEAN, INTEGER, NULL, union
 
-__all__ = ["Names", "Queries"]
+__all__ = ["Body", "PublicValues", "Queries", "resolve", "resolve_rows"]
 
-#: What WITH has named so far, by lower-case name.
+# -- FROM
+
+_TURNED = {**{kind: kind for kind in JoinKind}, JoinKind.LEFT: JoinKind.RIGHT, JoinKind.RIGHT: JoinKind.LEFT}
+_KINDS = {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL, "": JoinKind.INNER}
+
+
+def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
+    """Resolve FROM: a relation, or one released result, alone or beside public tables."""
+    start = select.args.get("from_")
+    if start is None:
+        if select.args.get("joins"):
+            raise Refusal("syntax", "A join needs a table before it.")
+        return ownership.constants([()], ()), Scope()
+    left, scope = _source(queries, start.this, ctes)
+    for node in select.args.get("joins") or []:
+        right, names = _source(queries, node.this, ctes)
+        left, scope = _join(left, scope, right, names, node, select)
+    return left, scope
+
+
+def _source(queries: Queries, node: exp.Expr, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
+    alias = node.args.get("alias")
+    name = alias.name if alias is not None else ""
+    columns = [column.name for column in alias.args.get("columns") or []] if alias is not None else None
+    if isinstance(node, exp.Table):
+        found = _table(queries, node, ctes)
+        return found, _names_of(found, name or node.name, columns or None)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+        inner = queries.query(node.this, ctes)
+        return inner, _names_of(inner, name, columns or None)
+    if isinstance(node, exp.Values):
+        values = _values(node)
+        return values, _names_of(values, name, columns or None)
+    raise Refusal("unsupported", "FROM takes tables, subqueries and VALUES.")
+
+
+def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[str] | None) -> Scope:
+    return found.scope(alias, columns) if isinstance(found, ReleasedRelation) else from_relation(found, alias, columns)
+
+
+def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | ReleasedRelation:
+    if not isinstance(node.this, exp.Identifier):
+        raise Refusal("unknown_table", "Functions cannot stand in FROM; only tables of the catalog can be read.")
+    known = ctes.get(node.name.lower())
+    if known is not None:
+        return known
+    table = queries.catalog.table(node.name)
+    if table is None:
+        raise Refusal("unknown_table", f"There is no table {node.name[:63]!r} that you can ask about.")
+    return ownership.scan(queries.catalog, table)
+
+
+def _values(node: exp.Values) -> RelationNode:
+    scalars = Scalars(Scope(), "VALUES")
+    rows = [[scalars(cell) for cell in getattr(row, "expressions", [])] for row in node.expressions]
+    width = len(rows[0]) if rows else 0
+    if not width or any(len(row) != width for row in rows):
+        raise Refusal("syntax", "Every row of VALUES needs the same number of constants.")
+    if not all(isinstance(cell, Literal) for row in rows for cell in row):
+        raise Refusal("unsupported", "VALUES takes constants only.")
+    columns: list[list[Literal]] = []
+    fields: list[Field] = []
+    for index in range(width):
+        cells, kind = coerce_all([row[index] for row in rows], "A column of VALUES")
+        if kind == NULL:
+            cells, kind = coerce_all([*cells, Literal(INTEGER, cells[0].domain, None)], "VALUES")[0][:-1], INTEGER
+        columns.append([cell for cell in cells if isinstance(cell, Literal)])
+        fields.append(Field(f"col{index}", kind, union((cell.domain for cell in cells), kind)))
+    return ownership.constants(list(zip(*columns, strict=True)), tuple(fields))
+
+
+def _join(
+    left: RelationNode | ReleasedRelation,
+    scope: Scope,
+    right: RelationNode | ReleasedRelation,
+    names: Scope,
+    node: exp.Join,
+    select: exp.Select,
+) -> tuple[RelationNode | ReleasedRelation, Scope]:
+    kind = _kind(node)
+    _check_sides(left, right)
+    # Released columns stand before public ones, whichever side they were written on.
+    turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
+    first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
+    both = first.beside(second)
+    using = [column.name for column in node.args.get("using") or []]
+    if using:
+        condition = _using_condition(first, second, using)
+    elif node.args.get("on") is not None:
+        condition = Scalars(both, "a join condition").condition(node.args["on"])
+    elif kind is not JoinKind.INNER:
+        raise Refusal("join", "An outer join needs a condition: write ON or USING.")
+    else:
+        condition = _implied(both, select, left, right)
+    joined: RelationNode | ReleasedRelation
+    match left, right:
+        case ReleasedRelation(), RelationNode():
+            joined = left.matched(right, kind, condition)
+        case RelationNode(), ReleasedRelation():
+            joined = right.matched(left, _TURNED[kind], condition)
+        case RelationNode(), RelationNode():
+            joined = ownership.join(left, right, kind, condition)
+        case _:
+            raise AssertionError("refused above")
+    visible = both.over(joined) if isinstance(joined, RelationNode) else both.renewed(joined.reference)
+    return joined, _merged(visible, first, second, using, kind) if using else visible
+
+
+def _width(found: RelationNode | ReleasedRelation) -> int:
+    return len(found.columns) if isinstance(found, ReleasedRelation) else len(found.fields)
+
+
+def _check_sides(left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation) -> None:
+    """An aggregated result may be joined with public relations."""
+    if isinstance(left, ReleasedRelation) and isinstance(right, ReleasedRelation):
+        raise Refusal(
+            "several_aggregations",
+            "Each side aggregates on its own, which is two releases: ask two questions and join their answers, or "
+            "join the rows of each person first and aggregate once.",
+        )
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, ReleasedRelation) and isinstance(other, RelationNode) and not is_public_throughout(other):
+            raise Refusal(
+                "several_aggregations",
+                "An aggregated result can be joined with public tables only; join protected tables first and "
+                "aggregate last, or ask two questions.",
+            )
+
+
+def _kind(node: exp.Join) -> JoinKind:
+    word = str(node.args.get("kind") or "").upper()
+    side = str(node.args.get("side") or "").upper()
+    if node.args.get("method") or word not in ("", "INNER", "OUTER", "CROSS") or side not in _KINDS:
+        raise Refusal("join_kind", "Supported are INNER, LEFT, RIGHT, FULL and CROSS joins with ON or USING.")
+    if word == "OUTER" and not side:
+        raise Refusal("join_kind", "Say which outer join: LEFT, RIGHT or FULL.")
+    return _KINDS[side]
+
+
+def _using_condition(left: Scope, right: Scope, names: list[str]) -> Expression:
+    parts = [call("eq", left.find(name, None), right.find(name, None)) for name in names]
+    return parts[0] if len(parts) == 1 else call("and", *parts)
+
+
+def _merged(visible: Scope, left: Scope, right: Scope, names: list[str], kind: JoinKind) -> Scope:
+    """Names in USING mean one column: the side that is never missing, or for FULL joins whichever is there."""
+    merged = dict(visible.merged)
+    for name in names:
+        sides = [_fresh(visible, side.find(name, None)) for side in (left, right)]
+        if kind is JoinKind.FULL:
+            merged[name.lower()] = call("coalesce", *sides)
+        else:
+            merged[name.lower()] = sides[1] if kind is JoinKind.RIGHT else sides[0]
+    return Scope(visible.sources, merged)
+
+
+def _fresh(visible: Scope, expression: Expression) -> Expression:
+    known = {e.slot: e for s in visible.sources for _, e in s.columns if isinstance(e, Reference)}
+    return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
+
+
+def _implied(
+    both: Scope, select: exp.Select, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation
+) -> Expression:
+    """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides.
+
+    Trying every pair takes long, and counts as work of the person who has the rows.
+    """
+    where = select.args.get("where")
+    plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))
+    if where is None:
+        return TRUE
+    width = _width(left if plain or isinstance(left, ReleasedRelation) else right)
+    found: list[Expression] = []
+    for part in conjuncts_of(where.this, exp.And):
+        if not isinstance(part, exp.EQ):
+            continue
+        try:
+            condition = Scalars(both, "WHERE").condition(part)
+        except Refusal:
+            continue
+        slots = [reference.slot for reference in references(condition)]
+        if any(slot < width for slot in slots) and any(slot >= width for slot in slots):
+            found.append(condition)
+    if not found:
+        return TRUE
+    return found[0] if len(found) == 1 else call("and", *found)
+
+
+# -- subqueries that stand for a value
+
+
+class PublicValues:
+    """Resolves the subqueries of one SELECT that stand for values."""
+
+    def __init__(self, queries: Queries, ctes: Names) -> None:
+        self.queries = queries
+        self.ctes = ctes
+        self._known: dict[int, RelationNode] = {}
+
+    def relation(self, node: exp.Expr, outer: Scope) -> RelationNode:
+        """A public relation of one column and at most one row.
+
+        Raises:
+            Refusal: for anything else; with the code ``subquery`` whenever protected tables or the query around it
+                come in.
+        """
+        if id(node) not in self._known:
+            self._known[id(node)] = self._resolved(node, outer)
+        return self._known[id(node)]
+
+    def _resolved(self, node: exp.Expr, outer: Scope) -> RelationNode:
+        try:
+            found = self.queries.query(node, self.ctes)
+        except Refusal as refusal:
+            if self._names_protected(node):
+                raise _protected() from None
+            if refusal.reason in ("unknown_column", "unknown_table") and _refers_to(node, outer):
+                raise Refusal(
+                    "subquery",
+                    "A subquery that stands for a value cannot refer to the query around it; join the public table "
+                    "in FROM instead.",
+                ) from None
+            raise
+        if isinstance(found, ReleasedRelation) or not is_public_throughout(found):
+            raise _protected()
+        return _single(found)
+
+    def _names_protected(self, node: exp.Expr) -> bool:
+        """Whether some table named inside is protected, or a WITH that is not public."""
+        for table in node.find_all(exp.Table):
+            known = self.ctes.get(table.name.lower())
+            if known is None:
+                declared = self.queries.catalog.table(table.name)
+                if declared is not None and not declared.public:
+                    return True
+            elif isinstance(known, ReleasedRelation) or not is_public_throughout(known):
+                return True
+        return False
+
+
+def _single(found: RelationNode) -> RelationNode:
+    visible = [slot for slot, column in enumerate(found.fields) if column.name is not None]
+    if len(visible) != 1:
+        raise Refusal("subquery", "A subquery that stands for a value must have exactly one column.")
+    most = row_bounds(found)[1]
+    if most is None or most > 1:
+        raise Refusal(
+            "subquery",
+            "A subquery that stands for a value must have one row whatever the table holds: aggregate in it without "
+            "GROUP BY, as in (SELECT MAX(x) FROM t).",
+        )
+    if len(found.fields) == 1:
+        return found
+    return ownership.compute(found, [(found.fields[visible[0]].name, reference(found, visible[0]))])
+
+
+def _refers_to(node: exp.Expr, outer: Scope) -> bool:
+    columns = node.find_all(exp.Column)
+    return any(outer.matches(column.name, column.table or None) for column in columns)
+
+
+def _protected() -> Refusal:
+    return Refusal(
+        "subquery",
+        "A subquery cannot stand for a value of protected tables: it would carry exact data into the answer. Join it "
+        "in FROM (grouped by the unit), use IN or EXISTS, or ask two questions.",
+    )
+
+
+# -- subqueries below the aggregation
+
+_SIMPLE = ("expressions", "from_", "joins", "where", "distinct")
+
+
+class Body:
+    """The relation of one SELECT while its clauses are resolved; subqueries append columns to it."""
+
+    def __init__(self, queries: Queries, relation: RelationNode, scope: Scope, ctes: Names) -> None:
+        self.queries = queries
+        self.relation = relation
+        self.scope = scope
+        self.ctes = ctes
+        self.values = PublicValues(queries, ctes)
+        self.attached: dict[RelationNode, int] = {}
+
+    def scalars(self, clause: str) -> Scalars:
+        """A resolver for a clause that may hold IN and EXISTS."""
+        return Scalars(self.scope, clause, self.hook)
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """Resolve IN (SELECT …), EXISTS (SELECT …) and (SELECT …) for a value; nothing else."""
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            found = self._in(self.scalars("IN")(node.this), _query_of(node.args["query"]))
+            return call("not", found) if node.args.get("negate") else found
+        if isinstance(node, exp.Exists):
+            return self._mark(*self._inner(_query_of(node.this), columns=False)[:2])
+        if isinstance(node, exp.Subquery):
+            return self._value(self.values.relation(node, self.scope))
+        return None
+
+    def _value(self, value: RelationNode) -> Expression:
+        if value not in self.attached:
+            self.relation = ownership.attach(self.relation, value)
+            self.attached[value] = len(self.relation.fields) - 1
+        return reference(self.relation, self.attached[value])
+
+    def _in(self, value: Expression, query: exp.Query) -> Expression:
+        other, condition, column = self._inner(query, columns=True)
+        if column is None:
+            raise Refusal("subquery", "The subquery of IN must have exactly one column.")
+        equal = call("eq", value, column)
+        width = len(self.relation.fields)
+        matched = self._mark(other, _both(condition, equal))
+        if not equal.nullable:
+            return matched
+        unknown = self._unknown(other, condition, equal, width)
+        return case([(matched, TRUE), (unknown, literal(None, BOOLEAN))], FALSE)
+
+    def _unknown(self, other: RelationNode, condition: Expression, equal: Expression, width: int) -> Expression:
+        """Whether the comparison is NULL for some row of the subquery.
+
+        Where each side of the comparison reads one relation, each is asked for NULL by itself: to try the comparison
+        on every pair of rows would multiply a person's rows by those of the subquery.
+        """
+        pair = equated(equal, width)
+        if pair is None:
+            return self._mark(other, self._now(width, _both(condition, call("is_null", equal))))
+        own, theirs = pair
+        missing = self._mark(other, self._now(width, _both(condition, call("is_null", shift(theirs, width)))))
+        if not own.nullable:
+            return missing
+        some = self._mark(other, self._now(width, condition))
+        return call("or", missing, call("and", call("is_null", own), some))
+
+    def _now(self, width: int, condition: Expression) -> Expression:
+        """A condition over ``width`` left columns, over as many as there are now: each mark is a column of its own."""
+        by = len(self.relation.fields) - width
+        return rewrite(
+            condition,
+            lambda part: (
+                replace(part, slot=part.slot + by) if isinstance(part, Reference) and part.slot >= width else None
+            ),
+        )
+
+    def _mark(self, other: RelationNode, condition: Expression) -> Expression:
+        self.relation = ownership.mark(self.relation, other, condition)
+        return reference(self.relation, len(self.relation.fields) - 1)
+
+    def _inner(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
+        """The subquery's relation, the condition that ties it to a row, and its one column (over both)."""
+        try:
+            return self._independent(query, columns=columns)
+        except Refusal as refusal:
+            if refusal.reason not in ("unknown_column", "unknown_table") or not _is_simple(query):
+                raise
+        return self._correlated(query, columns=columns)
+
+    def _independent(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
+        other = self.queries.query(query, self.ctes)
+        if isinstance(other, ReleasedRelation):
+            raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
+        visible = [slot for slot, column in enumerate(other.fields) if column.name is not None]
+        column = reference(other, visible[0]) if columns and len(visible) == 1 else None
+        return other, TRUE, None if column is None else shift(column, len(self.relation.fields))
+
+    def _correlated(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
+        if not isinstance(query, exp.Select):
+            raise Refusal("subquery", "A correlated subquery must be a plain SELECT … FROM … WHERE.")
+        other, names = from_clause(self.queries, query, self.ctes)
+        if isinstance(other, ReleasedRelation):
+            raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
+        moved = names.shifted(len(self.relation.fields))
+        both = Correlated(moved.sources, moved.merged, self.scope)
+        where = query.args.get("where")
+        condition = TRUE if where is None else Scalars(both, "WHERE of a subquery").condition(where.this)
+        items = query.expressions
+        if not columns:
+            return other, condition, None
+        if len(items) != 1 or isinstance(items[0], exp.Star):
+            return other, condition, None
+        item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
+        return other, condition, Scalars(both, "SELECT of a subquery")(item)
+
+
+def _both(condition: Expression, also: Expression) -> Expression:
+    return also if condition == TRUE else call("and", *ownership.conjuncts(condition), also)
+
+
+def _query_of(node: exp.Expr) -> exp.Query:
+    inner = node.this if isinstance(node, exp.Subquery) else node
+    while isinstance(inner, exp.Subquery):
+        inner = inner.this
+    if not isinstance(inner, exp.Query):
+        raise Refusal("subquery", "IN and EXISTS take a SELECT in parentheses.")
+    return inner
+
+
+def _is_simple(query: exp.Query) -> bool:
+    return isinstance(query, exp.Select) and all(not value for name, value in query.args.items() if name not in _SIMPLE)
+
+
+# -- queries
+
+#: Results that WITH has named so far, by lower-case name.
 Names = dict[str, "RelationNode | ReleasedRelation"]
 
 
@@ -119,22 +564,23 @@ class Queries:
         limits.check_size(len(items), limits.MAX_COLUMNS, "columns")
         grouped = _is_grouped(node, items)
         if isinstance(found, ReleasedRelation):
-            over = ReleasedCells(found, scope, PublicValues(self, ctes))
-            return Grouping(node, items, over, grouped=grouped).result()
+            rows = ReleasedRows(found, scope, PublicValues(self, ctes))
+            return ReleasedCells(SelectClauses(node, items, rows, grouped=grouped), rows).result()
         body = Body(self, found, scope, ctes)
         where = node.args.get("where")
         if where is not None:
             condition = body.scalars("WHERE").condition(where.this)
             body.relation = ownership.keep(body.relation, condition)
             body.scope = scope.over(body.relation)
-        inside = Grouping(node, items, UnitRows(body), grouped=grouped)
-        if grouped and not body.relation.is_public and not inside.has_unit_key():
-            return Grouping(node, items, FinalGroups(body, self.options), grouped=True).result()
-        relation = inside.relation()
+        clauses = SelectClauses(node, items, body, grouped=grouped)
+        inside = any(ownership.identifies_unit(body.relation, key) for _, key in clauses.keys)
+        if grouped and not body.relation.is_public and not inside:
+            return FinalGroups(clauses, body, self.options).result()
+        relation = UnitRows(clauses, body).relation()
         if node.args.get("distinct") is not None:
-            distinct = self._distinct(relation)
+            distinct = self._distinct(node, relation)
             if isinstance(distinct, ReleasedRelation):
-                return Grouping.ordered(node, distinct)
+                return distinct
             relation = distinct
         if not top and any(node.args.get(name) is not None for name in ("order", "limit", "offset")):
             raise Refusal(
@@ -143,17 +589,14 @@ class Queries:
             )
         return relation
 
-    def _distinct(self, relation: RelationNode) -> RelationNode | ReleasedRelation:
+    def _distinct(self, node: exp.Select, relation: RelationNode) -> RelationNode | ReleasedRelation:
         """DISTINCT is a grouping by all columns: inside units if one of them is the unit, else the final one."""
         keys = [(c.name, reference(relation, i)) for i, c in enumerate(relation.fields) if c.name is not None]
         if relation.is_public or any(ownership.identifies_unit(relation, e) for _, e in keys):
             return ownership.group(relation, keys, [])
-        builder = FinalBuilder(relation, _named(keys), self.options)
-        return FinalGroups.released(builder, relation, unique_names([name for name, _ in _named(keys)]))
-
-
-def _named(keys: Sequence[tuple[str | None, Expression]]) -> list[tuple[str, Expression]]:
-    return [(name or "", e) for name, e in keys]
+        named = [(name or "", e) for name, e in keys]
+        builder = FinalBuilder(relation, named, self.options)
+        return distinct_rows(node, builder, relation, unique_names([name for name, _ in named]))
 
 
 def _is_grouped(node: exp.Select, items: list[Item]) -> bool:
@@ -185,3 +628,99 @@ def _renamed(found: RelationNode | ReleasedRelation, names: list[str]) -> Relati
         raise Refusal("arguments", f"WITH names {len(names)} columns, but there are {len(visible)}.")
     called = [*names, *(c.name for c, _ in visible[len(names) :])]
     return ownership.compute(found, [(name, e) for name, (_, e) in zip(called, visible, strict=True)])
+
+
+# -- questions
+
+Result = TypeVar("Result")
+#: So many calls deep, a caller leaves most of Python's thousand to the query.
+_SHALLOW: Final = 200
+
+
+def resolve(sql: str, catalog: Catalog) -> Question:
+    """Resolve a query to the planner's own terms; a pure function of the text and the catalog.
+
+    Raises:
+        Refusal: (a :class:`~tacit.core.errors.QueryError`) when the query cannot be answered privately as written.
+        InputError: when ``sql`` is not text.
+    """
+    if not isinstance(sql, str):
+        raise InputError("sql", f"must be text, got {type(sql).__name__}")
+    return _as_on_a_fresh_stack(lambda: _resolve(sql, catalog))
+
+
+def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
+    """The rows that a query stands for, as an owned relation: for what learns from rows and returns none of them.
+
+    Raises:
+        Refusal: when the query is no SELECT of rows that belong to persons, or aggregates over persons.
+        InputError: when ``sql`` is not text.
+    """
+    if not isinstance(sql, str):
+        raise InputError("sql", f"must be text, got {type(sql).__name__}")
+    return _as_on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
+
+
+def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
+    parsed = parse(sql)
+    found = Queries(catalog, parsed.options).query(parsed.tree, {})
+    if not isinstance(found, RelationNode):
+        raise Refusal("aggregate", "A model learns from rows; take the aggregates out, or group by the unit.")
+    if found.is_public:
+        raise Refusal("public_only", "The rows are public; train on them directly, which costs nothing.")
+    return bound_rows(found)
+
+
+def _resolve(sql: str, catalog: Catalog) -> Question:
+    parsed = parse(sql)
+    released = Queries(catalog, parsed.options).question(parsed.tree)
+    names = [column.name.lower() for column in released.columns]
+    if len(set(names)) != len(names):
+        raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
+    return bound_question(apply_rules(Question(released.final, released.steps, released.columns, parsed.options)))
+
+
+def _as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
+    """Result of ``work`` on a stack of its own, so that every caller may nest queries equally deep.
+
+    A query that is resolved on the caller's stack is resolved there too. A thread is started only where a caller is
+    deep already, or a query is: then it is the thread that says whether it is too deep.
+    """
+    if _is_shallow():
+        try:
+            return work()
+        except RecursionError:
+            pass
+        except Refusal as refusal:
+            if refusal.reason != "too_deep":
+                raise
+    return _on_a_fresh_stack(work)
+
+
+def _is_shallow() -> bool:
+    """Whether most of the stack is left."""
+    try:
+        sys._getframe(_SHALLOW)
+    except ValueError:
+        return True
+    return False
+
+
+def _on_a_fresh_stack(work: Callable[[], Result]) -> Result:
+    outcome: list[Result | BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except RecursionError:
+            outcome.append(Refusal("too_deep", "The query is nested too deeply; use WITH to name parts."))
+        except BaseException as problem:  # handed to the caller below
+            outcome.append(problem)
+
+    thread = threading.Thread(target=run, name="tacit-resolve", daemon=True)
+    thread.start()
+    thread.join()
+    (found,) = outcome
+    if isinstance(found, BaseException):
+        raise found
+    return found

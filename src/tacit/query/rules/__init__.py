@@ -1,4 +1,4 @@
-"""Rewrite rules: one per file, in this order, each from a question to a question that asks the same.
+"""Rewrite rules, each from a question to a question that asks the same.
 
 Rules bring questions that mean the same to the same form, so that a repeated one is recognised, and make the engine's
 work smaller. None may change an answer, a sensitivity or a price upwards.
@@ -10,9 +10,6 @@ Modules:
 * :mod:`.merge_filters` — Filters over filters become one, its conditions each once and in a canonical order
 * :mod:`.prune_columns` — Columns that nothing reads are not computed, and marks and windows that nothing reads
   disappear
-* :mod:`.prune_matches` — Of a public relation beside released rows, only the columns that later steps read are
-  fetched
-* :mod:`.rewriting` — Rewriting helpers for rules
 """
 
 from __future__ import annotations
@@ -24,13 +21,12 @@ from tacit.query.question import Question
 from tacit.query.rules.count_rows import count_rows
 from tacit.query.rules.inline_projections import inline_projections
 from tacit.query.rules.merge_filters import merge_filters
-from tacit.query.rules.prune_columns import prune_columns
-from tacit.query.rules.prune_matches import prune_matches
+from tacit.query.rules.prune_columns import prune_columns, prune_matches
 
 __all__ = ["RULES", "apply_rules"]
 
 Rule = Callable[[Question], Question]
-#: In the order of application: first what removes layers, then what the removal makes superfluous.
+#: In the order of application: first layers are removed, then everything that the removal makes superfluous.
 RULES: Final[tuple[Rule, ...]] = (inline_projections, prune_matches, prune_columns, merge_filters, count_rows)
 
 

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tacit.query import limits
-from tacit.query.question import FinalAggregation, Question
-from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode
+from tacit.query.question import FinalAggregation, Question, final_over
+from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, bottom_up, substituted
 from tacit.query.relational.expressions import Expression, depth, size
-from tacit.query.rules.rewriting import bottom_up, final_over, substituted
 
 __all__ = ["inline_projections"]
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tacit.query.question import Question
-from tacit.query.relational.algebra import FilterRows, RelationNode
+from tacit.query.relational.algebra import FilterRows, RelationNode, bottom_up
 from tacit.query.relational.expressions import TRUE, Expression, text_of
 from tacit.query.relational.functions import call
 from tacit.query.relational.ownership import conjuncts
-from tacit.query.rules.rewriting import bottom_up
 
 __all__ = ["merge_filters"]
 

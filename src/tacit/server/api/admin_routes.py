@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tacit.core.errors import AccessError, InputError
 from tacit.curator.accounts import share_caps
 from tacit.ledger.entries import plain_name
-from tacit.server.api.request import ApiRequest, ApiResponse, Route, told
+from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN
@@ -24,7 +24,7 @@ __all__ = ["ROUTES"]
 def everyone(call: ApiRequest) -> ApiResponse:
     """Everybody who was ever added, with what they may spend and have spent."""
     people = _people(call)
-    return told(wire.PeopleBody(people=[_person(call, person) for person in people.everyone()]).plain())
+    return json_response(wire.PeopleBody(people=[_person(call, person) for person in people.everyone()]).plain())
 
 
 def add(call: ApiRequest) -> ApiResponse:
@@ -34,7 +34,7 @@ def add(call: ApiRequest) -> ApiResponse:
     people = _people(call)
     said = read_body(NewPerson, call.body)
     if "populations" in said.model_fields_set:
-        known = {each.name for each in call.floor.office.curator.desk.catalog.populations}
+        known = {each.name for each in call.floor.office.curator.context.catalog.populations}
         populations = None if said.populations is None else frozenset(said.populations)
         if populations is not None and not populations <= known:
             raise InputError("populations", f"there are {', '.join(sorted(known))}")
@@ -43,7 +43,7 @@ def add(call: ApiRequest) -> ApiResponse:
         before = people.person(said.name)
         populations = None if before is None else before.populations
     person = people.add(said.name, Role(said.role), populations=populations, operator=_operator(call))
-    return told(_person(call, person).plain(), 201)
+    return json_response(_person(call, person).plain(), 201)
 
 
 def revoke(call: ApiRequest) -> ApiResponse:
@@ -55,14 +55,14 @@ def revoke(call: ApiRequest) -> ApiResponse:
     if person.name == call.someone.person.name:
         raise InputError("name", "you cannot revoke yourself; another owner can")
     people.revoke(person.name, operator=_operator(call))
-    return told(wire.Revoked(name=person.name, active=False).plain())
+    return json_response(wire.Revoked(name=person.name, active=False).plain())
 
 
 def tokens(call: ApiRequest) -> ApiResponse:
     """All tokens, without what would open anything."""
     people = _people(call)
     found = [wire.TokenTold.from_domain(each, used=each.used and each.used.isoformat()) for each in people.tokens()]
-    return told(wire.TokensSchema(tokens=found).plain())
+    return json_response(wire.TokensSchema(tokens=found).plain())
 
 
 def issue(call: ApiRequest) -> ApiResponse:
@@ -78,7 +78,7 @@ def issue(call: ApiRequest) -> ApiResponse:
         expires=datetime.now(UTC) + timedelta(days=said.days),
         operator=_operator(call),
     )
-    return told(wire.TokenShown.from_domain(issued, token=issued.text).plain(), 201)
+    return json_response(wire.TokenShown.from_domain(issued, token=issued.text).plain(), 201)
 
 
 def withdraw(call: ApiRequest) -> ApiResponse:
@@ -87,7 +87,7 @@ def withdraw(call: ApiRequest) -> ApiResponse:
     if call.part not in {each.id for each in people.tokens()}:
         raise Unknown("token")
     people.withdraw(call.part, operator=_operator(call))
-    return told(wire.Withdrawn(id=call.part, alive=False).plain())
+    return json_response(wire.Withdrawn(id=call.part, alive=False).plain())
 
 
 def quota(call: ApiRequest) -> ApiResponse:
@@ -102,7 +102,9 @@ def quota(call: ApiRequest) -> ApiResponse:
     ledger = office.curator.ledger
     shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
     ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
-    return told(wire.ShareSchema.of(office.curator.budget(population=found.population, analyst=person.name)).plain())
+    return json_response(
+        wire.ShareSchema.of(office.curator.budget(population=found.population, analyst=person.name)).plain()
+    )
 
 
 def _people(call: ApiRequest) -> People:

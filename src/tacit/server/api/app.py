@@ -1,23 +1,32 @@
-"""ASGI application of the API.
+"""Application of the server: the API and, below ``/console``, the console.
 
-It is one callable without a framework in between: paths are looked up in a dictionary, work is done in a thread, and
-every failure has one shape. What lies below ``/console`` is another application, which these limits hold for as well.
+It is a Starlette application. One middleware holds the limits on heads for both and gives every failure its shape;
+work is done in threads of the :class:`.WorkerRuntime`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit.server.api.errors import describe, page
 from tacit.server.api.jobs import JobRunner
 from tacit.server.api.openapi import described
-from tacit.server.api.request import ApiRequest, ApiResponse, Route, failed
-from tacit.server.api.request_limits import Gone, Receive, Scope, Send, body_of, check_scope, check_type, query_of
+from tacit.server.api.request import ApiRequest, ApiResponse, Route, error_response
+from tacit.server.api.request_limits import body_of, check_scope, check_type, query_of
 from tacit.server.api.routes import ROUTES
 from tacit.server.api.worker_runtime import WorkerRuntime
+from tacit.server.console import console
 from tacit.server.errors import Busy, RequestError
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
@@ -25,58 +34,49 @@ from tacit.server.shared_token_buckets import Buckets
 
 __all__ = ["App", "create_app"]
 
-Console = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-_ALWAYS: Final = (
-    (b"cache-control", b"no-store"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-content-type-options", b"nosniff"),
-)
 _HTML: Final = "text/html; charset=utf-8"
-_LOOK: Final = ("GET", "HEAD")
+_NOTHING_HERE: Final = "there is nothing at this path"
 _DRAIN_STEP: Final = 0.02
 
 
 def create_app(office: CuratorService, settings: Settings | None = None, buckets: Buckets | None = None) -> App:
-    """The application of an office, with its console.
+    """Make the application of a service, with its console.
 
-    Whoever serves it may put an empty dictionary at ``scope["tacit.about"]``; it is filled with what may be logged and
-    counted about the request: public things only.
+    The caller may put an empty dictionary at ``scope["tacit.about"]``; the application fills it with the public facts
+    about the request that may be logged and counted.
 
     Args:
-        office: what it does for people.
-        settings: its limits; those of the office unless said.
-        buckets: where it is counted how often somebody comes; its own unless it shares them with other processes.
+        office: the operations behind the endpoints.
+        settings: limits; defaults to those of the service.
+        buckets: counters of the rate limits; pass shared ones where several processes serve.
     """
-    chosen = settings or office.settings
-    return App(WorkerRuntime(office, chosen, buckets), _console(office, chosen))
+    return App(WorkerRuntime(office, settings or office.settings, buckets))
 
 
-class App:
-    """An ASGI application. ``state.draining`` makes it refuse new work; :meth:`drain` waits for what is under way."""
+class App(Starlette):
+    """The application. ``state.draining`` makes it refuse new work; :meth:`drain` waits for work under way."""
 
-    def __init__(self, floor: WorkerRuntime, console: Console) -> None:
+    def __init__(self, floor: WorkerRuntime) -> None:
         self._floor = floor
-        self._console = console
         self._jobs = JobRunner(floor)
-        self._exact: dict[str, dict[str, Route]] = {}
-        self._below: dict[str, dict[str, Route]] = {}
-        for route in (*ROUTES, *described(ROUTES)):
-            stem, brace, _ = route.path.partition("{")
-            (self._below if brace else self._exact).setdefault(stem, {})[route.method] = route
-        self.state = SimpleNamespace(draining=False, floor=floor, office=floor.office)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or one life."""
-        if scope["type"] == "http":
-            await self._http(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._life(receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1003})
+        office = floor.office
+        super().__init__(
+            routes=[
+                *self._routes(),
+                # Not by the router, which would name the host that the request names.
+                StarletteRoute("/", _to_console),
+                StarletteRoute("/console", _to_console),
+                console(office, people=office.people, settings=floor.settings),
+            ],
+            middleware=[Middleware(_Guard, floor.settings)],
+            exception_handlers={HTTPException: _unrouted},
+            lifespan=_life,
+        )
+        self.router.redirect_slashes = False
+        self.state.draining, self.state.floor = False, floor
 
     async def drain(self, seconds: float) -> bool:
-        """Take no new work and wait for what is under way; whether all of it was finished in time."""
+        """Take no new work and wait for work under way; return whether all of it was finished in time."""
         self.state.draining = True
         await self._jobs.stop()
         end = self._floor.slots.now() + seconds
@@ -84,159 +84,117 @@ class App:
             await asyncio.sleep(_DRAIN_STEP)
         return not busy
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: str = scope["path"]
-        if path in ("/", "/console") or path.startswith("/console/"):
-            await self._page(scope, receive, send)
-            return
-        client = scope.get("client")
-        call = ApiRequest(self._floor, {}, address=client[0] if client else "")
-        call.about = scope.get("tacit.about", call.about)
-        try:
-            call.headers = check_scope(scope, self._floor.settings)
-            route, call.part = self._route(scope["method"], path)
+    def _routes(self) -> list[StarletteRoute]:
+        """One route for each path, so that a refused method is told all that the path takes."""
+        paths: dict[str, dict[str, Route]] = {}
+        for route in (*ROUTES, *described(ROUTES)):
+            paths.setdefault(route.pattern, {})[route.method] = route
+        made = [StarletteRoute(path, self._endpoint(found), methods=[*found]) for path, found in paths.items()]
+        for each in made:
+            # Starlette adds HEAD to GET, which the description of the API does not have.
+            each.methods = (each.methods or set()) - {"HEAD"}
+        return made
+
+    def _endpoint(self, methods: dict[str, Route]) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            route = methods[request.method]
+            call = ApiRequest(
+                self._floor,
+                request.scope["tacit.headers"],
+                address=request.client.host if request.client else "",
+                part=next(iter(request.path_params.values()), ""),
+                about=request.scope["tacit.about"],
+            )
+            if "{" in route.path and not call.part:
+                raise RequestError("path", 404, _NOTHING_HERE)
             call.about["route"] = route.path
-            reply = await self._reply(route, call, scope, receive)
-        except Gone:
-            return
-        except Exception as problem:
-            reply = failed(problem, call.about)
-        try:
-            await _send(send, reply)
-        finally:
-            if reply.after is not None:
-                reply.after()
+            call.query = query_of(request.scope, route.query)
+            if route.takes:
+                check_type(call.headers)
+                call.body = await body_of(request, self._floor.settings.max_body, self._floor.settings.body_seconds)
+            if self.state.draining:
+                raise Busy
+            call.put_off = self._jobs.begin
+            return await self._reply(route, call)
 
-    def _route(self, method: str, path: str) -> tuple[Route, str]:
-        found, part = self._exact.get(path), ""
-        if found is None:
-            stem = next((stem for stem in self._below if path.startswith(stem)), path)
-            part = path[len(stem) :]
-            found = self._below.get(stem) if part else None
-            if found and "/" in part:
-                found = {method: route for method, route in found.items() if route.slashes}
-        if not found:
-            raise RequestError("path", 404, "there is nothing at this path")
-        route = found.get(method)
-        if route is None:
-            allow = ((b"allow", ", ".join(sorted(found)).encode()),)
-            raise RequestError("method", 405, "this path does not take that method", allow)
-        return route, part
+        return serve
 
-    async def _reply(self, route: Route, call: ApiRequest, scope: Scope, receive: Receive) -> ApiResponse:
-        call.query = query_of(scope, route.query)
-        if route.takes:
-            check_type(call.headers)
-            settings = self._floor.settings
-            call.body = await body_of(call.headers, receive, settings.max_body, settings.body_seconds)
-        if self.state.draining:
-            raise Busy
-        call.put_off = self._jobs.begin
+    async def _reply(self, route: Route, call: ApiRequest) -> Response:
         if not route.asks:
             return await self._floor.quick.run(route.serve, call)
-        # Who asks is found out first: people take turns at the threads for questions.
-        refused = await self._floor.quick.run(route.admit, call)
-        if refused is not None:
-            return refused
+        # The caller is authenticated first: analysts take turns at the threads for questions.
+        await self._floor.quick.run(call.caller, route.rate)
         name = call.someone.person.name
         call.departure = self._floor.departure(name)
-        reply = await self._floor.asking.run_for(name, route.reply, call)
-        if call.held:
-            await call.departure.hold()
-        return reply
+        try:
+            return await self._floor.asking.run_for(name, route.handle, call)
+        finally:
+            if call.held:
+                await call.departure.hold()
 
-    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the console serve something below these limits; if it fails itself, say so and no more."""
-        begun, settings = False, self._floor.settings
 
-        async def watched(message: Any) -> None:
+class _Guard:
+    """Middleware: limits on heads, and one shape for every failure of the API, another for those of pages."""
+
+    def __init__(self, application: ASGIApp, settings: Settings) -> None:
+        self._application = application
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        begun = False
+
+        async def watched(message: Message) -> None:
             nonlocal begun
             begun = True
             await send(message)
 
+        about: dict[str, Any] = scope.setdefault("tacit.about", {})
+        path: str = scope["path"]
+        pages = path in ("/", "/console") or path.startswith("/console/")
         try:
-            headers = check_scope(scope, settings)
-            if self.state.draining:
+            scope["tacit.headers"] = check_scope(scope, self._settings)
+            # The end of a pattern also matches before a newline.
+            if path.endswith("\n") or (pages and not path.isprintable()):
+                raise RequestError("path", 404, _NOTHING_HERE)
+            if pages and scope["app"].state.draining:
                 raise Busy
-            ahead = scope["path"] in ("/", "/console")
-            allowed = _LOOK if ahead else (*_LOOK, "POST")
-            if scope["method"] not in allowed:
-                allow = ((b"allow", ", ".join(allowed).encode()),)
-                raise RequestError("method", 405, "pages are looked at, or sent a form", allow)
-            if ahead:
-                # Not by the router, which would name the host that the request names.
-                await _send(watched, ApiResponse(307, b"", _HTML, ((b"location", b"/console/"),)))
-                return
-            if not scope["path"].isprintable():
-                raise RequestError("path", 404, "there is nothing at this path")
-            body = b""
-            if scope["method"] == "POST":
-                body = await body_of(headers, receive, settings.max_form, settings.body_seconds)
-            client = scope.get("client")
-            scope["tacit.floor"] = self._floor
-            scope["tacit.address"] = client[0] if client else ""
-            if "tacit.about" in scope:
-                scope["tacit.about"]["route"] = "/console/…"
-            await self._console(scope, _replayed(body, receive), watched)
-        except Gone:
+            if path.startswith("/console/"):
+                about["route"] = "/console/…"
+            await self._application(scope, receive, watched)
+        except ClientDisconnect:
             return
         except Exception as problem:
-            failure = describe(problem)
-            if not begun:
-                await _send(send, ApiResponse(failure.status, page(failure), _HTML, failure.headers))
-
-    async def _life(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                self._jobs.watch()
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                await self.drain(self._floor.settings.drain_seconds)
-                await self._jobs.leave()
-                self._floor.close()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+            if begun:
+                raise
+            await (_failed_page(problem) if pages else error_response(problem, about))(scope, receive, send)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """What is received once a body has been read: the body, then what comes after it."""
-    waiting = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Any:
-        return waiting.pop() if waiting else await receive()
-
-    return again
+def _failed_page(problem: Exception) -> Response:
+    failure = describe(problem)
+    return ApiResponse(failure.status, page(failure), _HTML, failure.headers)
 
 
-async def _send(send: Send, reply: ApiResponse) -> None:
-    headers = [
-        (b"content-type", reply.form.encode()),
-        (b"content-length", str(len(reply.body)).encode()),
-        (b"content-security-policy", reply.policy),
-        *_ALWAYS,
-        *reply.headers,
-    ]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+async def _unrouted(request: Request, problem: Exception) -> Response:
+    """Refuse a path or a method that the router does not know, in the shape of every other failure."""
+    if isinstance(problem, HTTPException) and problem.status_code == 405:
+        words, taken = "this path does not take that method", set((problem.headers or {})["Allow"].split(", "))
+        if request.url.path.startswith("/console/"):
+            words, taken = "pages are looked at, or sent a form", {"GET", "HEAD", "POST"}
+        raise RequestError("method", 405, words, ((b"allow", ", ".join(sorted(taken)).encode()),))
+    raise RequestError("path", 404, _NOTHING_HERE)
 
 
-def _console(office: CuratorService, settings: Settings) -> Console:
-    """The console, made when somebody first looks at it: a server starts faster without pages and templates."""
-    made: list[Console] = []
+async def _to_console(_: Request) -> Response:
+    return ApiResponse(307, b"", _HTML, ((b"location", b"/console/"),))
 
-    def make() -> None:
-        from starlette.applications import Starlette
 
-        from tacit.server.console import console
-
-        pages = Starlette(routes=[console(office, people=office.people, settings=settings)])
-        pages.router.redirect_slashes = False
-        made.append(pages)
-
-    async def page(scope: Scope, receive: Receive, send: Send) -> None:
-        if not made:
-            await asyncio.to_thread(make)
-        await made[0](scope, receive, send)
-
-    return page
+@asynccontextmanager
+async def _life(app: App) -> AsyncIterator[None]:
+    app._jobs.watch()
+    yield
+    await app.drain(app._floor.settings.drain_seconds)
+    await app._jobs.leave()
+    app._floor.close()

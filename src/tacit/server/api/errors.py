@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import html
 import json
-import logging
 import math
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.core.errors import FailedRunError, InputError, TacitError
-from tacit.noise import entropy
+from tacit.core.errors import InputError, TacitError
+from tacit.curator.failures import log_failure
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
 from tacit.wire.responses import ErrorBody, ErrorTold
 
 __all__ = ["STATUS", "Failure", "describe", "failure_bytes", "failure_json", "page"]
-
-_OPERATOR = logging.getLogger("tacit.operator")
 
 #: Status by code; a code such as ``query.sample`` counts as ``query`` unless it is listed itself.
 STATUS: Final = {
@@ -38,8 +34,6 @@ STATUS: Final = {
     "busy": 503,
 }
 _LONGEST: Final = 2_000
-#: How :func:`tacit.curator.answer.opaque` ends its sentence.
-_MARK: Final = re.compile(r"under ([0-9a-f]{12})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +72,7 @@ def describe(problem: BaseException) -> Failure:
     elif isinstance(problem, Busy):
         headers = ((b"retry-after", b"1"),)
     parameter = problem.parameter[:_LONGEST] if isinstance(problem, InputError) else ""
-    mark = problem.mark if isinstance(problem, FailedRunError) else ""
-    return Failure(_status(code), code, message, id=mark, parameter=parameter, headers=headers)
+    return Failure(_status(code), code, message, id=problem.id, parameter=parameter, headers=headers)
 
 
 def failure_json(failure: Failure) -> dict[str, Any]:
@@ -108,14 +101,7 @@ def _status(code: str) -> int:
 
 def _opaque(problem: BaseException) -> Failure:
     code = problem.code if isinstance(problem, TacitError) else "internal"
-    found = _MARK.search(str(problem)) if isinstance(problem, TacitError) else None
-    mark = found.group(1) if found else _noted(problem)
+    name = (problem.id if isinstance(problem, TacitError) else "") or log_failure(problem)
     headers = ((b"retry-after", b"1"),) if code == "internal.busy" else ()
-    message = f"it could not be done; the operator's log has the reason under {mark}"
-    return Failure(_status(code), code, message, id=mark, headers=headers)
-
-
-def _noted(problem: BaseException) -> str:
-    mark = f"{entropy.current().bits(48):012x}"
-    _OPERATOR.error("failure %s", mark, exc_info=problem)
-    return mark
+    message = f"it could not be done; the operator's log has the reason under {name}"
+    return Failure(_status(code), code, message, id=name, headers=headers)

@@ -62,13 +62,13 @@ def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
         raise ConflictError("Idempotency-Key", "was used before for another request; use a fresh one")
     body = json_bytes({"id": job.id, "state": "waiting"})
     call.about["job"] = job.id
-    begin = call.put_off
-    return ApiResponse(
-        202,
-        body,
-        headers=((b"location", f"/v1/jobs/{job.id}".encode()), (b"retry-after", b"1")),
-        after=None if begin is None else lambda: begin(job),
-    )
+    headers = ((b"location", f"/v1/jobs/{job.id}".encode()), (b"retry-after", b"1"))
+
+    async def begin() -> None:
+        if call.put_off is not None:
+            call.put_off(job)
+
+    return ApiResponse(202, body, headers=headers, after=begin)
 
 
 def poll(call: ApiRequest) -> ApiResponse:

@@ -1,12 +1,15 @@
-"""API request and response objects."""
+"""API request and response objects, and the table entry of an endpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tacit.server.api.bearer import bearer
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+
 from tacit.server.api.content_negotiation import JSON, json_bytes
 from tacit.server.api.errors import describe, failure_bytes
 from tacit.server.api.worker_runtime import WorkerRuntime
@@ -16,28 +19,41 @@ if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["ApiRequest", "ApiResponse", "Route", "failed", "told"]
+__all__ = ["ApiRequest", "ApiResponse", "Route", "error_response", "json_response"]
+
+Lines = tuple[tuple[bytes, bytes], ...]
+
+_ALWAYS: Final[Lines] = (
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
+_BEARER: Final = re.compile(rb"bearer +([\x21-\x7e]{1,512})\Z", re.IGNORECASE)
 
 
-@dataclass(slots=True)
-class ApiResponse:
-    """A response.
+class ApiResponse(Response):
+    """A response with the headers that every response has.
 
     Args:
         status: its status.
         body: its bytes.
         form: their media type.
-        headers: more than those that every response has.
-        after: to be called once the response is on its way.
-        policy: what a browser may do with it; nothing, unless said.
+        headers: further ones.
+        after: run on the event loop once the response was sent.
+        policy: content security policy; allows nothing by default.
     """
 
-    status: int
-    body: bytes
-    form: str = JSON
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    after: Callable[[], None] | None = None
-    policy: bytes = b"default-src 'none'; frame-ancestors 'none'"
+    def __init__(
+        self,
+        status: int,
+        body: bytes,
+        form: str = JSON,
+        headers: Lines = (),
+        after: Callable[[], Awaitable[None]] | None = None,
+        policy: bytes = b"default-src 'none'; frame-ancestors 'none'",
+    ) -> None:
+        super().__init__(body, status, media_type=form, background=None if after is None else BackgroundTask(after))
+        self.raw_headers += ((b"content-security-policy", policy), *_ALWAYS, *headers)
 
 
 @dataclass(slots=True)
@@ -45,17 +61,17 @@ class ApiRequest:
     """One request, as handlers see it; they run in a thread.
 
     Args:
-        floor: what they work with.
+        floor: runtime of the worker.
         headers: by name, in small letters.
         address: of the caller.
-        part: what stands in the path where the route has a name in braces.
+        part: the text in the path where the route has a name in braces.
         query: parameters of the path.
         body: as it arrived.
-        access: who it is, once that is known.
+        access: the caller, once authenticated.
         held: whether the response leaves in a slot.
-        about: what may be logged and counted: public things only.
-        put_off: begins jobs, once the response is on its way.
-        departure: decides when what was found may become known.
+        about: public facts that may be logged and counted.
+        put_off: begins a job; to be called on the event loop.
+        departure: decides when the outcome may become known.
     """
 
     floor: WorkerRuntime
@@ -71,16 +87,16 @@ class ApiRequest:
     departure: QuestionDeparture | None = None
 
     def caller(self, rate: str) -> Access:
-        """Who asks, if they have not come too often."""
-        token = bearer(self.headers)
-        self.access = self.floor.authenticated(token, self.address)
+        """Authenticate the caller by the bearer token, and count the request to a rate."""
+        shown = _BEARER.match(self.headers.get(b"authorization", b"").strip())
+        self.access = self.floor.authenticated(shown.group(1).decode("ascii") if shown else "", self.address)
         self.about |= {"analyst": self.access.person.name, "token": self.access.id}
         self.floor.rates[rate].take(self.access.person.name)
         return self.access
 
     @property
     def someone(self) -> Access:
-        """Whoever was found by :meth:`caller`."""
+        """The caller that :meth:`caller` authenticated."""
         if self.access is None:
             raise Unauthenticated
         return self.access
@@ -93,12 +109,12 @@ class Route:
     Args:
         method: in capitals.
         path: with a name in braces for a part that varies, at its end.
-        handle: serves a call, in a thread.
-        rate: what it counts as; empty where anybody may come.
+        handle: serves a request, in a thread.
+        rate: the rate limit that counts it; empty where no token is needed.
         query: parameters that it knows.
         takes: whether it has a body.
-        asks: whether it reads data: it then has the threads for questions, and may leave in a slot.
-        slashes: whether the part that varies may have some, as names of people may.
+        asks: whether it reads data: it then uses the threads for questions, and may leave in a slot.
+        slashes: whether the part that varies may contain slashes, as names of people may.
     """
 
     method: str
@@ -110,33 +126,24 @@ class Route:
     asks: bool = False
     slashes: bool = False
 
+    @property
+    def pattern(self) -> str:
+        """The path as Starlette writes it."""
+        return self.path.replace("}", ":path}") if self.slashes else self.path
+
     def serve(self, call: ApiRequest) -> ApiResponse:
-        """The response to a call, whatever happens."""
-        return self.admit(call) or self.reply(call)
-
-    def admit(self, call: ApiRequest) -> ApiResponse | None:
-        """Find out who calls; a response for those who may not."""
-        try:
-            if self.rate:
-                call.caller(self.rate)
-        except Exception as problem:
-            return failed(problem, call.about)
-        return None
-
-    def reply(self, call: ApiRequest) -> ApiResponse:
-        """The response to a call whose caller is known, whatever happens."""
-        try:
-            return self.handle(call)
-        except Exception as problem:
-            return failed(problem, call.about)
+        """Authenticate the caller where that is needed, and answer."""
+        if self.rate:
+            call.caller(self.rate)
+        return self.handle(call)
 
 
-def told(content: Any, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> ApiResponse:
+def json_response(content: Any, status: int = 200, headers: Lines = ()) -> ApiResponse:
     """A response in JSON."""
     return ApiResponse(status, json_bytes(content), headers=headers)
 
 
-def failed(problem: BaseException, about: dict[str, Any]) -> ApiResponse:
+def error_response(problem: BaseException, about: dict[str, Any]) -> ApiResponse:
     """The response to a failure."""
     failure = describe(problem)
     about["code"] = failure.code

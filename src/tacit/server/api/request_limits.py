@@ -7,30 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.types import Scope
 
 from tacit.core.errors import InputError
 from tacit.server.errors import RequestError
 from tacit.server.settings import Settings
 
-__all__ = [
-    "Gone",
-    "Receive",
-    "Scope",
-    "Send",
-    "body_of",
-    "check_scope",
-    "check_type",
-    "idempotency_key",
-    "query_of",
-    "read_body",
-]
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+__all__ = ["body_of", "check_scope", "check_type", "idempotency_key", "query_of"]
 
 #: Headers that decide something: said twice, they could be read in two ways.
 _ONCE: Final = frozenset(
@@ -55,12 +43,8 @@ _CLOSE: Final = ((b"connection", b"close"),)
 _MOST_PARAMETERS: Final = 16
 
 
-class Gone(Exception):  # noqa: N818
-    """The caller has left before the request was whole."""
-
-
 def check_scope(scope: Scope, settings: Settings) -> dict[bytes, bytes]:
-    """The headers of a request, by name in small letters, if there are not too many of them."""
+    """The headers of a request, by name in small letters; refused where head or path is too long or ambiguous."""
     raw = scope.get("raw_path") or scope["path"].encode("utf-8", "replace")
     if len(raw) + len(scope.get("query_string", b"")) > settings.max_path:
         raise RequestError("path", 414, "the path is too long", _CLOSE)
@@ -77,49 +61,37 @@ def check_scope(scope: Scope, settings: Settings) -> dict[bytes, bytes]:
 
 
 def check_type(headers: dict[bytes, bytes]) -> None:
-    """A body must say that it is JSON, and be sent as it is."""
+    """Refuse a body that is not declared as JSON, or is compressed."""
     if _JSON.match(headers.get(b"content-type", b"")) is None:
         raise RequestError("type", 415, "send JSON: Content-Type: application/json")
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
         raise RequestError("type", 415, "send the body as it is, without Content-Encoding")
 
 
-async def body_of(headers: dict[bytes, bytes], receive: Receive, most: int, seconds: float) -> bytes:
-    """The body of a request, if it is small enough and arrives in time.
+async def body_of(request: Request, most: int, seconds: float) -> bytes:
+    """Read the body of a request, counting bytes while they arrive.
 
     Raises:
-        Gone: the caller has left.
+        ClientDisconnect: the client disconnected before the body was complete.
         RequestError: too large, or too slow.
     """
-    declared = headers.get(b"content-length", b"")
+    declared = request.headers.get("content-length", "")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > most):
         raise _too_large(most)
+    body = bytearray()
     try:
         async with asyncio.timeout(seconds):
-            return await read_body(receive, most)
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise _too_large(most)
     except TimeoutError:
         raise RequestError("time", 408, "the body took too long to arrive", _CLOSE) from None
-
-
-async def read_body(receive: Receive, most: int) -> bytes:
-    """The bytes that arrive, counted while they do."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > most:
-            raise _too_large(most)
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
+    return bytes(body)
 
 
 def query_of(scope: Scope, known: Iterable[str]) -> dict[str, str]:
-    """The parameters of a path, each known and said once."""
+    """The parameters of a path, each known and stated once."""
     raw = scope.get("query_string", b"")
     if not raw:
         return {}
@@ -145,7 +117,7 @@ def query_of(scope: Scope, known: Iterable[str]) -> dict[str, str]:
 
 
 def idempotency_key(headers: dict[bytes, bytes]) -> str:
-    """The name that a caller gave a request; empty for none."""
+    """The idempotency key of a request; empty for none."""
     raw = headers.get(b"idempotency-key")
     if raw is None:
         return ""

@@ -9,7 +9,7 @@ from tacit.core.errors import InputError
 from tacit.server.api import admin_routes as operating
 from tacit.server.api.content_negotiation import ARROW, JSON, arrow_bytes, chosen, json_bytes, wants_job
 from tacit.server.api.jobs import poll, put_off
-from tacit.server.api.request import ApiRequest, ApiResponse, Route, told
+from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import ask_of
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
@@ -58,13 +58,13 @@ def explain(call: ApiRequest) -> ApiResponse:
 def budget(call: ApiRequest) -> ApiResponse:
     """What is spent and what is left."""
     found = call.floor.office.budget(call.someone, call.query.get("population"))
-    return told(wire.Budgets(budgets=[wire.ShareSchema.of(each) for each in found]).plain())
+    return json_response(wire.Budgets(budgets=[wire.ShareSchema.of(each) for each in found]).plain())
 
 
 def tables(call: ApiRequest) -> ApiResponse:
     """The tables that exist for the caller."""
     found = call.floor.office.tables(call.someone)
-    return told(wire.TablesSchema(tables=[wire.TableTold.of(each) for each in found]).plain())
+    return json_response(wire.TablesSchema(tables=[wire.TableTold.of(each) for each in found]).plain())
 
 
 def history(call: ApiRequest) -> ApiResponse:
@@ -79,7 +79,9 @@ def history(call: ApiRequest) -> ApiResponse:
         limit=_whole("limit", words.get("limit")),
         everyone=everyone == "true",
     )
-    return told(wire.History(entries=[wire.EntryTold.of(record) for record in page.records], next=page.next).plain())
+    return json_response(
+        wire.History(entries=[wire.EntryTold.of(record) for record in page.records], next=page.next).plain()
+    )
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
@@ -91,20 +93,20 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 def key(call: ApiRequest) -> ApiResponse:
     """What anybody needs to check receipts, to follow from a key that was known before, and to find a rollback."""
-    return told(wire.KeySchema.of(call.floor.office.curator.ledger).plain(), headers=_seen(call))
+    return json_response(wire.KeySchema.of(call.floor.office.curator.ledger).plain(), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
     """Who the token stands for, and what it may do."""
     access = call.someone
     audits = bool({AUDIT, ADMIN} & set(access.scopes))
-    return told(wire.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
+    return json_response(wire.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
 
 
 def health(call: ApiRequest) -> ApiResponse:
     """Whether questions can be asked."""
     _ = call.floor.office.curator.ledger.head
-    return told(wire.Health(status="ok").plain())
+    return json_response(wire.Health(status="ok").plain())
 
 
 def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:

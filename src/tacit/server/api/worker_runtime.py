@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from tacit.curator.lru_cache import WeightedLRUCache
-from tacit.server.api.thread_pools import BoundedExecutor, FairExecutor
+from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.departure import QuestionDeparture
 from tacit.server.errors import TooMany, Unauthenticated
 from tacit.server.rate_limit import RateLimit, network_of
@@ -50,11 +50,11 @@ class WorkerRuntime:
         self.settings = settings
         self.slots = ResponseSlots(settings.slot)
         self.asking = FairExecutor("ask", settings.threads, settings.queue, settings.running_each)
-        self.quick = BoundedExecutor("quick", settings.quick_threads, settings.quick_queue)
-        self.entering = BoundedExecutor("enter", *_ENTERING)
+        self.quick = FairExecutor("quick", settings.quick_threads, settings.quick_queue)
+        self.entering = FairExecutor("enter", *_ENTERING)
         counted = buckets or Buckets()
         self.late = LateAnswers(settings, counted)
-        limits = getattr(office.curator.desk.engine, "limits", None)
+        limits = getattr(office.curator.context.engine, "limits", None)
         self._schedule = DepartureSchedule(settings, getattr(limits, "seconds", None)) if settings.slot else None
         self.rates = {
             name: RateLimit(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)

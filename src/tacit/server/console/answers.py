@@ -26,7 +26,7 @@ _LARGEST: Final = 1e15
 
 @dataclass(frozen=True)
 class PageCell:
-    """A value, what it may be off in a quieter tone, and both ends for those who listen."""
+    """Value, its error in a quieter tone, and both ends for screen readers."""
 
     text: str
     spread: str = ""
@@ -72,7 +72,7 @@ def sheet_of(answer: Answer) -> Sheet:
 
 
 def drawing_of(answer: Answer) -> Drawing | None:
-    """What a chart draws of an answer: a panel for each column with an interval, a point for each row."""
+    """Chart data of an answer: a panel for each column with an interval, a point for each row."""
     finished = answer.finished
     labels = [i for i, known in enumerate(finished.has_interval) if not known]
     drawn = [i for i, known in enumerate(finished.has_interval) if known and answer.columns[i].type.is_numeric]
@@ -88,7 +88,7 @@ def drawing_of(answer: Answer) -> Drawing | None:
 
 
 def level_of(answer: Answer) -> str:
-    """Such as ``95%``."""
+    """Confidence as text, such as ``95%``."""
     return answer.confidence_text().split(" ")[0]
 
 

@@ -161,7 +161,7 @@ def _words(answer: Answer, *, again: bool) -> str:
 
 def _mark(visit: PageRequest, of: str) -> str:
     """What shows that this server wrote an address, in whichever worker."""
-    return visit.office.curator.desk.keys.veil(f"drawing {of}")[:32]
+    return visit.office.curator.context.keys.veil(f"drawing {of}")[:32]
 
 
 def _picture(visit: PageRequest, answer: Answer) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Bounds on an observer's belief implied by a guarantee.
 
-If the answers from two neighbouring databases are within a factor e^ε, then whoever thought with probability p that it
-is the one and not the other thinks so afterwards with a probability between ``p / (p + e^ε (1 - p))`` and
+If the answers from two neighbouring databases are within a factor e^ε, then a reader who thought with probability p
+that it is the one and not the other thinks so afterwards with a probability between ``p / (p + e^ε (1 - p))`` and
 ``e^ε p / (e^ε p + 1 - p)``, by Bayes' rule and whatever else they know. δ, where there is one, comes on top.
 """
 
@@ -17,7 +17,7 @@ from tacit.server.console.number_format import up
 
 __all__ = ["Belief", "Promise", "promise"]
 
-#: What somebody may have thought before: a wild guess, a suspicion, a coin, near certainty.
+#: Prior beliefs: a wild guess, a suspicion, a coin, near certainty.
 _BEFORE: Final = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))
 #: Beyond this nothing is promised that could be told in odds.
 _MOST: Final = Fraction(100)
@@ -45,7 +45,7 @@ class Promise:
 
 
 def promise(epsilon: Fraction, delta: Fraction) -> Promise:
-    """What (ε, δ) allows, every bound rounded outwards."""
+    """Bounds on beliefs under (ε, δ), each rounded outwards."""
     factor = exp_bounds(min(epsilon, _MOST))[1]
     beliefs = tuple(_belief(before, factor) for before in _BEFORE)
     return Promise(up(epsilon), up(delta) if delta else "", _one_in(delta), _factor(factor), beliefs)

@@ -16,7 +16,7 @@ __all__ = ["Gauge", "gauges", "left_words", "tightest"]
 
 @dataclass(frozen=True)
 class Gauge:
-    """One currency of one purse.
+    """Bar of one currency of one share.
 
     Args:
         population: whose budget.
@@ -48,7 +48,7 @@ class Gauge:
 
     @property
     def words(self) -> str:
-        """The same for those who cannot see it."""
+        """Text of the bar for screen readers."""
         whose = f"{self.share} of {self.population}" if self.share else self.population
         return f"{whose}: {self.letter} {self.spent} of {self.cap} spent, {self.left} left"
 
@@ -69,7 +69,7 @@ def tightest(found: Iterable[Gauge]) -> Gauge | None:
 
 
 def left_words(budget: Budget, analyst: str) -> str:
-    """What is left, of each share as well that has an end: whichever is used up first counts."""
+    """Budget left in total and in each limited share: the one used up first counts."""
     left = [f"Of the budget {_of(budget.lines[0])} is left"]
     shares = [balance for balance in budget.balances[1:] if balance.limited]
     left += [f"of {_share(balance, analyst)} {_of(balance.lines[0])}" for balance in shares]

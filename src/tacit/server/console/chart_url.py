@@ -55,7 +55,7 @@ class Drawing:
 
     @property
     def shown(self) -> int:
-        """How many points the fullest panel has."""
+        """Number of points in the fullest panel."""
         return max(len(panel.points) for panel in self.panels)
 
 

@@ -54,7 +54,7 @@ def draw_answer(of: str, look: str) -> str:
 
 @lru_cache(maxsize=64)
 def draw_burn_down(steps: tuple[float, ...], cap: float, letter: str, look: str) -> str:
-    """What was left of a budget before the first and after each charge, as stairs that go down.
+    """Draw the budget left before the first and after each charge, as stairs that go down.
 
     Args:
         steps: what was spent in all, then.

@@ -16,7 +16,7 @@ __all__ = ["HEADERS", "from_here", "new_door", "read_form", "same"]
 
 _MOST_FIELDS: Final = 60
 
-#: On every page. Nothing from elsewhere, nothing inline, in nobody's frame, kept by nobody.
+#: On every page: nothing from elsewhere, nothing inline, no frames, no caches.
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -44,7 +44,7 @@ def from_here(request: Request) -> bool:
     return bool(urlsplit(origin).netloc) and urlsplit(origin).netloc == request.headers.get("host")
 
 
-async def read_form(request: Request) -> dict[str, str]:
+def read_form(request: Request, body: bytes) -> dict[str, str]:
     """The fields of a form, each once; as browsers send them without files.
 
     Raises:
@@ -54,7 +54,7 @@ async def read_form(request: Request) -> dict[str, str]:
     if kind != "application/x-www-form-urlencoded":
         raise InputError("form", "must be sent as application/x-www-form-urlencoded")
     try:
-        text = (await request.body()).decode("ascii")
+        text = body.decode("ascii")
         pairs = parse_qsl(
             text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=_MOST_FIELDS, errors="strict"
         )
@@ -72,5 +72,5 @@ def same(token: str, expected: str) -> bool:
 
 
 def new_door() -> str:
-    """A token for forms before anybody is signed in."""
+    """Create a token for the forms of pages without a session."""
     return f"{entropy.current().bits(128):032x}"

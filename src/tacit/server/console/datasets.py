@@ -43,7 +43,7 @@ class TableView:
 
 
 def view_table(info: TableInfo) -> TableView:
-    """What is publicly known about a table."""
+    """Public facts about a table."""
     table = info.table
     tag = "public" if table.public else f"about {table.population}"
     columns = tuple(_column(table, column) for column in table.columns)
@@ -51,13 +51,13 @@ def view_table(info: TableInfo) -> TableView:
 
 
 async def show_datasets(visit: PageRequest) -> Response:
-    """All tables that the person sees, by whose they are, each with its budget."""
+    """Show all tables that the person may see, by population, each with its budget."""
     tables = await visit.run(visit.office.tables, visit.whoever)
     budgets = await visit.budgets()
     groups = [_group(visit, budget, tables) for budget in budgets]
     public = [view_table(info) for info in tables if info.table.public]
     if public:
-        words = "Anybody may know what is in these; joining them to protected tables costs nothing more."
+        words = "The rows of these tables are public; joining them to protected tables costs nothing more."
         groups.append({"title": "Public tables", "words": words, "gauges": (), "tables": public})
     return await visit.page("datasets.html", groups=groups, budgets=budgets)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tacit.query.refusal import CODES
+from tacit.server.api.errors import describe
 
 __all__ = ["PageProblem", "problem_of"]
 
@@ -63,9 +64,6 @@ _WORDS: Final = {
 
 def problem_of(raised: BaseException) -> PageProblem:
     """A failure for a page; of one whose words might quote data, an id."""
-    # The room of HTTP opens this one, so it is entered when it is needed.
-    from tacit.server.api.errors import describe
-
     failure = describe(raised)
     code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
     title, advice = _words(code)

@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from tacit.accounting.currencies import currency_of
 from tacit.core.errors import InputError
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from tacit.core.numbers import float_nearest, sqrt_bounds
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator.accounts import Budget
 from tacit.ledger import Record
@@ -47,7 +48,7 @@ async def show_history(visit: PageRequest) -> Response:
 
 
 async def receipt(visit: PageRequest) -> Response:
-    """A receipt to keep: ``tacit receipt verify`` and :func:`tacit.verify_receipt` read it as it is."""
+    """A receipt to keep: ``tacit receipt verify`` and :func:`tacit.verify_receipt` read it unchanged."""
     position = visit.request.path_params["position"]
     found = await visit.run(visit.office.receipt, visit.whoever, position)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="receipt-{position}.json"'}
@@ -55,7 +56,7 @@ async def receipt(visit: PageRequest) -> Response:
 
 
 async def show_budget(visit: PageRequest) -> Response:
-    """What is left of every budget, and how it went."""
+    """Show the remaining budgets and their history."""
     budgets = await visit.budgets()
     everyone = _sees_all(visit.whoever)
     accounts = [_account(visit, budget, everyone=everyone) for budget in budgets]
@@ -64,7 +65,7 @@ async def show_budget(visit: PageRequest) -> Response:
 
 
 def _decided(visit: PageRequest, budgets: Iterable[Budget]) -> list[dict[str, Any]]:
-    """What operators decided about the accounts that the person sees, newest first; for a thread."""
+    """Decisions of operators about the accounts that the person sees, newest first; for a thread."""
     seen = {"", *(plain_name(budget.population, "population") for budget in budgets)}
     return [
         {"position": each.seq, "time": _when(each.time), "who": each.operator, "words": each.words, "why": each.reason}
@@ -86,7 +87,7 @@ async def burn_down(visit: PageRequest) -> Response:
 
 
 async def show_guarantee(visit: PageRequest) -> Response:
-    """What the budgets mean for a person in the data."""
+    """Show the meaning of the budgets for a person in the data."""
     budgets = await visit.budgets()
     populations = [_population(budget) for budget in budgets]
     return await visit.page("guarantee.html", populations=populations, budgets=budgets)
@@ -120,7 +121,7 @@ def _entry(record: Record, name: str) -> dict[str, Any]:
 
 
 def _when(time: str) -> str:
-    """Such as ``2026-11-16 08:15 UTC``."""
+    """Time as text, such as ``2026-11-16 08:15 UTC``."""
     return f"{time[:16].replace('T', ' ')} UTC" if len(time) >= 16 else time
 
 
@@ -140,7 +141,7 @@ def _account(visit: PageRequest, budget: Budget, *, everyone: bool) -> dict[str,
 
 
 def _burn_down(visit: PageRequest, budget: Budget, look: str) -> str:
-    """For a thread: reads the ledger, newest first, and adds up backwards from what is spent now."""
+    """Read the ledger, newest first, and add up backwards from the present amount; for a thread."""
     main = budget.lines[0]
     everyone = _sees_all(visit.whoever)
     charges = [
@@ -168,21 +169,21 @@ def _newest(visit: PageRequest, *, everyone: bool) -> Iterable[Record]:
 def _population(budget: Budget) -> dict[str, Any]:
     epsilon, delta = as_pair(budget.guarantee)
     whole, now = promise(epsilon, delta), promise(*as_pair(_spent(budget)))
-    so_far = "Nothing has been spent yet, so nothing has been told about anybody."
+    so_far = "Nothing has been spent yet, so nothing has been revealed about any person."
     if now.epsilon != "0":
         so_far = f"From what has been answered so far, a guess of 50% can have moved {_from_even(now)}."
     told = {"name": budget.population, "whole": whole, "so_far": so_far, "terms": _terms(budget.guarantee)}
     if budget.guarantee.relation is not ADD_REMOVE:
         return told | {
-            "guess": "Somebody knows that you are in the data, and has a guess about what it says of you.",
+            "guess": "An attacker knows that you are in the data, and has a guess about what it says of you.",
             "other": "",
             "neighbours": "differ in what they say of one person",
         }
     # Two versions of a person who is there are two steps apart: one leaves, the other comes.
     twice = promise(2 * epsilon, delta)
     return told | {
-        "guess": "Somebody has a guess whether you are in the data at all.",
-        "other": "Somebody who knows that you are in it, and has a guess about what it says of you, compares two "
+        "guess": "An attacker has a guess whether you are in the data at all.",
+        "other": "An attacker who knows that you are in it, and has a guess about what it says of you, compares two "
         f"different versions of you. That guess can move further: from 50% {_from_even(twice)}.",
         "neighbours": "differ in that one of them lacks a person",
     }
@@ -194,37 +195,21 @@ def _from_even(found: Promise) -> str:
 
 
 def _spent(budget: Budget) -> Guarantee:
-    """What was spent, as the kind of promise that the account makes."""
+    """Guarantee spent so far, in the kind of promise that the account makes."""
     spent = {line.currency: Fraction(line.spent) for line in budget.lines}
-    match budget.guarantee:
-        case PureDP():
-            return PureDP(spent["epsilon"])
-        case ApproxDP():
-            return ApproxDP(spent["epsilon"], spent["delta"])
-        case ZCDP():
-            return ZCDP(spent["rho"], delta=spent["delta"])
-        case _:
-            return GDP(sqrt_bounds(spent["mu squared"])[1])
+    so_far: Guarantee = currency_of(budget.guarantee).from_amounts(spent)
+    return so_far
 
 
 def _terms(guarantee: Guarantee) -> str:
-    match guarantee:
-        case PureDP():
-            return f"The account keeps ε = {down(guarantee.epsilon)} for everything together."
-        case ApproxDP():
-            pair = f"ε = {down(guarantee.epsilon)} and δ = {down(guarantee.delta)}"
-            return f"The account keeps {pair} for everything together."
-        case ZCDP():
-            epsilon, delta = as_pair(guarantee)
-            return (
-                f"The account keeps ρ = {down(guarantee.rho)} of concentrated differential privacy for everything "
-                f"together, which is ε = {up(epsilon)} at δ = {up(delta)}."
-            )
-        case GDP():
-            epsilon, delta = as_pair(guarantee)
-            return (
-                f"The account keeps μ = {down(guarantee.mu)} of Gaussian differential privacy for everything together, "
-                f"which is ε = {up(epsilon)} at δ = {up(delta)}."
-            )
-        case _:
-            return ""
+    currency = currency_of(guarantee)
+    numbers = currency.numbers_of(guarantee)
+    if not currency.relaxed:
+        stated = " and ".join(f"{symbol(name)} = {down(number)}" for name, number in numbers.items())
+        return f"The account keeps {stated} for everything together."
+    name, number = next(iter(numbers.items()))
+    epsilon, delta = as_pair(guarantee)
+    return (
+        f"The account keeps {symbol(name)} = {down(number)} of {currency.concept} for everything together, "
+        f"which is ε = {up(epsilon)} at δ = {up(delta)}."
+    )

@@ -55,7 +55,7 @@ class LedgerCheck:
 
     @property
     def progress(self) -> str:
-        """How far it is; numbers of entries are public."""
+        """Progress of the check; numbers of entries are public."""
         return f"{self.done:,} of {self.total:,} entries" if self.total else "beginning"
 
 
@@ -82,7 +82,7 @@ class LedgerWatch:
             if not self._last.running:
                 self._last = LedgerCheck(running=True, by=visit.name)
                 self._id = People.new_id()
-                # A thread of its own: it may take minutes, and nobody waits for it.
+                # A thread of its own: it may take minutes, and no request waits for it.
                 work = threading.Thread(target=self._run, args=(visit, self._id), name="tacit-verify", daemon=True)
                 work.start()
         return visit.go(f"/console/ledger?check={self._id}")

@@ -1,8 +1,7 @@
 """Page request: user, form fields and response.
 
 A :class:`PageRequest` is made for every request. It reads the session from its cookie, refuses forms that did not
-come from a
-page of this console, and turns whatever is raised on the way into a page that says what to do next.
+come from a page of this console, and turns every failure on the way into a page that says what to do next.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tacit.core.errors import AccessError, TacitError
+from tacit.server.api.request_limits import body_of
 from tacit.server.console.budget_bars import Gauge, gauges, tightest
 from tacit.server.console.csrf import HEADERS, from_here, new_door, read_form, same
 from tacit.server.console.error_pages import PageProblem, problem_of
@@ -42,7 +42,7 @@ _SESSION: Final = "tacit_session"
 
 
 class ConsoleContext:
-    """What all visits share: the office, templates and static files."""
+    """State shared by all page requests: the service, templates and static files."""
 
     def __init__(self, office: CuratorService, people: People, settings: Settings) -> None:
         self.office = office
@@ -59,7 +59,7 @@ class ConsoleContext:
         self.pages.globals |= {"static": self.statics.address, "project": office.curator.name}
 
     def cookie(self, name: str) -> str:
-        """Its name: one that browsers guard where there is TLS."""
+        """The name of a cookie: with TLS one that browsers bind to this host."""
         return f"__Host-{name}" if self.settings.secure else name
 
 
@@ -68,11 +68,11 @@ class PageRequest:
     """A request on its way to a page.
 
     Args:
-        building: what all visits share.
-        request: what the browser sent.
-        access: who it is; None for a stranger.
-        form: the fields of a form that was sent and believed.
-        door: what forms of strangers must carry.
+        building: state shared by all page requests.
+        request: as the browser sent it.
+        access: the signed-in user; None without.
+        form: the fields of a form that passed the check against forgery.
+        door: the token that forms carry before sign-in.
     """
 
     building: ConsoleContext
@@ -83,31 +83,31 @@ class PageRequest:
 
     @property
     def office(self) -> CuratorService:
-        """What does things for people."""
+        """The operations behind the pages."""
         return self.building.office
 
     @property
     def people(self) -> People:
-        """What knows who they are."""
+        """Accounts of people."""
         return self.building.people
 
     @property
     def floor(self) -> WorkerRuntime:
-        """Where work is done."""
-        floor: WorkerRuntime = self.request.scope["tacit.floor"]
+        """Runtime of the worker."""
+        floor: WorkerRuntime = self.request.app.state.floor
         return floor
 
     @property
     def address(self) -> str:
-        """Where the browser is."""
-        return str(self.request.scope.get("tacit.address", ""))
+        """The address of the browser."""
+        return self.request.client.host if self.request.client else ""
 
     @property
     def whoever(self) -> Access:
-        """Who it is.
+        """The signed-in user.
 
         Raises:
-            Unauthenticated: nobody, or nobody any more.
+            Unauthenticated: the request has no live session.
         """
         if self.access is None:
             raise Unauthenticated
@@ -115,7 +115,7 @@ class PageRequest:
 
     @property
     def name(self) -> str:
-        """Of whoever it is."""
+        """The name of the signed-in user."""
         return self.whoever.person.name
 
     @property
@@ -124,15 +124,15 @@ class PageRequest:
         return self.request.headers.get("tacit-part") == "1"
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
-        """The result of work that waits for disks or computes."""
+        """Run blocking work in a thread."""
         return await self.floor.run(work, *args, **words)
 
     async def budgets(self) -> tuple[Budget, ...]:
-        """Of every population that the person sees."""
+        """Budgets of every population that the user sees."""
         return await self.run(self.office.budget, self.whoever)
 
     def head_gauges(self, budgets: tuple[Budget, ...], charge: Mapping[str, Any] | None = None) -> list[Gauge]:
-        """What stands in the head of every page: of each population the purse that will stop first."""
+        """Gauges in the head of every page: of each population the limit that will be reached first."""
         found = [tightest(gauges(each, charge=charge, analyst=self.name)) for each in budgets]
         known = sorted((gauge for gauge in found if gauge), key=lambda gauge: -gauge.used)
         return known[:_MOST_HEAD_GAUGES]
@@ -174,18 +174,18 @@ class PageRequest:
         return await self.page("error.html", problem.status, **context)
 
     def go(self, address: str) -> Response:
-        """Look there instead."""
+        """Redirect to ``address``."""
         return RedirectResponse(address, 303, headers=dict(HEADERS))
 
     def signed_in(self, opened: Opened, address: str) -> Response:
-        """Go on as somebody."""
+        """Redirect and set the session cookie."""
         response = self.go(address)
         self._keep(response, _SESSION, opened.text)
         response.delete_cookie(self.building.cookie(_DOOR), path="/", secure=self.building.settings.secure)
         return response
 
     def signed_out(self, address: str) -> Response:
-        """Go on as nobody."""
+        """Redirect and clear the session cookie."""
         response = self.go(address)
         name, secure = self.building.cookie(_SESSION), self.building.settings.secure
         response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
@@ -193,7 +193,7 @@ class PageRequest:
 
     @property
     def session_text(self) -> str:
-        """What the browser keeps of a session; empty where there is none."""
+        """The session cookie; empty without."""
         return self.request.cookies.get(self.building.cookie(_SESSION), "")
 
     async def _known_budgets(self) -> tuple[Budget, ...]:
@@ -245,7 +245,7 @@ def endpoint(building: ConsoleContext, handler: Handler, *, needs: tuple[TokenSc
     """A handler as Starlette calls it.
 
     Args:
-        building: what all visits share.
+        building: state shared by all page requests.
         handler: makes the page.
         needs: scopes of which one is needed; empty where being signed in is enough, None where strangers may come.
     """
@@ -254,6 +254,8 @@ def endpoint(building: ConsoleContext, handler: Handler, *, needs: tuple[TokenSc
         visit = PageRequest(building, request)
         try:
             return await _visited(visit, handler, needs)
+        except ClientDisconnect:
+            raise
         except Exception as raised:
             return await visit.failed(problem_of(raised))
 
@@ -268,7 +270,8 @@ async def _visited(visit: PageRequest, handler: Handler, needs: tuple[TokenScope
     if visit.access is not None:
         visit.floor.rates["reads"].take(visit.name)
     if request.method == "POST":
-        form = await read_form(request)
+        settings = visit.building.settings
+        form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
         if needs is not None and visit.access is None:
             return await _ended(visit, form)
         if not _believed(visit, form):
@@ -279,7 +282,7 @@ async def _visited(visit: PageRequest, handler: Handler, needs: tuple[TokenScope
     if visit.access is None:
         return await _stranger(visit)
     if needs and not any(visit.access.has(scope) for scope in needs):
-        # What a role has no business with does not exist for it.
+        # A page that a role may not see does not exist for it.
         raise Unknown("page") if request.method == "GET" else AccessError("this is not for your role")
     return await handler(visit)
 
@@ -301,7 +304,7 @@ def _believed(visit: PageRequest, form: Mapping[str, str]) -> bool:
 
 
 async def _stranger(visit: PageRequest) -> Response:
-    """Nobody is signed in, as far as this request shows."""
+    """Send a browser without a session to the sign-in page."""
     request = visit.request
     if request.headers.get("sec-fetch-site") == "cross-site" and not visit.session_text:
         # Browsers keep the session back when a link elsewhere was followed; asked again from here, they send it.
@@ -311,5 +314,5 @@ async def _stranger(visit: PageRequest) -> Response:
 
 
 async def _ended(visit: PageRequest, form: Mapping[str, str]) -> Response:
-    """A form of somebody whose session has ended: nothing is done, and what they wrote is not lost."""
+    """Refuse a form whose session has ended; the question that was typed is kept on the page."""
     return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))

@@ -19,7 +19,7 @@ from tacit.server.settings import Settings
 
 __all__ = ["console"]
 
-_ANYBODY = None
+_NO_SESSION = None
 _SIGNED_IN: tuple[TokenScope, ...] = ()
 _ASKS = (TokenScope.ASK,)
 _OWNS = (TokenScope.ADMIN,)
@@ -37,15 +37,15 @@ def console(office: CuratorService, *, people: People, settings: Settings) -> Mo
     building, watch = ConsoleContext(office, people, settings), LedgerWatch()
     table: tuple[tuple[str, str, Handler, tuple[TokenScope, ...] | None], ...] = (
         ("GET", "/", entry.home, _SIGNED_IN),
-        ("GET", "/sign-in", entry.show_sign_in, _ANYBODY),
-        ("POST", "/sign-in", entry.sign_in, _ANYBODY),
+        ("GET", "/sign-in", entry.show_sign_in, _NO_SESSION),
+        ("POST", "/sign-in", entry.sign_in, _NO_SESSION),
         ("POST", "/sign-out", entry.sign_out, _SIGNED_IN),
         ("GET", "/password", entry.show_password, _SIGNED_IN),
         ("POST", "/password", entry.change_password, _SIGNED_IN),
-        ("GET", "/setup/{secret}", entry.show_set_up, _ANYBODY),
-        ("POST", "/setup/{secret}", entry.set_up, _ANYBODY),
-        ("GET", "/welcome/{secret}", entry.show_welcome, _ANYBODY),
-        ("POST", "/welcome/{secret}", entry.accept, _ANYBODY),
+        ("GET", "/setup/{secret}", entry.show_set_up, _NO_SESSION),
+        ("POST", "/setup/{secret}", entry.set_up, _NO_SESSION),
+        ("GET", "/welcome/{secret}", entry.show_welcome, _NO_SESSION),
+        ("POST", "/welcome/{secret}", entry.accept, _NO_SESSION),
         ("GET", "/ask", asking.show_ask, _ASKS),
         ("POST", "/ask", asking.ask, _ASKS),
         ("POST", "/quote", asking.quote, _ASKS),
@@ -75,7 +75,7 @@ def console(office: CuratorService, *, people: People, settings: Settings) -> Mo
         for method, path, handler, needs in table
     ]
     statics = Route("/static/{digest}/{name}", building.statics.serve)
-    lost = Route("/{path:path}", endpoint(building, _lost, needs=_ANYBODY), methods=["GET", "POST"])
+    lost = Route("/{path:path}", endpoint(building, _lost, needs=_NO_SESSION), methods=["GET", "POST"])
     return Mount("/console", routes=[statics, *routes, lost])
 
 

@@ -34,7 +34,7 @@ _HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 
 
 async def show_people(visit: PageRequest) -> Response:
-    """Everybody, and a form to add somebody."""
+    """Show all people, and a form to add one."""
     return await _people(visit)
 
 
@@ -44,7 +44,7 @@ async def show_person(visit: PageRequest) -> Response:
 
 
 async def add(visit: PageRequest) -> Response:
-    """Register somebody and make an invitation, which is shown once."""
+    """Register a person and make an invitation, which is shown once."""
     name = visit.form.get("name", "")
     try:
         chosen, sees = _role(visit), _chosen(visit)
@@ -59,10 +59,10 @@ async def add(visit: PageRequest) -> Response:
 
 
 async def invite(visit: PageRequest) -> Response:
-    """A new link by which somebody sets a password."""
+    """Create a new link by which a person sets a password."""
 
     def work(name: str) -> dict[str, str]:
-        person = _somebody(visit, name)
+        person = _person_named(visit, name)
         return _invitation(visit, person, visit.people.invite(person.name, operator=visit.name))
 
     return await _change(visit, work)
@@ -96,10 +96,10 @@ async def withdraw(visit: PageRequest) -> Response:
 
 
 async def quota(visit: PageRequest) -> Response:
-    """Limit what somebody may spend of a budget."""
+    """Limit a person's share of a budget."""
 
     def work(name: str) -> str:
-        person, population = _somebody(visit, name), visit.form.get("population", "")
+        person, population = _person_named(visit, name), visit.form.get("population", "")
         if population not in _accounts(visit):
             raise Unknown("population")
         caps = {
@@ -114,10 +114,10 @@ async def quota(visit: PageRequest) -> Response:
 
 
 async def role(visit: PageRequest) -> Response:
-    """Make somebody something else."""
+    """Change a person's role."""
 
     def work(name: str) -> str:
-        person = _somebody(visit, name)
+        person = _person_named(visit, name)
         if not person.active:
             raise InputError("role", f"{person.name} was revoked; to admit them again, add them under People")
         wanted, sees = _role(visit), _chosen(visit)
@@ -130,10 +130,10 @@ async def role(visit: PageRequest) -> Response:
 
 
 async def revoke(visit: PageRequest) -> Response:
-    """Let somebody in no more."""
+    """Revoke a person's access."""
 
     def work(name: str) -> str:
-        person = _somebody(visit, name)
+        person = _person_named(visit, name)
         if person.name == visit.name:
             raise InputError("name", "an owner cannot revoke themselves; let another owner do it")
         visit.people.revoke(person.name, operator=visit.name, reason=visit.form.get("reason", ""))
@@ -154,7 +154,7 @@ def _ticked(visit: PageRequest) -> list[str]:
 
 
 def _chosen(visit: PageRequest) -> list[str] | None:
-    """What somebody may see, as it was ticked; None for everything, which has to be ticked like all else."""
+    """Populations ticked for a person; None for everything, which has to be ticked like all else."""
     everything, names = visit.form.get("sees") == "all", _ticked(visit)
     if everything == bool(names):
         both = "all and single ones are ticked" if everything else "nothing is ticked"
@@ -174,7 +174,7 @@ async def _change(visit: PageRequest, work: Callable[[str], str | dict[str, str]
     return await _person(visit, name, shown=told)
 
 
-def _somebody(visit: PageRequest, name: str) -> Person:
+def _person_named(visit: PageRequest, name: str) -> Person:
     try:
         person = visit.people.person(name)
     except InputError:
@@ -193,7 +193,7 @@ def _invitation(visit: PageRequest, person: Person, secret: str) -> dict[str, st
 
 
 def _address(visit: PageRequest) -> str:
-    """Where people reach the server: as its operator said, or this machine; empty where only the request says so.
+    """Address of the server: as its operator stated, or this machine; empty where only the request says so.
 
     An attacker who controls a request's Host header would otherwise receive the secret of the link.
     """
@@ -254,7 +254,7 @@ def _balances(visit: PageRequest, name: str) -> list[tuple[str, Balance]]:
 
 
 def _accounts(visit: PageRequest) -> list[str]:
-    """Populations that exist for whoever looks."""
+    """Populations visible to the signed-in user."""
     return [budget.population for budget in visit.office.budget(visit.whoever)]
 
 
@@ -287,7 +287,7 @@ async def _person(
 
 
 def _about(visit: PageRequest, name: str) -> tuple[Person, list[dict[str, Any]], list[dict[str, Any]]]:
-    person = _somebody(visit, name)
+    person = _person_named(visit, name)
     shares = []
     for number, population in enumerate(_accounts(visit)):
         budget = visit.office.curator.budget(population=population, analyst=person.name)
@@ -315,7 +315,7 @@ def _about(visit: PageRequest, name: str) -> tuple[Person, list[dict[str, Any]],
 
 
 def _only(budget: Budget, balance: Balance) -> Budget:
-    """The same budget as if one purse were all of it."""
+    """Budget reduced to one share."""
     return replace(budget, balances=(replace(balance, owner="population"),))
 
 

@@ -24,11 +24,11 @@ __all__ = [
 
 _WRONG = "Name and password do not belong together, or there were too many tries. Wait a moment and try again."
 _NOT_YOURS = "That is not your password, or there were too many tries. Wait a moment and try again."
-_GONE = "page; the link was used, has run out, or never was. Ask whoever gave it to you for a new one"
+_GONE = "page; the link was used, has run out, or never was. Ask its sender for a new one"
 
 
 async def home(visit: PageRequest) -> Response:
-    """Where everybody begins."""
+    """Redirect to the first page of a signed-in user."""
     return visit.go("/console/ask" if visit.whoever.has(TokenScope.ASK) else "/console/history")
 
 
@@ -40,7 +40,7 @@ async def show_sign_in(visit: PageRequest) -> Response:
 
 
 async def sign_in(visit: PageRequest) -> Response:
-    """Let somebody in; wrong, unknown, revoked and too often look the same."""
+    """Sign a user in; wrong, unknown, revoked and too often look the same."""
     name, password, where = (visit.form.get(key, "") for key in ("name", "password", "next"))
     opened = await visit.floor.enter(visit.address, visit.people.sign_in, name, password, origin=visit.address)
     if opened is None:
@@ -62,7 +62,7 @@ async def show_password(visit: PageRequest) -> Response:
 
 
 async def change_password(visit: PageRequest) -> Response:
-    """Another password, for whoever knows the one they have; what is signed in elsewhere is signed out."""
+    """Change the password of a user who knows the present one; sessions elsewhere end."""
     old, new = visit.form.get("old", ""), visit.form.get("password", "")
     try:
         _check_twice(visit)
@@ -98,12 +98,12 @@ async def set_up(visit: PageRequest) -> Response:
 
 
 async def show_welcome(visit: PageRequest) -> Response:
-    """The form for whoever was invited."""
+    """Show the form of an invitation."""
     return await _welcome(visit)
 
 
 async def accept(visit: PageRequest) -> Response:
-    """Let somebody choose their own password."""
+    """Set the password chosen by an invited person."""
     try:
         _check_twice(visit)
         secret, password = visit.request.path_params["secret"], visit.form.get("password", "")
@@ -134,7 +134,7 @@ def _check_twice(visit: PageRequest) -> None:
 
 
 def _next(where: str) -> str:
-    """Where to go on, if that is a page of this console and nothing else."""
+    """Address to go on to, if that is a page of this console and nothing else."""
     plain = where.startswith("/console/") and "//" not in where and "\\" not in where and where.isprintable()
     return where if plain and not where.startswith("/console/sign-") else ""
 
@@ -144,7 +144,7 @@ async def _sign_in(visit: PageRequest, where: str, *, name: str = "", problem: s
         "door.html",
         status,
         heading="Sign in",
-        words=f"to ask questions of {visit.office.curator.name}, and get answers that tell on nobody.",
+        words=f"to ask questions of {visit.office.curator.name}, and get answers that reveal no individual.",
         action="/console/sign-in",
         asks_name=True,
         fresh=False,

@@ -6,17 +6,11 @@ Modules:
 * :mod:`.invitations` — One-time links: invitations and the set-up of the first owner
 * :mod:`.jobs` — Storage of background questions
 * :mod:`.ledger_people` — People as recorded in the ledger's chain, to detect rollback of their tables
-* :mod:`.login_throttle` — Login throttling
-* :mod:`.memory` — In-memory storage of people
-* :mod:`.migrations` — Step ``n`` of :data:`MIGRATIONS` turns version ``n`` of the tables into version ``n + 1``, on
-  every database
 * :mod:`.models` — Records of people, tokens and sessions
 * :mod:`.passwords` — Passwords: which ones are good enough, and their argon2id hashes
 * :mod:`.people` — ``People``: authentication and authorisation
-* :mod:`.postgres` — PostgreSQL storage of people
-* :mod:`.sessions` — Passwords and sessions
-* :mod:`.sqlite` — SQLite storage of people
-* :mod:`.storage` — Storage protocol of people: rows and short transactions
+* :mod:`.sessions` — Passwords, sessions and login throttling
+* :mod:`.tables` — Tables of people: their schema, beside the ledger's own tables in the same database
 * :mod:`.tokens` — Tokens of programs
 """
 

@@ -11,7 +11,7 @@ from tacit.core.errors import InputError
 from tacit.ledger import Ledger
 from tacit.server.identity.ledger_people import Chain, person_of, spelled
 from tacit.server.identity.models import Person
-from tacit.server.identity.storage import PeopleTables
+from tacit.server.identity.tables import PeopleTables
 
 __all__ = ["Clock", "IdentityContext", "from_stamp", "line", "stamp", "storable"]
 

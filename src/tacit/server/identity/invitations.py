@@ -31,22 +31,22 @@ _FIND: Final = (
 class OneTimeLinks:
     """One link of a kind per person: a new one ends the one before."""
 
-    def __init__(self, room: IdentityContext) -> None:
-        self._room = room
+    def __init__(self, context: IdentityContext) -> None:
+        self._context = context
 
     def welcome(self, person: Person, *, operator: str) -> str:
         """An invitation; that it was made is in the chain."""
-        born = self._room.born(person, chain.INVITED, operator=operator)
+        born = self._context.born(person, chain.INVITED, operator=operator)
         return self._keep(WELCOME, person.name, born, _WELCOME_LASTS)
 
     def set_up(self) -> str:
         """A link for whoever starts the server; likewise."""
-        return self._keep(SET_UP, "", self._room.ledger.note(chain.SET_UP, {}).seq, _SET_UP_LASTS)
+        return self._keep(SET_UP, "", self._context.ledger.note(chain.SET_UP, {}).seq, _SET_UP_LASTS)
 
     def find(self, kind: str, text: object) -> str | None:
         """Whose link it is, while it counts; the set-up's is ``""``."""
         code = Code.read(kind, text)
-        rows = self._room.tables.read(_FIND, (kind, code.id, self._room.now()))
+        rows = self._context.tables.read(_FIND, (kind, code.id, self._context.now()))
         name, digest = rows[0] if rows else (None, _NO_DIGEST)
         return name if code.fits(digest) else None
 
@@ -55,17 +55,17 @@ class OneTimeLinks:
         code = Code.read(kind, text)
         if self.find(kind, text) is None:
             return False
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             took = "DELETE FROM people_links WHERE kind = ? AND id = ? AND digest = ? RETURNING id"
             return bool(run(took, (kind, code.id, code.digest)))
 
     def _keep(self, kind: str, name: str, born: int, lasts: int) -> str:
         code = Code.new(kind)
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             run(
                 "INSERT INTO people_links (kind, name, id, digest, born, expires) VALUES (?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (kind, name) DO UPDATE SET id = excluded.id, digest = excluded.digest, "
                 "born = excluded.born, expires = excluded.expires",
-                (kind, name, code.id, code.digest, born, self._room.now() + lasts),
+                (kind, name, code.id, code.digest, born, self._context.now() + lasts),
             )
         return code.text

@@ -31,8 +31,8 @@ _OLD: Final = (
 class JobStore:
     """Puts, takes and finishes."""
 
-    def __init__(self, room: IdentityContext) -> None:
-        self._room = room
+    def __init__(self, context: IdentityContext) -> None:
+        self._context = context
 
     def put(self, job: Job) -> None:
         """A new one."""
@@ -42,7 +42,7 @@ class JobStore:
             None if job.lease is None else stamp(job.lease, "lease"),
             None if job.finished is None else stamp(job.finished, "finished"), job.tries,
         )  # fmt: skip
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             if not run(_PUT, values):
                 raise InputError("id", "is that of another job")
 
@@ -50,7 +50,9 @@ class JobStore:
         """Somebody's own."""
         if not _is_id(job_id):
             return None
-        rows = self._room.tables.read(_COLUMNS + "WHERE id = ? AND analyst = ?", (job_id, spelled(analyst, "analyst")))
+        rows = self._context.tables.read(
+            _COLUMNS + "WHERE id = ? AND analyst = ?", (job_id, spelled(analyst, "analyst"))
+        )
         return _job(rows[0]) if rows else None
 
     def claim(self, job_id: str, worker: str, lease_until: datetime) -> int:
@@ -59,18 +61,18 @@ class JobStore:
         That it was taken is counted in the same statement, so before anything is done for it.
         """
         values = (line(worker, "worker", 200), stamp(lease_until, "lease_until"))
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             rows = run(
                 "UPDATE people_jobs SET tries = tries + CASE WHEN state = 'running' AND worker = ? THEN 0 ELSE 1 END, "
                 "state = 'running', worker = ?, lease = ? WHERE id = ? AND "
                 "(state = 'waiting' OR (state = 'running' AND (lease < ? OR worker = ?))) RETURNING tries",
-                (worker, *values, line(job_id, "id", _ID), self._room.now(), worker),
+                (worker, *values, line(job_id, "id", _ID), self._context.now(), worker),
             )
         return int(rows[0][0]) if rows else 0
 
     def put_back(self, job_id: str, worker: str) -> None:
         """Leave one to others, as if it had never been taken."""
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             run(
                 "UPDATE people_jobs SET state = 'waiting', worker = '', lease = NULL, tries = tries - 1 "
                 "WHERE id = ? AND state = 'running' AND worker = ?",
@@ -80,11 +82,11 @@ class JobStore:
     def finish(self, job_id: str, outcome: str, *, failed: bool) -> bool:
         """What became of it; the first word stays. The oldest that were finished make room for it."""
         state = "failed" if failed else "done"
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             rows = run(
                 "UPDATE people_jobs SET state = ?, outcome = ?, lease = NULL, finished = ? "
                 "WHERE id = ? AND state IN ('waiting', 'running') RETURNING analyst",
-                (state, storable(outcome, "outcome"), self._room.now(), line(job_id, "id", _ID)),
+                (state, storable(outcome, "outcome"), self._context.now(), line(job_id, "id", _ID)),
             )
             for (analyst,) in rows:
                 run(_OLD, (analyst, analyst, _MOST_FINISHED))
@@ -92,20 +94,20 @@ class JobStore:
 
     def unfinished(self) -> tuple[Job, ...]:
         """Those that a worker may take, the oldest first."""
-        rows = self._room.tables.read(
+        rows = self._context.tables.read(
             _COLUMNS + "WHERE state = 'waiting' OR (state = 'running' AND lease < ?) ORDER BY created, id",
-            (self._room.now(),),
+            (self._context.now(),),
         )
         return tuple(map(_job, rows))
 
     def open(self, analyst: str) -> int:
         """How many of somebody's are not finished."""
         count = "SELECT COUNT(*) FROM people_jobs WHERE analyst = ? AND state IN ('waiting', 'running')"
-        return int(self._room.tables.read(count, (spelled(analyst, "analyst"),))[0][0])
+        return int(self._context.tables.read(count, (spelled(analyst, "analyst"),))[0][0])
 
     def forget(self, before: datetime) -> int:
         """Delete those that were finished before a moment."""
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             old = "DELETE FROM people_jobs WHERE finished < ? RETURNING id"
             return len(run(old, (stamp(before, "before"),)))
 

@@ -27,19 +27,20 @@ spent: only the ledger decides about charges.
 
 from __future__ import annotations
 
+import json
 import os
-from contextlib import ExitStack
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.ledger import Analyst, Ledger, LedgerError
 from tacit.ledger.entries import plain_name
-from tacit.ledger.journal import translated
+from tacit.ledger.errors import storage_errors
+from tacit.ledger.journal import entries_of, read_body
 from tacit.ledger.memory import MEMORY
-from tacit.ledger.opening import open_reader, read_body, read_entry
 from tacit.ledger.protocol import Name, Reader
+from tacit.ledger.storage.database import Run
 from tacit.server.identity.models import Person, Role
-from tacit.server.identity.storage import PeopleTables, Run
+from tacit.server.identity.tables import PeopleTables
 
 __all__ = [
     "INVITED",
@@ -64,32 +65,26 @@ INVITED: Final = "invited"
 SET_UP: Final = "set-up offered"
 PASSWORD: Final = "password set"  # noqa: S105  (a heading)
 
-_MARKS: Final = ('"kind":"analyst"', '"kind":"note"', '"kind":"adopted"')
+#: Kinds of entries that the tables follow.
+_KINDS: Final = frozenset({"analyst", "note", "adopted"})
 _AT_ONCE: Final = 1000
 _MOST_KNOWN: Final = 10_000
 
 
-class Chain(Protocol):
-    """What is read of a ledger, whoever writes it."""
+class Chain:
+    """People as a ledger's entries state them. The newest entry of a name is looked up each time; it never changes.
 
-    def analyst(self, name: str) -> Analyst | None:
-        """What the newest entry says about a name in its one spelling."""
+    Args:
+        reader: the ledger's own store, which can be read also after the ledger has stopped.
+    """
 
-    def close(self) -> None:
-        """Give everything back."""
-
-
-class StoredChain:
-    """Reads a ledger's tables. Which entry is a name's newest is looked up each time; what it says never changes."""
-
-    def __init__(self, reader: Reader, stack: ExitStack) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._stack = stack
         self._known: dict[int, Analyst] = {}
 
     def analyst(self, name: str) -> Analyst | None:
-        """One look-up, and another one with a comparison with the chain when it is a new entry."""
-        with translated():
+        """A name in its one spelling: one look-up, and another one, compared with the chain, when it is a new entry."""
+        with storage_errors():
             seq = self._reader.find(Name("analyst", name))
             if seq is None:
                 return None
@@ -104,35 +99,17 @@ class StoredChain:
             raise LedgerError(f"entry {seq} is not about {name}")
         return known
 
-    def close(self) -> None:
-        """Close the reader."""
-        self._stack.close()
-
-
-class OwnChain:
-    """Asks a ledger in memory, of which there is one."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-
-    def analyst(self, name: str) -> Analyst | None:
-        """One of few."""
-        return next((one for one in self._ledger.analysts() if one.name == name), None)
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
 
 def open_chain(ledger: Ledger, place: str | os.PathLike[str], tables: PeopleTables) -> Chain:
-    """What a ledger says; the tables are brought up to what it says first."""
-    if place == MEMORY:
-        return OwnChain(ledger)
-    with ExitStack() as stack, translated():
-        reader, _ = stack.enter_context(open_reader(place, still=False))
-        if read_body(reader, 1)["ledger"] != ledger.id:
+    """The people of a ledger; the tables are brought up to its newest entry first."""
+    reader = ledger.journal.store
+    if place != MEMORY:
+        first = tables.read("SELECT body FROM entries WHERE seq = 1")
+        if not first or json.loads(first[0][0])["ledger"] != ledger.id:
             raise InputError("place", "is not where the ledger is kept")
-        catch_up(reader, tables)
-        return StoredChain(reader, stack.pop_all())
+        with storage_errors():
+            catch_up(reader, tables)
+    return Chain(reader)
 
 
 def catch_up(reader: Reader, tables: PeopleTables) -> None:
@@ -143,13 +120,12 @@ def catch_up(reader: Reader, tables: PeopleTables) -> None:
         seq = 0
     news: list[tuple[int, dict[str, Any]]] = []
     head = None
-    for entry in reader.entries(after=seq):
+    for entry, body in entries_of(reader, _KINDS, after=seq):
         head = entry.head
-        # Nearly all entries are charges; only what may matter is read closely. Quotes within texts are escaped.
-        if any(mark in entry.body for mark in _MARKS):
-            news.append((entry.seq, read_entry(reader, entry.seq)[1]))
+        if body is not None:
+            news.append((entry.seq, body))
         if len(news) >= _AT_ONCE:
-            _carry_out(tables, news, entry.seq, entry.hash)
+            _carry_out(tables, news, *head)
             news = []
     if head is not None:
         _carry_out(tables, news, *head)

@@ -109,7 +109,7 @@ class Hasher:
 
     def __init__(self, hashing: Hashing) -> None:
         self._hashing = hashing
-        self._room = threading.BoundedSemaphore(hashing.at_once)
+        self._context = threading.BoundedSemaphore(hashing.at_once)
 
     def hash(self, password: str) -> str:
         """The text that is kept, of a password that was checked."""
@@ -137,12 +137,12 @@ class Hasher:
     @contextmanager
     def _working(self) -> Iterator[PasswordHasher]:
         # Each hash takes much memory for a moment, and there is only so much of it.
-        if not self._room.acquire(timeout=_PATIENCE):
+        if not self._context.acquire(timeout=_PATIENCE):
             raise BusyError("too many people are signing in at once")
         try:
             yield self._made()
         finally:
-            self._room.release()
+            self._context.release()
 
     def _made(self) -> PasswordHasher:
         try:

@@ -19,7 +19,7 @@ from tacit.server.identity.ledger_people import details_of, end, open_chain, per
 from tacit.server.identity.models import Access, Issued, Job, Opened, Person, Role, TokenInfo, TokenScope
 from tacit.server.identity.passwords import Hasher, Hashing, check_password
 from tacit.server.identity.sessions import Sessions
-from tacit.server.identity.storage import open_tables
+from tacit.server.identity.tables import open_tables
 from tacit.server.identity.tokens import Tokens
 
 __all__ = ["People"]
@@ -35,13 +35,13 @@ class People(Closing):
     Every way to be refused looks the same: unknown, wrong, expired, withdrawn and revoked are ``None``.
     """
 
-    def __init__(self, room: IdentityContext, hashing: Hashing, obvious: Iterable[str] = ()) -> None:
-        self._room = room
-        self._tokens = Tokens(room)
+    def __init__(self, context: IdentityContext, hashing: Hashing, obvious: Iterable[str] = ()) -> None:
+        self._context = context
+        self._tokens = Tokens(context)
         self._obvious = tuple(obvious)
-        self._sessions = Sessions(room, Hasher(hashing), self._obvious)
-        self._links = OneTimeLinks(room)
-        self._jobs = JobStore(room)
+        self._sessions = Sessions(context, Hasher(hashing), self._obvious)
+        self._links = OneTimeLinks(context)
+        self._jobs = JobStore(context)
 
     @classmethod
     def open(
@@ -74,18 +74,17 @@ class People(Closing):
 
     def close(self) -> None:
         """Give everything back but the ledger."""
-        self._room.chain.close()
-        self._room.tables.close()
+        self._context.tables.close()
 
     # Who there is ------------------------------------------------------------------------------------------------
 
     def person(self, name: str) -> Person | None:
         """Somebody, also if revoked; ``None`` for whoever the ledger does not know."""
-        return self._room.person(name)
+        return self._context.person(name)
 
     def everyone(self) -> tuple[Person, ...]:
         """Everyone ever registered, by name."""
-        return tuple(person_of(analyst) for analyst in self._room.ledger.analysts())
+        return tuple(person_of(analyst) for analyst in self._context.ledger.analysts())
 
     def add(
         self, name: str, role: Role = Role.ANALYST, *, populations: Iterable[str] | None = None, operator: str
@@ -109,23 +108,23 @@ class People(Closing):
         if role is Role.OWNER and seen is not None:
             # They could let anybody in to everything, themselves under another name as well.
             raise InputError("populations", "an owner sees everything: choose all of them, or another role")
-        known = self._room.chain.analyst(plain)
+        known = self._context.chain.analyst(plain)
         if known is not None and not known.active:
             # Whoever revoked them may have done so without the tables.
-            with self._room.tables.write() as run:
+            with self._context.tables.write() as run:
                 end(run, plain, known.since)
-        self._room.ledger.add_analyst(plain, details_of(role, seen), operator=operator)
+        self._context.ledger.add_analyst(plain, details_of(role, seen), operator=operator)
         return Person(plain, role, True, seen)
 
     def revoke(self, name: str, *, operator: str, reason: str = "") -> None:
         """Every token, session, link and password of theirs ends, and the ledger refuses them."""
         plain = spelled(name)
-        if self._room.chain.analyst(plain) is None:
+        if self._context.chain.analyst(plain) is None:
             raise InputError("name", f"nobody is registered as {plain!r}")
-        self._room.ledger.revoke_analyst(plain, operator=operator, reason=reason)
+        self._context.ledger.revoke_analyst(plain, operator=operator, reason=reason)
         # Where somebody admits them again at this moment, what they had before ends all the same.
-        ended = self._room.ledger.head.seq
-        with self._room.tables.write() as run:
+        ended = self._context.ledger.head.seq
+        with self._context.tables.write() as run:
             end(run, plain, ended)
 
     # Tokens ------------------------------------------------------------------------------------------------------
@@ -166,7 +165,7 @@ class People(Closing):
 
     def set_password(self, name: str, password: str, *, operator: str) -> None:
         """Give somebody a password; sessions that were opened with another one end."""
-        person = self._room.active(name)
+        person = self._context.active(name)
         self._sessions.keep(person, self._sessions.hashed(password, person.name), operator=operator)
 
     def signs_in(self, name: str) -> bool:
@@ -251,7 +250,7 @@ class People(Closing):
 
     def invite(self, name: str, *, operator: str) -> str:
         """A secret with which somebody chooses their own password, once, within three days."""
-        return self._links.welcome(self._room.active(name), operator=operator)
+        return self._links.welcome(self._context.active(name), operator=operator)
 
     def invited(self, secret: str) -> Person | None:
         """Whom an invitation is for, if :meth:`accept` would take it."""
@@ -326,7 +325,7 @@ class People(Closing):
     def _populations(self, names: Iterable[str]) -> frozenset[str]:
         if isinstance(names, str):
             raise InputError("populations", "must be a list of names")
-        known = self._room.ledger.accounts()
+        known = self._context.ledger.accounts()
         found = frozenset(spelled(name, "populations") for name in names)
         if not found <= set(known):
             raise InputError("populations", f"must be among {', '.join(known)}")

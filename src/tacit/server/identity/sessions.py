@@ -1,16 +1,29 @@
-"""Passwords and sessions."""
+"""Passwords, sessions and login throttling.
+
+*Throttling.* A try is counted before the password is looked at and forgiven when it was right, so tries that are made
+side by side count as well. While a lane waits, nothing is looked at and nothing is added to the wait, and the caller
+gets the same refusal as for a wrong password.
+
+A lane by name alone would let anyone keep its owner out. So there are two lanes: a place where a name has signed in
+before (an *origin*: an address, or a browser's cookie) has a lane of its own, and all other places share one. A guesser
+far away does not slow down the owner at the usual place. Even a shared lane that is kept busy keeps its owner out for a
+short while only: a wait is at most a minute, and an invitation by an owner passes by all of this.
+
+Lanes are kept in as many rows as 16 bits have values, whatever names are tried.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
 from tacit.ledger import BusyError
 from tacit.server.identity.context import IdentityContext
 from tacit.server.identity.credentials import Code
 from tacit.server.identity.ledger_people import PASSWORD
-from tacit.server.identity.login_throttle import Tries
 from tacit.server.identity.models import Access, Opened, Person
 from tacit.server.identity.passwords import Hasher, check_password
+from tacit.server.identity.tables import PeopleTables
 
 __all__ = ["Sessions"]
 
@@ -26,14 +39,75 @@ _CURRENT: Final = (
 )
 
 
+_FREE: Final = 5
+_LONGEST_WAIT: Final = 60_000
+_FORGOTTEN_AFTER: Final = 15 * 60_000
+_KNOWN_FOR: Final = 30 * 24 * 3600_000
+_LANE_DIGITS: Final = 4
+
+
+class Tries:
+    """Counts tries, in the tables; times are in milliseconds."""
+
+    def __init__(self, tables: PeopleTables) -> None:
+        self._tables = tables
+
+    def lane(self, name: str, origin: str, now: int) -> str:
+        """The lane that a try is in."""
+        rows = self._tables.read("SELECT until FROM people_origins WHERE origin = ?", (_hashed(name, origin),))
+        known = bool(origin) and bool(rows) and now < rows[0][0]
+        return _hashed(name, origin if known else "")[:_LANE_DIGITS]
+
+    def begin(self, lane: str, now: int) -> bool:
+        """Count a try; whether it may be made."""
+        with self._tables.write() as run:
+            # Held from here to the end of the transaction, so that of two tries one counts first.
+            rows = run(
+                "INSERT INTO people_tries VALUES (?, 0, 0, 0) ON CONFLICT (lane) DO UPDATE "
+                "SET failures = people_tries.failures RETURNING failures, latest, until",
+                (lane,),
+            )
+            failures, latest, until = rows[0]
+            if not 0 <= now - latest <= _FORGOTTEN_AFTER:
+                failures, until = 0, 0
+            if now < until:
+                return False
+            failures += 1
+            run(
+                "UPDATE people_tries SET failures = ?, latest = ?, until = ? WHERE lane = ?",
+                (failures, now, now + _wait(failures), lane),
+            )
+            return True
+
+    def forgive(self, lane: str) -> None:
+        """It was right."""
+        with self._tables.write() as run:
+            run("DELETE FROM people_tries WHERE lane = ?", (lane,))
+
+    def forgive_everywhere(self, name: str) -> None:
+        """Somebody who let them in knows that it is them."""
+        self.forgive(_hashed(name, "")[:_LANE_DIGITS])
+
+    def remember(self, name: str, origin: str, now: int) -> None:
+        """They have signed in there."""
+        if not origin:
+            return
+        with self._tables.write() as run:
+            run("DELETE FROM people_origins WHERE until < ?", (now,))
+            run(
+                "INSERT INTO people_origins VALUES (?, ?) ON CONFLICT (origin) DO UPDATE SET until = excluded.until",
+                (_hashed(name, origin), now + _KNOWN_FOR),
+            )
+
+
 class Sessions:
     """Sets passwords, lets people in and out."""
 
-    def __init__(self, room: IdentityContext, hasher: Hasher, obvious: tuple[str, ...] = ()) -> None:
+    def __init__(self, context: IdentityContext, hasher: Hasher, obvious: tuple[str, ...] = ()) -> None:
         self._obvious = obvious
-        self._room = room
+        self._context = context
         self._hasher = hasher
-        self._tries = Tries(room.tables)
+        self._tries = Tries(context.tables)
 
     def hashed(self, password: str, name: str) -> str:
         """What will be kept of a password that is good enough."""
@@ -45,8 +119,8 @@ class Sessions:
 
         Whoever is signed in by an older one is not any more. Of two at once, the one whose entry is later stays.
         """
-        changed = self._room.born(person, PASSWORD, operator=operator)
-        with self._room.tables.write() as run:
+        changed = self._context.born(person, PASSWORD, operator=operator)
+        with self._context.tables.write() as run:
             run(
                 "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, 0, ?, ?) "
                 "ON CONFLICT (name) DO UPDATE SET changed = excluded.changed, password = excluded.password "
@@ -58,7 +132,7 @@ class Sessions:
 
     def has_password(self, name: str) -> bool:
         """Whether somebody can sign in at all."""
-        return bool(self._room.tables.read(_CURRENT, (name,)))
+        return bool(self._context.tables.read(_CURRENT, (name,)))
 
     def sign_in(self, name: str, password: object, origin: str) -> Opened | None:
         """A new session; whatever is wrong, the same time passes and nothing tells what it was."""
@@ -75,14 +149,14 @@ class Sessions:
 
     def _proved(self, name: str, password: object, origin: str) -> tuple[Person, int] | None:
         """Who it is that knows a password, and the place of that in the chain."""
-        now = self._room.now()
+        now = self._context.now()
         lane = self._tries.lane(name, origin, now)
         allowed = self._tries.begin(lane, now)
-        rows = self._room.tables.read(_CURRENT, (name,))
+        rows = self._context.tables.read(_CURRENT, (name,))
         kept, changed = rows[0] if rows else (None, 0)
         if not self._hasher.fits(password, kept if allowed else None):
             return None
-        person = self._room.person(name)
+        person = self._context.person(name)
         if person is None or not person.active:
             return None
         self._tries.forgive(lane)
@@ -93,8 +167,8 @@ class Sessions:
 
     def open(self, person: Person, born: int) -> Opened:
         """A session by a password that was checked just now."""
-        now, code = self._room.now(), Code.new(_KIND)
-        with self._room.tables.write() as run:
+        now, code = self._context.now(), Code.new(_KIND)
+        with self._context.tables.write() as run:
             run("DELETE FROM people_sessions WHERE opened <= ? OR seen <= ?", (now - _LONGEST, now - _IDLE))
             run(
                 "INSERT INTO people_sessions VALUES (?, ?, ?, ?, ?, ?)",
@@ -105,13 +179,13 @@ class Sessions:
     def session(self, text: object) -> Access | None:
         """Whose it is, if it still counts."""
         code = Code.read(_KIND, text)
-        rows = self._room.tables.read(
+        rows = self._context.tables.read(
             "SELECT name, digest, born, opened, seen FROM people_sessions WHERE id = ?", (code.id,)
         )
         name, digest, born, opened, seen = rows[0] if rows else ("nobody", _NO_DIGEST, 0, 0, 0)
         fits = code.fits(digest)
-        current = self._room.tables.read(_CURRENT, (name,))
-        person, now = self._room.person(name), self._room.now()
+        current = self._context.tables.read(_CURRENT, (name,))
+        person, now = self._context.person(name), self._context.now()
         if not rows or not fits or not current or current[0][1] != born or person is None or not person.active:
             return None
         if now >= opened + _LONGEST or now >= seen + _IDLE:
@@ -123,12 +197,12 @@ class Sessions:
     def sign_out(self, text: object) -> None:
         """End a session, by whoever holds it."""
         code = Code.read(_KIND, text)
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             run("DELETE FROM people_sessions WHERE id = ? AND digest = ?", (code.id, code.digest))
 
     def _touch(self, session: str, now: int) -> None:
         try:
-            with self._room.tables.write() as run:
+            with self._context.tables.write() as run:
                 run("UPDATE people_sessions SET seen = ? WHERE id = ? AND seen < ?", (now, session, now))
         except BusyError:
             return
@@ -136,9 +210,19 @@ class Sessions:
     def _renew(self, name: str, changed: int, password: str) -> None:
         """The same password, hashed with the costs of today."""
         fresh = self._hasher.hash(password)
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             run("UPDATE people_persons SET password = ? WHERE name = ? AND changed = ?", (fresh, name, changed))
 
 
 def _access(person: Person, code: Code) -> Access:
     return Access(person, person.scopes, "session", code.id, code.derived("form"))
+
+
+def _wait(failures: int) -> int:
+    """None for the first few, then twice as long each time."""
+    return 0 if failures < _FREE else min(_LONGEST_WAIT, 1000 << min(failures - _FREE, 16))
+
+
+def _hashed(name: str, origin: str) -> str:
+    text = f"{len(name)}:{name}{origin}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

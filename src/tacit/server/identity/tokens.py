@@ -31,27 +31,27 @@ _NO_DIGEST: Final = bytes(32)
 class Tokens:
     """Issues, finds and withdraws."""
 
-    def __init__(self, room: IdentityContext) -> None:
-        self._room = room
+    def __init__(self, context: IdentityContext) -> None:
+        self._context = context
 
     def issue(
         self, name: str, *, label: str, scopes: Iterable[TokenScope] | None, expires: datetime | None, operator: str
     ) -> Issued:
         """A new token; its entry in the chain is made first, so that none exists that the chain does not know."""
-        person = self._room.active(name)
+        person = self._context.active(name)
         label = line(label, "label", _LABEL)
         chosen = _chosen(scopes, person.scopes)
-        now = self._room.now()
+        now = self._context.now()
         until = None if expires is None else stamp(expires, "expires")
         if until is not None and until <= now:
             raise InputError("expires", "must be in the future")
         code = Code.new(_KIND)
         words = _written(chosen)
         when = None if expires is None else expires.isoformat(timespec="seconds")
-        born = self._room.born(
+        born = self._context.born(
             person, ISSUED, token=code.id, scopes=words, expires=when, label=label, operator=operator
         )
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             run(
                 "INSERT INTO people_tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 0)",
                 (code.id, person.name, code.digest, label, words, born, now, until),
@@ -62,40 +62,40 @@ class Tokens:
         """Everybody's, or somebody's; the newest last."""
         order = "ORDER BY t.issued, t.born"
         if name is None:
-            rows = self._room.tables.read(_ROWS + order)
+            rows = self._context.tables.read(_ROWS + order)
         else:
-            rows = self._room.tables.read(_ROWS + "AND t.name = ? " + order, (spelled(name),))
-        now = self._room.now()
+            rows = self._context.tables.read(_ROWS + "AND t.name = ? " + order, (spelled(name),))
+        now = self._context.now()
         active = {row[1]: self._is_active(row[1]) for row in rows}
         return tuple(_info(row, now, active[row[1]]) for row in rows)
 
     def withdraw(self, token_id: str, *, operator: str) -> None:
         """It opens nothing from here on. Done again where it was interrupted before the chain knew."""
-        rows = self._room.tables.read("SELECT name FROM people_tokens WHERE id = ?", (line(token_id, "token", 40),))
+        rows = self._context.tables.read("SELECT name FROM people_tokens WHERE id = ?", (line(token_id, "token", 40),))
         if not rows:
             raise InputError("token", f"there is no token {token_id!r}")
-        with self._room.tables.write() as run:
+        with self._context.tables.write() as run:
             run("UPDATE people_tokens SET withdrawn = -1 WHERE id = ? AND withdrawn = 0", (token_id,))
-        if self._room.tables.read("SELECT id FROM people_tokens WHERE id = ? AND withdrawn = -1", (token_id,)):
+        if self._context.tables.read("SELECT id FROM people_tokens WHERE id = ? AND withdrawn = -1", (token_id,)):
             words = {"token": token_id, "analyst": rows[0][0], "operator": operator}
-            seq = self._room.ledger.note(WITHDRAWN, words).seq
-            with self._room.tables.write() as run:
+            seq = self._context.ledger.note(WITHDRAWN, words).seq
+            with self._context.tables.write() as run:
                 withdraw(run, token_id, seq)
 
     def authenticate(self, text: object) -> Access | None:
         """Whoever carries it; every way to fail is the same way, after the same look-ups."""
         code = Code.read(_KIND, text)
-        rows = self._room.tables.read(_ROWS + "AND t.id = ?", (code.id,))
+        rows = self._context.tables.read(_ROWS + "AND t.id = ?", (code.id,))
         fits = code.fits(rows[0][2] if rows else _NO_DIGEST)
-        person = self._room.person(rows[0][1] if rows else "nobody")
-        now = self._room.now()
+        person = self._context.person(rows[0][1] if rows else "nobody")
+        now = self._context.now()
         if not rows or not fits or person is None or not person.active or not _alive(rows[0], now):
             return None
         self._used(rows[0], now)
         return Access(person, _read(rows[0][4]) & person.scopes, "token", code.id)
 
     def _is_active(self, name: str) -> bool:
-        person = self._room.person(name)
+        person = self._context.person(name)
         return person is not None and person.active
 
     def _used(self, row: tuple[Any, ...], now: int) -> None:
@@ -104,7 +104,7 @@ class Tokens:
         if row[8] == day:
             return
         try:
-            with self._room.tables.write() as run:
+            with self._context.tables.write() as run:
                 run("UPDATE people_tokens SET used = ? WHERE id = ?", (day, row[0]))
         except BusyError:
             return

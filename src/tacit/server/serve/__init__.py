@@ -6,7 +6,6 @@ Modules:
 * :mod:`.listen` — Listening sockets and TLS
 * :mod:`.malloc` — Memory settings of the C allocator for worker processes
 * :mod:`.metrics` — Metrics for operators, independent of the data
-* :mod:`.metrics_server` — ``/metrics`` endpoint on loopback
 * :mod:`.protocol` — HTTP/1.1 protocol with limits on top of uvicorn and httptools
 * :mod:`.supervisor` — Supervisor of worker processes
 * :mod:`.worker` — Worker process with its own curator on the shared ledger

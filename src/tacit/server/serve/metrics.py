@@ -1,21 +1,27 @@
-"""Metrics for operators, independent of the data.
+"""Metrics for operators, independent of the data: counters of workers, and their page for Prometheus on loopback.
 
 Counted are requests by route and status, charges by population, free repeats, refusals by code, and how often a
 worker had to be replaced. There are no times of questions, no sizes of answers, no rows, no load of the engine: those
 depend on the data, and a dashboard is often seen by more people than a table.
 
-Workers count for themselves and send what was added to the supervisor, which adds up and shows it.
+Workers count for themselves and send increments to the supervisor, which adds them up and serves the page.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-__all__ = ["Added", "Counters", "exposition", "read_added"]
+import prometheus_client
 
-#: What is counted, its labels, and what it says.
+from tacit.core.errors import InputError
+
+__all__ = ["Added", "Counters", "MetricsPage"]
+
+#: The counters, their labels and descriptions.
 FAMILIES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "tacit_requests": (("route", "status"), "Requests, by route and status."),
     "tacit_charges": (("population",), "Questions that were charged."),
@@ -23,7 +29,7 @@ FAMILIES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "tacit_refusals": (("code",), "Requests that were refused, by error code."),
     "tacit_workers_replaced": ((), "Workers that ended and were replaced."),
 }
-#: One increment: the family, its labels, how many.
+#: One increment: the family, its labels, the number.
 Added = tuple[str, tuple[str, ...], int]
 #: However odd the requests are, there are only so many different lines.
 _MOST_LINES: Final = 2000
@@ -31,63 +37,79 @@ _OTHER: Final = "other"
 
 
 class Counters:
-    """Counts by family and labels."""
+    """Increments of one worker since the last report."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
-        self._told: Counter[tuple[str, tuple[str, ...]]] = Counter()
 
-    def add(self, family: str, *labels: str, count: int = 1) -> None:
-        """Count something."""
-        if len(labels) != len(FAMILIES[family][0]):
-            raise ValueError(f"{family} has the labels {FAMILIES[family][0]}")
-        key = (family, labels)
-        if key not in self._counts and len(self._counts) >= _MOST_LINES:
-            key = (family, (_OTHER,) * len(labels))
-        self._counts[key] += count
+    def add(self, family: str, *labels: str) -> None:
+        """Count one."""
+        self._counts[family, labels] += 1
 
     def news(self) -> list[Added]:
-        """What was counted since the last call."""
-        added = [(family, labels, count - self._told[family, labels]) for (family, labels), count in self.items()]
-        self._told = Counter(self._counts)
-        return [each for each in added if each[2]]
+        """The increments since the last call."""
+        counts, self._counts = self._counts, Counter()
+        return [(family, labels, count) for (family, labels), count in counts.items()]
 
-    def take(self, added: Iterable[Added]) -> None:
-        """Add what a worker sent."""
+
+class MetricsPage(WSGIServer):
+    """The page for Prometheus at ``/metrics``; the supervisor serves a request when its socket becomes readable.
+
+    Args:
+        port: on loopback; 0 for any free one; None to count without a page.
+    """
+
+    def __init__(self, port: int | None = None) -> None:
+        # A time of creation tells nothing here, and would be the only time on the page.
+        prometheus_client.disable_created_metrics()
+        self.registry = prometheus_client.CollectorRegistry()
+        self.workers = prometheus_client.Gauge("tacit_workers", "Workers that run.", registry=self.registry)
+        self._families = {
+            name: prometheus_client.Counter(name, words, labels, registry=self.registry)
+            for name, (labels, words) in FAMILIES.items()
+        }
+        self._lines: set[tuple[str, tuple[str, ...]]] = set()
+        self._page = prometheus_client.make_wsgi_app(self.registry)
+        try:
+            super().__init__(("127.0.0.1", port or 0), _Request, bind_and_activate=port is not None)
+        except (OSError, OverflowError) as problem:
+            raise InputError("metrics_port", f"{port} cannot be used: {problem}") from None
+        self.socket.setblocking(False)
+        self.set_app(self._serve)
+
+    @property
+    def address(self) -> str:
+        """The address to point Prometheus at."""
+        return f"http://127.0.0.1:{self.server_port}/metrics"
+
+    def add(self, added: Iterable[Added]) -> None:
+        """Add increments of a worker."""
         for family, labels, count in added:
-            self.add(family, *labels, count=count)
+            line = (family, tuple(labels))
+            if line not in self._lines and len(self._lines) >= _MOST_LINES:
+                line = (family, (_OTHER,) * len(labels))
+            self._lines.add(line)
+            counter = self._families[family]
+            (counter.labels(*line[1]) if labels else counter).inc(count)
 
-    def items(self) -> list[tuple[tuple[str, tuple[str, ...]], int]]:
-        """All of them, in order."""
-        return sorted(self._counts.items())
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+    def _serve(self, environ: dict[str, Any], start: Callable[..., Any]) -> Any:
+        if environ["PATH_INFO"] != "/metrics":
+            start("404 Not Found", [])
+            return [b""]
+        return self._page(environ, start)
 
 
-def read_added(content: object) -> list[Added]:
-    """Increments as JSON has them."""
-    if not isinstance(content, list):
-        return []
-    return [(str(family), tuple(map(str, labels)), int(count)) for family, labels, count in content]
+class _Request(WSGIRequestHandler):
+    """A request that is short and there at once: the supervisor waits for no client."""
 
+    timeout = 0.25
 
-def exposition(counters: Counters, gauges: Mapping[str, tuple[str, int]]) -> bytes:
-    """The text that Prometheus reads."""
-    from prometheus_client import CollectorRegistry, generate_latest
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = BytesIO(self.request.recv(8192))
 
-    families: dict[str, CounterMetricFamily] = {
-        name: CounterMetricFamily(name, words, labels=labels) for name, (labels, words) in FAMILIES.items()
-    }
-    for (family, labels), count in counters.items():
-        families[family].add_metric(list(labels), count)
-    shown: list[Metric] = [
-        *families.values(),
-        *(GaugeMetricFamily(name, words, value=value) for name, (words, value) in gauges.items()),
-    ]
-
-    class _Shown:
-        def collect(self) -> list[Metric]:
-            return shown
-
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Shown())
-    return generate_latest(registry)
+    def log_message(self, *_: Any) -> None:
+        """Write no line."""

@@ -24,8 +24,7 @@ from typing import Any, Final
 from tacit.core.errors import AccessError, InputError, InternalError, TacitError
 from tacit.server.serve.access_log import Lines
 from tacit.server.serve.listen import address_of, bind, check_place, tls_context
-from tacit.server.serve.metrics import Counters, read_added
-from tacit.server.serve.metrics_server import MetricsPage
+from tacit.server.serve.metrics import MetricsPage
 from tacit.server.serve.worker import Serving, run_worker
 from tacit.server.serve.worker_pipe import WorkerLink, make_link
 from tacit.server.shared_token_buckets import Buckets
@@ -94,7 +93,7 @@ def supervise(
             # Libraries look for what was not collected when a process ends, and would complain.
             gc.unfreeze()
             if page is not None:
-                page.close()
+                page.server_close()
     finally:
         for listener in listeners:
             listener.close()
@@ -111,18 +110,11 @@ def _warm() -> None:
 
         import tacit.curator.opening
         import tacit.engines.duckdb
-        import tacit.server.api
+        import tacit.server.api.app
         import tacit.server.identity  # noqa: F401
     finally:
         gc.enable()
         gc.freeze()
-
-
-def _warm_pages() -> None:
-    """Import what the console needs, for the workers that come after the first."""
-    import starlette.applications  # noqa: F401
-
-    import tacit.server.console  # noqa: F401
 
 
 class _Supervisor:
@@ -139,7 +131,6 @@ class _Supervisor:
         self._places = [_Place(listener) for listener in listeners]
         self._page = page
         self._started = started
-        self._counters = Counters()
         self._buckets = Buckets(shared=True)
         self._selector = selectors.DefaultSelector()
         self._stopping = 0
@@ -157,7 +148,7 @@ class _Supervisor:
         kept = {sign: signal.signal(sign, self._on_signal) for sign in heard}
         self._selector.register(wake_read, selectors.EVENT_READ, None)
         if self._page is not None:
-            self._selector.register(self._page.listener, selectors.EVENT_READ, self._page)
+            self._selector.register(self._page, selectors.EVENT_READ, self._page)
         try:
             self._fork(self._places[0], first=True)
             while not self._stopping:
@@ -210,7 +201,7 @@ class _Supervisor:
                 if other.listener is not place.listener:
                     other.listener.close()
             if self._page is not None:
-                self._page.close()
+                self._page.server_close()
             status = run_worker(self._serving, place.listener, self._context, link, self._buckets, first=first)
         except BaseException:
             logging.getLogger("tacit.operator").exception("a worker failed")
@@ -223,7 +214,8 @@ class _Supervisor:
             if key.data is None:
                 _drain(wake)
             elif isinstance(key.data, MetricsPage):
-                key.data.answer(self._counters, len([place for place in self._places if place.pid]))
+                key.data.workers.set(len([place for place in self._places if place.pid]))
+                key.data.handle_request()
             else:
                 self._listen(key.data)
 
@@ -232,7 +224,8 @@ class _Supervisor:
             return
         for told in place.link.told():
             place.heard = time.monotonic()
-            self._counters.take(read_added(told.get("added", [])))
+            if self._page is not None:
+                self._page.add(told.get("added", []))
             if "failed" in told and not self._ready:
                 raise _error(told["failed"])
             if "ready" in told:
@@ -250,7 +243,6 @@ class _Supervisor:
             metrics = "" if self._page is None else self._page.address
             address = address_of(self._serving.settings, self._places[0].listener)
             self._started(Started(address, metrics, told.get("welcome") or {}))
-        _warm_pages()
 
     def _bury(self, place: _Place) -> None:
         """A worker's pipe has ended, and so has the worker."""
@@ -268,8 +260,8 @@ class _Supervisor:
         pause = min(0.1 * 2**place.failures, _LONGEST_PAUSE) if place.failures else 0.0
         place.due = time.monotonic() + pause
         self._lines.write("worker ended", pid=pid, status=os.waitstatus_to_exitcode(status))
-        if not self._stopping:
-            self._counters.add("tacit_workers_replaced")
+        if not self._stopping and self._page is not None:
+            self._page.add([("tacit_workers_replaced", (), 1)])
 
     def _care(self) -> None:
         """Fill empty places, and end whoever has hung."""

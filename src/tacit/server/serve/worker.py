@@ -131,7 +131,7 @@ def _serve(
     buckets: Buckets,
     welcome: dict[str, Any],
 ) -> None:
-    from tacit.server.api import create_app
+    from tacit.server.api.app import create_app
 
     counters = Counters()
     settings = serving.settings

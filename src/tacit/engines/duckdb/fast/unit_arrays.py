@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.sql.quantising import counts_sql, quantised_sql
-from tacit.engines.sql.unit_totals import TOTALS
+from tacit.engines.sql.unit_totals import TOTALS, counts_sql, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 
 __all__ = ["WIDEST", "Pairs", "Read", "TooWideError", "UnitShare", "read_shares"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tacit.engines.sql.casts import rounded_quotient
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions.lowering import Args, Lowering, whole_argument
+from tacit.engines.sql.scalars import rounded_quotient
 from tacit.query.relational.expressions import Call
 from tacit.query.types import Kind, SqlType
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from tacit.query.domains import UNKNOWN, Domain, Range, finite, truth, union
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import (
     FALSE,
@@ -23,9 +22,22 @@ from tacit.query.relational.functions import dates, logic, numeric, text
 from tacit.query.relational.functions.casts import can_cast, cast_value
 from tacit.query.relational.functions.registry import REGISTRY, Function
 from tacit.query.relational.functions.signatures import coerce_all
-from tacit.query.types import BOOLEAN, TEXT, Kind, SqlType, Value, as_value
+from tacit.query.types import (
+    BOOLEAN,
+    TEXT,
+    UNKNOWN,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    as_value,
+    finite,
+    truth,
+    union,
+)
 
-__all__ = ["IMAGE_LIMIT", "MAX_GROWTH", "call", "case", "cast", "in_list"]
+__all__ = ["call", "case", "cast", "in_list"]
 
 #: Finite images are computed while building up to this many combinations; keys.py enumerates further where it matters.
 IMAGE_LIMIT = 32

@@ -7,14 +7,25 @@ import datetime as dt
 from collections.abc import Callable
 from fractions import Fraction
 
-from tacit.query.domains import UNKNOWN, Range
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal
 from tacit.query.relational.functions.registry import Args, Function, register
 from tacit.query.relational.functions.signatures import a_time, arity, coerce, constant_int, constant_text, one_time
-from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, Kind, SqlType, Value, from_ordinal, ordinal
+from tacit.query.types import (
+    DATE,
+    INTEGER,
+    TEXT,
+    TIMESTAMP,
+    UNKNOWN,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    from_ordinal,
+    ordinal,
+)
 
-__all__ = ["DIFF_UNITS", "TRUNC_UNITS", "next_truncated", "register_all", "truncate"]
+__all__ = ["DIFF_UNITS", "TRUNC_UNITS", "next_truncated"]
 
 Time = dt.date | dt.datetime
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tacit.query.domains import Range, hull
 from tacit.query.refusal import Refusal
 from tacit.query.relational.functions.registry import Args, Function, register
 from tacit.query.relational.functions.signatures import a_text, arity, booleans, coerce_all, constant_text
-from tacit.query.types import BOOLEAN, SqlType, Value
+from tacit.query.types import BOOLEAN, Range, SqlType, Value, hull
 
 __all__ = ["MAX_PATTERN", "MAX_WILDCARDS", "register_all"]
 

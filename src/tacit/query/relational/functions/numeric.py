@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from tacit.query.domains import UNKNOWN, Range, hull
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal
 from tacit.query.relational.functions.casts import round_half_away
@@ -26,7 +25,7 @@ from tacit.query.relational.functions.signatures import (
     numbers,
     one_number,
 )
-from tacit.query.types import DOUBLE, INTEGER, MAX_SCALE, Kind, SqlType, Value, decimal
+from tacit.query.types import DOUBLE, INTEGER, MAX_SCALE, UNKNOWN, Kind, Range, SqlType, Value, decimal, hull
 
 __all__ = ["register_all"]
 

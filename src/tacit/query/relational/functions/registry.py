@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from tacit.query.domains import UNKNOWN, Range
 from tacit.query.relational.expressions import Expression
-from tacit.query.types import SqlType, Value
+from tacit.query.types import UNKNOWN, Range, SqlType, Value
 
 __all__ = ["REGISTRY", "Args", "Function", "Signature", "register"]
 
@@ -42,11 +41,11 @@ class Function:
             result type cannot hold; that counts as NULL.
         range: the interval of results from the arguments' domains.
         step: the grid of results.
-        growth: see :class:`~tacit.query.domains.Domain`.
+        growth: see :class:`~tacit.query.types.Domain`.
         strict: whether NULL in gives NULL out.
         partial: whether it gives NULL for some arguments that are not NULL.
         never_null: whether the result is never NULL.
-        cost: for one row, in plain operators; see :mod:`tacit.query.planning.expression_cost`.
+        cost: for one row, in plain operators; see :mod:`tacit.query.planning.work`.
     """
 
     name: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tacit.query.domains import Domain, Range
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Cast, Expression, Literal, literal
 from tacit.query.relational.functions.casts import cast_value
@@ -19,13 +18,14 @@ from tacit.query.types import (
     NULL,
     TEXT,
     TIMESTAMP,
+    Domain,
     Kind,
+    Range,
     SqlType,
     decimal,
 )
 
 __all__ = [
-    "DAY",
     "a_text",
     "a_time",
     "arity",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from tacit.query.domains import Range
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Literal
 from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.registry import Args, Function, register
 from tacit.query.relational.functions.signatures import a_text, arity, coerce, constant_int, constant_text, texts
-from tacit.query.types import BOOLEAN, INTEGER, TEXT, SqlType, Value
+from tacit.query.types import BOOLEAN, INTEGER, TEXT, Range, SqlType, Value
 
 __all__ = ["register_all"]
 

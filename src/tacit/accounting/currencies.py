@@ -1,0 +1,282 @@
+"""Currencies of accounts: pure, approx, zcdp and gdp, one object each.
+
+A currency joins a kind of guarantee to the filter that adds it up: the numbers that state the guarantee, the amounts
+that an account is charged for it, the price of a charge, the event that says no more than the guarantee, and the words
+for people. All other packages ask the object and name no currency themselves, so that another one is added here.
+
+======== ============ ==================== ================= =============================================
+kind     guarantee    numbers              amounts           prices of a question may be stated in
+======== ============ ==================== ================= =============================================
+pure     PureDP       epsilon              epsilon           epsilon
+approx   ApproxDP     epsilon, delta       epsilon, delta    epsilon
+zcdp     ZCDP         rho, delta           rho, delta        epsilon, rho
+gdp      GDP          mu                   mu squared        epsilon, mu
+======== ============ ==================== ================= =============================================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Set
+from fractions import Fraction
+from typing import Any, ClassVar, Final, Literal
+
+from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, PureFilter, ZCDPFilter
+from tacit.accounting.prices import Charge, Spend, approx_price, gdp_price, pure_price, zcdp_price
+from tacit.core.errors import InputError
+from tacit.core.events import ApproxEvent, Event, GaussianEvent, PureEvent, ZCDPEvent
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import format_up, sqrt_bounds
+from tacit.core.relations import ADD_REMOVE, Relation
+
+__all__ = [
+    "APPROX",
+    "CURRENCIES",
+    "GAUSSIAN",
+    "PURE",
+    "SYMBOLS",
+    "ZERO_CONCENTRATED",
+    "AccountGuarantee",
+    "Currency",
+    "CurrencyKind",
+    "currency_named",
+    "currency_of",
+    "implied_currency",
+]
+
+#: A guarantee that accounts are charged in.
+AccountGuarantee = PureDP | ApproxDP | ZCDP | GDP
+CurrencyKind = Literal["pure", "approx", "zcdp", "gdp"]
+#: Letters of numbers and amounts, by name.
+SYMBOLS: Final = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "mu squared": "μ²"}
+#: δ at which a guarantee without one is shown as (ε, δ).
+_SHOWN_DELTA: Final = Fraction(1, 10**6)
+
+
+class Currency(ABC):
+    """One currency of accounts.
+
+    Attributes:
+        kind: its name in a project file.
+        concept: the notion of privacy, for people.
+        numbers: the parameters that state a guarantee, the main one first.
+        optional: those of them that are shown only where they are not zero.
+        amounts: the lines of an account.
+        prices: the numbers in which a question may state its price.
+        budgets: the sets of numbers by which a project file may state an account.
+        relaxed: whether the guarantee is not an (ε, δ) itself, and is shown as one besides.
+    """
+
+    kind: ClassVar[CurrencyKind]
+    concept: ClassVar[str] = "differential privacy"
+    numbers: ClassVar[tuple[str, ...]]
+    optional: ClassVar[tuple[str, ...]] = ()
+    amounts: ClassVar[tuple[str, ...]]
+    prices: ClassVar[tuple[str, ...]] = ("epsilon",)
+    budgets: ClassVar[tuple[Set[str], ...]]
+    relaxed: ClassVar[bool] = False
+
+    guarantee_type: ClassVar[Any]
+    filter_type: ClassVar[Any]
+    _price: ClassVar[Callable[[Charge, Relation], Spend]]
+
+    @property
+    def has_delta(self) -> bool:
+        """Whether charges may spend a δ."""
+        return "delta" in self.amounts
+
+    def guarantee(self, numbers: Mapping[str, Any], relation: Relation = ADD_REMOVE) -> AccountGuarantee:
+        """The guarantee that numbers state."""
+        stated: AccountGuarantee = self.guarantee_type(**numbers, relation=relation)
+        return stated
+
+    def numbers_of(self, guarantee: Any) -> dict[str, Fraction]:
+        """The numbers that state a guarantee."""
+        return {name: getattr(guarantee, name) for name in self.numbers}
+
+    def amounts_of(self, guarantee: Any) -> dict[str, Fraction]:
+        """The charge to an account for a guarantee."""
+        return self.numbers_of(guarantee)
+
+    def from_amounts(self, amounts: Mapping[str, Fraction], relation: Relation = ADD_REMOVE) -> AccountGuarantee:
+        """The guarantee of charges that add up to ``amounts``."""
+        return self.guarantee(amounts, relation)
+
+    def nothing(self, relation: Relation = ADD_REMOVE) -> AccountGuarantee:
+        """The guarantee that costs nothing."""
+        return self.guarantee(dict.fromkeys(self.numbers, 0), relation)
+
+    def cost(self, charge: Charge, relation: Relation) -> dict[str, Fraction]:
+        """The amounts that a charge costs, rounded up.
+
+        Raises:
+            AccountingError: no theorem gives it a price in this currency.
+        """
+        return dict(zip(self.amounts, type(self)._price(charge, relation), strict=False))
+
+    def price(self, charge: Charge, relation: Relation) -> AccountGuarantee:
+        """The guarantee that costs exactly as much as a charge."""
+        return self.from_amounts(self.cost(charge, relation), relation)
+
+    def covers(self, guarantee: Any, cost: Mapping[str, Fraction]) -> bool:
+        """Whether amounts are within those of a guarantee."""
+        return all(
+            amount <= cap for amount, cap in zip(cost.values(), self.amounts_of(guarantee).values(), strict=True)
+        )
+
+    @abstractmethod
+    def event(self, guarantee: Any, mechanism: str = "") -> Event:
+        """The event of a release of which the guarantee is all that is known."""
+
+    def filter(self, numbers: Mapping[str, Any], relation: Relation | str = ADD_REMOVE) -> Filter:
+        """The empty filter of an account that its budget states; one of :attr:`budgets`."""
+        empty: Filter = self.filter_type(**numbers, relation=relation)
+        return empty
+
+    def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:  # noqa: ARG002
+        """The caps whose charges together are (ε, δ)-DP; ``own_delta`` is what the account keeps for charges."""
+        stated = {"epsilon": epsilon, "delta": delta}
+        return {name: stated[name] for name in self.amounts}
+
+    def as_pair(self, guarantee: Any) -> ApproxDP:
+        """(ε, δ) for people: at the δ it has, or at one in a million where it needs one."""
+        pair: ApproxDP = guarantee.to_approx(_SHOWN_DELTA)
+        return pair
+
+    def shown(self, guarantee: Any) -> dict[str, Fraction]:
+        """The numbers to show of a guarantee."""
+        found = self.numbers_of(guarantee)
+        return {name: value for name, value in found.items() if value or name not in self.optional}
+
+    def text(self, amounts: Mapping[str, Fraction]) -> str:
+        """Amounts in words, such as ``rho 0.5, delta 1e-06``; zeros only of the main one."""
+        return ", ".join(
+            f"{name} {format_up(amount)}" for name, amount in amounts.items() if amount or name == self.amounts[0]
+        )
+
+    def __repr__(self) -> str:
+        return f"<Currency {self.kind}>"
+
+
+class _Pure(Currency):
+    kind = "pure"
+    numbers = amounts = ("epsilon",)
+    budgets = ({"epsilon"},)
+    guarantee_type, filter_type, _price = PureDP, PureFilter, pure_price
+
+    def event(self, guarantee: PureDP, mechanism: str = "") -> Event:
+        return PureEvent(guarantee.epsilon, mechanism, relation=guarantee.relation)
+
+    def as_pair(self, guarantee: PureDP) -> ApproxDP:
+        return guarantee.to_approx(0)
+
+
+class _Approx(Currency):
+    kind = "approx"
+    numbers = amounts = ("epsilon", "delta")
+    budgets = ({"epsilon", "delta"},)
+    guarantee_type, filter_type, _price = ApproxDP, ApproxFilter, approx_price
+
+    def event(self, guarantee: ApproxDP, mechanism: str = "") -> Event:
+        return ApproxEvent(guarantee.epsilon, guarantee.delta, mechanism, relation=guarantee.relation)
+
+    def as_pair(self, guarantee: ApproxDP) -> ApproxDP:
+        return guarantee
+
+
+class _ZCDP(Currency):
+    kind = "zcdp"
+    concept = "concentrated differential privacy"
+    numbers = amounts = ("rho", "delta")
+    optional = ("delta",)
+    prices = ("epsilon", "rho")
+    budgets = ({"epsilon", "delta"}, {"rho"}, {"rho", "delta"})
+    relaxed = True
+    guarantee_type, filter_type, _price = ZCDP, ZCDPFilter, zcdp_price
+
+    def event(self, guarantee: ZCDP, mechanism: str = "") -> Event:
+        return ZCDPEvent(guarantee.rho, guarantee.delta, mechanism, relation=guarantee.relation)
+
+    def filter(self, numbers: Mapping[str, Any], relation: Relation | str = ADD_REMOVE) -> Filter:
+        if "epsilon" not in numbers:
+            return super().filter(numbers, relation)
+        # Half of delta pays for the conversion, the other half for questions that choose groups privately.
+        return ZCDPFilter.for_target(**numbers, own_delta=Fraction(numbers["delta"]) / 2, relation=relation)
+
+    def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:
+        part = min(own_delta, delta / 2)
+        share = ZCDPFilter.for_target(epsilon=epsilon, delta=delta, own_delta=part)
+        return {"rho": share.rho, **({"delta": part} if own_delta else {})}
+
+    def as_pair(self, guarantee: ZCDP) -> ApproxDP:
+        return guarantee.to_approx(min(max(_SHOWN_DELTA, 2 * guarantee.delta), Fraction(1, 2)))
+
+
+class _GDP(Currency):
+    kind = "gdp"
+    concept = "Gaussian differential privacy"
+    numbers = ("mu",)
+    amounts = ("mu squared",)
+    prices = ("epsilon", "mu")
+    budgets = ({"epsilon", "delta"}, {"mu"})
+    relaxed = True
+    guarantee_type, filter_type, _price = GDP, GDPFilter, gdp_price
+
+    def amounts_of(self, guarantee: GDP) -> dict[str, Fraction]:
+        return {"mu squared": guarantee.mu**2}
+
+    def from_amounts(self, amounts: Mapping[str, Fraction], relation: Relation = ADD_REMOVE) -> GDP:
+        return GDP(sqrt_bounds(amounts["mu squared"])[1], relation=relation)
+
+    def event(self, guarantee: GDP, mechanism: str = "") -> Event:  # noqa: ARG002 - Gaussian events have no label
+        # μ-GDP says: no easier to tell apart than Gaussian noise of σ = 1 on a value that moves by μ.
+        return GaussianEvent(Fraction(1), guarantee.mu, relation=guarantee.relation)
+
+    def filter(self, numbers: Mapping[str, Any], relation: Relation | str = ADD_REMOVE) -> Filter:
+        return (
+            super().filter(numbers, relation) if "mu" in numbers else GDPFilter.for_target(**numbers, relation=relation)
+        )
+
+    def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:  # noqa: ARG002
+        return {"mu squared": GDPFilter.for_target(epsilon=epsilon, delta=delta).mu ** 2}
+
+
+PURE: Final = _Pure()
+APPROX: Final = _Approx()
+ZERO_CONCENTRATED: Final = _ZCDP()
+GAUSSIAN: Final = _GDP()
+#: By kind, as project files, receipts and ledgers write it.
+CURRENCIES: Final[dict[str, Currency]] = {each.kind: each for each in (PURE, APPROX, ZERO_CONCENTRATED, GAUSSIAN)}
+_BY_TYPE: Final[dict[type, Currency]] = {
+    kind: each for each in CURRENCIES.values() for kind in (each.guarantee_type, each.filter_type)
+}
+
+
+def currency_named(kind: str) -> Currency:
+    """The currency of a kind of account.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if kind not in CURRENCIES:
+        raise InputError("account", f"must be one of {', '.join(CURRENCIES)}, got {kind!r}")
+    return CURRENCIES[kind]
+
+
+def currency_of(stated: Guarantee | Filter) -> Currency:
+    """The currency of a guarantee or of a filter.
+
+    Raises:
+        InputError: accounts are not charged in it.
+    """
+    for kind in type(stated).__mro__:
+        if kind in _BY_TYPE:
+            return _BY_TYPE[kind]
+    raise InputError("guarantee", f"{type(stated).__name__} is not what an account is charged in")
+
+
+def implied_currency(stated: Set[str]) -> Currency:
+    """The currency that numbers of a budget imply, where none is named."""
+    if "mu" in stated:
+        return GAUSSIAN
+    return ZERO_CONCENTRATED if stated & {"delta", "rho"} else PURE

@@ -1,0 +1,308 @@
+"""SQLite databases, in a file or in memory: connections, gate, transactions, errors.
+
+*Durable.* Write-ahead log with ``synchronous=FULL``: a commit returns when the log is synced. Checkpoints are made here
+and not by SQLite on the side, because it would keep their errors to itself, and a failed sync must be seen. Opening
+starts with a checkpoint: pages that an earlier failed sync left in the page cache alone are written anew.
+
+*Fair.* Writers of all processes pass a gate, a file lock that the kernel hands over in order; SQLite's own waiting is
+by sleeping and retrying, and starves one of eight writers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Self
+
+from tacit.ledger.disk import Disk, HeldError
+from tacit.ledger.storage.database import Run, Schema, StorageError, StoreBusy, bring_up_to_date
+
+__all__ = ["Connect", "MemoryDatabase", "SqliteDatabase", "connect_to", "failures", "read_only", "runner"]
+
+_PATIENCE: Final = 30.0
+#: So many steps of this process between two checkpoints; a step writes about six pages.
+_CHECKPOINT_EVERY: Final = 1000
+
+#: How to get a connection to a path, for tests that put something between.
+Connect = Callable[[Path], sqlite3.Connection]
+
+
+@contextmanager
+def failures(what: str) -> Iterator[None]:
+    """Translate errors of SQLite and of the system to :class:`StorageError`.
+
+    SQLite's message about a damaged schema quotes it, and Python may fail to read that.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError, OverflowError) as problem:
+        name = getattr(problem, "sqlite_errorname", type(problem).__name__)
+        raise StorageError(f"{what}: {problem} ({name})") from problem
+
+
+def connect_to(path: Path, *, options: str = "") -> sqlite3.Connection:
+    """A connection with every safety on; ``options`` are those of a SQLite URI."""
+    uri = f"{path.as_uri()}?{options}"
+    connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    for setting in (
+        "synchronous = FULL",
+        "fullfsync = ON",  # where the system's fsync leaves things in the drive's cache
+        "checkpoint_fullfsync = ON",
+        "wal_autocheckpoint = 0",
+        "trusted_schema = OFF",
+        "cell_size_check = ON",
+    ):
+        connection.execute(f"PRAGMA {setting}")
+    return connection
+
+
+def runner(connection: sqlite3.Connection) -> Run:
+    """Statements on a connection."""
+    return lambda statement, values: connection.execute(statement, values).fetchall()
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as problem:
+        if problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise StoreBusy("another program holds the ledger's file, and nothing was charged") from None
+        raise
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+class SqliteDatabase:
+    """A file with two connections, one to read and one to write, which threads take in turn.
+
+    Args:
+        path: the file, without links.
+        what: its name in messages.
+        connect: makes a connection.
+        disk: holds the gate.
+    """
+
+    def __init__(
+        self, path: Path, *, what: str = "the ledger", connect: Connect | None = None, disk: Disk | None = None
+    ) -> None:
+        self.path = path
+        #: Held by the thread that writes.
+        self.writing = threading.Lock()
+        self._what = what
+        self._connect = connect or connect_to
+        self._disk = disk or Disk()
+        self._reading = threading.Lock()
+        self._reader = self._connect(path)
+        self.writer = self._connect(path)
+        self._since_checkpoint = 0
+        self._pid = os.getpid()
+
+    @classmethod
+    def open(
+        cls,
+        place: str | os.PathLike[str],
+        schema: Schema,
+        *,
+        application: int,
+        create: bool = True,
+        connect: Connect | None = None,
+        disk: Disk | None = None,
+    ) -> tuple[Self, tuple[int, int] | None]:
+        """Open the file of an application, making it or bringing it up to date first.
+
+        Returns:
+            The database, and the versions before and after if opening has changed them.
+        """
+        path = Path(place).resolve()
+        connect, disk = connect or connect_to, disk or Disk()
+        with failures(f"the ledger {path}"):
+            exists = path.exists()
+            if not exists and not create:
+                raise StorageError(f"there is no ledger at {path}")
+            if exists and path.stat().st_nlink > 1:
+                raise StorageError(f"the ledger {path} has a second name (hard link); each would get a log of its own")
+            disk.make_folder(path.parent)
+            migrated: list[tuple[int, int] | None] = []
+            _pass_gate(disk, path, lambda: migrated.append(_prepare(connect(path), schema, application)))
+            disk.sync_folder(path.parent)
+            return cls(path, connect=connect, disk=disk), migrated[0]
+
+    def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement that changes nothing."""
+        self.check_process()
+        with self._reading, failures(self._what):
+            return self._reader.execute(statement, values).fetchall()
+
+    @contextmanager
+    def write(self) -> Iterator[Run]:
+        """A short transaction, which waits for the gate."""
+        self.check_process()
+        with failures(self._what), self.writing, self._disk.lock(_gate_of(self.path)), self.transaction():
+            yield runner(self.writer)
+
+    def pass_gate(self, work: Callable[[], None]) -> None:
+        """Do something while the gate is held, perhaps in another thread.
+
+        Raises:
+            StoreBusy: another process held the gate for too long, and nothing was done.
+        """
+        with failures(self._what):
+            _pass_gate(self._disk, self.path, work)
+
+    @contextmanager
+    def transaction(self, steps: int = 1) -> Iterator[None]:
+        """A write transaction for the holder of the gate, and a checkpoint after it when it is time for one."""
+        with _transaction(self.writer):
+            yield
+        self._since_checkpoint += steps
+        if self._since_checkpoint >= _CHECKPOINT_EVERY:
+            self._since_checkpoint = 0
+            self.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Run]:
+        """Statements on a connection of their own, in one read transaction."""
+        with failures(self._what), _reading(self._connect(self.path), still=True) as read:
+            yield read
+
+    def migrate(self, schema: Schema) -> tuple[int, int] | None:
+        """Make the tables of a schema, or bring them up to date."""
+        with self.write() as run:
+            return bring_up_to_date(run, schema)
+
+    def close(self) -> None:
+        """Close both connections."""
+        for lock, connection in ((self.writing, self.writer), (self._reading, self._reader)):
+            with lock, suppress(sqlite3.Error):
+                connection.close()
+
+    def check_process(self) -> None:
+        """Refuse a child process: a file's connections do not survive a fork."""
+        if os.getpid() != self._pid:
+            raise StorageError(f"{self._what} was opened before a fork; open it again in the child")
+
+
+class MemoryDatabase:
+    """A database of one process, with one connection, which threads take in turn."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._lock = threading.Lock()
+
+    def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement that changes nothing."""
+        with failures(self._what), self._lock:
+            return self._connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def write(self) -> Iterator[Run]:
+        """A short transaction."""
+        with failures(self._what), self._lock, _transaction(self._connection):
+            yield runner(self._connection)
+
+    def migrate(self, schema: Schema) -> tuple[int, int] | None:
+        """Make the tables of a schema."""
+        with self.write() as run:
+            return bring_up_to_date(run, schema)
+
+    def close(self) -> None:
+        """Nothing: it ends with its last user."""
+
+    def __del__(self) -> None:
+        self._connection.close()
+
+
+@contextmanager
+def read_only(place: str | os.PathLike[str], *, still: bool) -> Iterator[Run]:
+    """Statements on a file that is not changed by it; ``still`` reads everything as it is at one moment."""
+    path = Path(place).resolve()
+    with failures(f"the ledger {path}"):
+        if not path.exists():
+            raise StorageError(f"there is no ledger at {path}")
+        with _readable(path) as uri:
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            with _reading(connection, still=still) as read:
+                yield read
+
+
+@contextmanager
+def _reading(connection: sqlite3.Connection, *, still: bool) -> Iterator[Run]:
+    """Statements on a connection that is closed afterwards."""
+    lock = threading.Lock()
+
+    def read(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with lock, failures("the ledger"):
+            return connection.execute(statement, values).fetchall()
+
+    try:
+        if still:
+            read("BEGIN")
+            read("SELECT name FROM sqlite_master LIMIT 1")  # the moment is that of the first look
+        yield read
+    finally:
+        with lock, suppress(sqlite3.Error):
+            connection.close()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[str]:
+    """How SQLite can read a file without changing it, also on a medium that cannot be written.
+
+    A reader needs a small file beside a database with a log. Where it cannot be made, the database is read as it is if
+    there is no log; with one, a copy of both is read, because the newest entries may be in the log alone.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if os.access(path.parent, os.W_OK):
+        yield f"{path.as_uri()}?mode=ro"
+    elif not log.exists() or log.stat().st_size == 0:
+        yield f"{path.as_uri()}?mode=ro&immutable=1"
+    else:
+        with TemporaryDirectory(prefix="tacit-ledger-") as folder:
+            for file in (path, log):
+                shutil.copyfile(file, Path(folder) / file.name)
+            yield (Path(folder) / path.name).as_uri()
+
+
+def _gate_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-gate")
+
+
+def _pass_gate(disk: Disk, path: Path, work: Callable[[], None]) -> None:
+    """Writers of all processes work one after the other."""
+    try:
+        disk.locked(_gate_of(path), work, patience=_PATIENCE)
+    except HeldError as problem:
+        raise StoreBusy(f"another process holds the ledger, and nothing was charged: {problem}") from None
+
+
+def _prepare(connection: sqlite3.Connection, schema: Schema, application: int) -> tuple[int, int] | None:
+    """Bring the tables up to date, and prove that the file can be written."""
+    run = connection.execute
+    try:
+        owner = run("PRAGMA application_id").fetchone()[0]
+        contents = run("SELECT count(*) FROM sqlite_master").fetchone()[0] or run("PRAGMA user_version").fetchone()[0]
+        if contents and owner != application:
+            raise StorageError("the file is a SQLite database, but not a ledger")
+        if run("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            raise StorageError("the file cannot be kept with a write-ahead log; is the folder on a network disk?")
+        run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        run("BEGIN IMMEDIATE")
+        run(f"PRAGMA application_id = {application}")
+        migrated = bring_up_to_date(runner(connection), schema)
+        run("COMMIT")
+        return migrated
+    finally:
+        connection.close()

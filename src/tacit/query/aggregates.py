@@ -1,0 +1,758 @@
+"""Aggregates: one table entry for each, from its SQL names to its estimate.
+
+An aggregate is met in three places: exact, inside one unit's rows or over public data; exact, over released cells; and
+released, where noise is added. :data:`AGGREGATES` has one :class:`AggregateEntry` for each function; every consumer
+(reader, planner, explanation, estimator, post-processing) asks the table. The released kinds and their measurements:
+
+=========================== ================================================== ====================================
+entry                       kind: measurements, in this order                  family
+=========================== ================================================== ====================================
+count_rows                  COUNT_ROWS: ROWS                                   :class:`Counts`
+count                       COUNT_VALUES: VALUES                               :class:`Counts`
+count_distinct              COUNT_UNITS: UNITS; COUNT_DISTINCT: DISTINCT       :class:`Counts`
+sum                         SUM: SUM                                           :class:`Sums`
+avg                         AVG: VALUES, CENTRED_SUM                           :class:`Moments`
+var_*, stddev_*             VAR_*, STDDEV_*: VALUES, CENTRED_SUM,              :class:`Moments`
+                            CENTRED_SQUARES
+min, max, quantile          MIN, MAX, QUANTILE: LEAVES                         :class:`Quantiles`
+mode                        MOST_COMMON: CATEGORIES                            :class:`MostCommon`
+bool_and, bool_or           not released                                       none
+=========================== ================================================== ====================================
+
+*To add an aggregate* of known measurements, write its entry here and add its kind to
+:class:`~tacit.query.question.AggregateKind`; a new estimate is a class of cells in ``query/postprocess``. An exact form
+inside units is one line of ``engines/sql/aggregates.py``. For new measurements edit at most these five files besides:
+``query/planning/measures.py`` (the kind with its sentence and clamp), ``engines/sql/unit_totals.py`` or
+``engines/sql/statements.py`` (its SQL), ``engines/duckdb/fast/unit_arrays.py`` (the same in numpy).
+``tests/sql/test_aggregate_table.py`` asks every consumer about every entry.
+
+*Expected error* of a released cell, from public parameters. Counts and sums have one error whatever the data. Averages
+and variances divide by the number of values, so their error is stated for a number that is *supposed*; quantiles are
+off by so many values in rank, and the most common category by so many values in count. All errors are about the
+bounded, quantised truth: the effect of clamping and of dropped groups is no noise and is not in them. With V values in
+truth, noise of at most v, c, s steps in their number, centred sum and squares, and h the largest distance from the
+centre:
+
+* average: |C/V - C′/V′| <= (c + h·v)/(V - v); released jointly, at most w/V, where w bounds both noises of the block
+  (as in ``mechanisms/mean.proof.md``);
+* variance: with a the bound of the average, (s + h²·v)/(V - v) + 2h·a + a²; times V/(V-1) for the sample form;
+* standard deviation: |√x - √y| <= √|x - y|.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InternalError
+from tacit.core.numbers import sqrt_bounds
+from tacit.mechanisms.base import per_output_beta
+from tacit.query.planning.auto_bounds import provisional
+from tacit.query.planning.measures import (
+    Measure,
+    MeasureKind,
+    categories_measure,
+    count_measure,
+    grid_step,
+    leaves_measure,
+    sum_measure,
+)
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.quantile_tree import NoisyTree, rank_error
+from tacit.query.postprocess.cells import Cell, Draw
+from tacit.query.postprocess.counts_and_sums import Direct
+from tacit.query.postprocess.joint_mean import JointMean
+from tacit.query.postprocess.mean_variance import MeanEstimate, Spread
+from tacit.query.postprocess.mode import Common, CommonEvent
+from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
+from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import RelationNode, UnitCall
+from tacit.query.relational.expressions import Expression, Reference, references
+from tacit.query.relational.functions.signatures import fits_decimal
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, UNKNOWN, Domain, Kind, Range, SqlType, Value, truth
+
+if TYPE_CHECKING:
+    from tacit.query.planning.pricing import Priced
+    from tacit.query.release import NoisyRelease
+
+__all__ = [
+    "AGGREGATES",
+    "NEVER_NULL",
+    "SQL_NAMES",
+    "AggregateCall",
+    "AggregateEntry",
+    "ExpectedError",
+    "SqlName",
+    "entry_of",
+    "expected_error",
+    "unit_call",
+]
+
+Bounds = tuple[Fraction, Fraction]
+_ZERO: Final = Fraction(0)
+#: Released kinds whose cells are never NULL.
+NEVER_NULL: Final = (AggregateKind.COUNT_ROWS, AggregateKind.COUNT_VALUES, AggregateKind.COUNT_UNITS)
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate as asked.
+
+    Args:
+        function: a key of :data:`AGGREGATES`.
+        argument: the expression it reads; None for ``count_rows``.
+        where: the FILTER condition.
+        parameter: the fraction of a quantile, or the rank of ``mode``.
+        per_group: stated bounds on the contribution of one unit to one group.
+        per_row: stated bounds on single values.
+        auto: whether bounds are to be found privately: the argument was written ``CLAMP(x, AUTO)`` and is x.
+    """
+
+    function: str
+    argument: Expression | None
+    where: Expression | None
+    parameter: Fraction | None
+    per_group: Bounds | None
+    per_row: Bounds | None
+    auto: bool = False
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        shown = "*" if self.argument is None else getattr(self.argument, "name", "…")
+        return f"{self.function}({shown})"
+
+    @property
+    def value(self) -> Expression:
+        """The argument of an aggregate that must have one."""
+        if self.argument is None:
+            raise AssertionError("only counts have no argument")
+        return self.argument
+
+
+# -- exact, inside one unit's rows or over public data
+
+
+def unit_call(asked: AggregateCall, rows: int | None) -> tuple[UnitCall, Domain]:
+    """The exact aggregate inside a unit's group of at most ``rows`` rows, with the presumed domain of its value."""
+    if asked.auto:
+        raise Refusal("bounds", "AUTO bounds are found for the aggregate that gets noise; here nothing needs bounds.")
+    if asked.per_group is not None or asked.per_row is not None:
+        raise Refusal(
+            "contribution_bounds", "Inside one person's rows aggregates are exact; give bounds to the outer aggregate."
+        )
+    entry = AGGREGATES[asked.function]
+    if entry.unit is None:
+        raise Refusal("raw_aggregate", "MODE inside one person's rows is not supported; ties have no one answer.")
+    if asked.function == "quantile" and not asked.value.type.is_numeric:
+        raise Refusal("type", "A quantile inside one person's rows needs a number.")
+    kind, span = entry.unit(asked.argument, rows)
+    # The smallest and largest of long texts are long texts.
+    growth = 1 if asked.argument is None or kind != asked.argument.type else asked.argument.domain.growth
+    step = kind.step
+    if asked.function == "sum":
+        step = step or asked.value.step
+    domain = truth(nullable=True) if kind == BOOLEAN else Domain(span, not entry.counts, None, step, growth)
+    return UnitCall(asked.function, asked.argument, asked.where, asked.parameter, kind), domain
+
+
+UnitResult = Callable[[Any, int | None], tuple[SqlType, Range]]
+
+
+def _number_of_rows(argument: Expression | None, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
+    return INTEGER, Range(_ZERO, None if rows is None else Fraction(rows))
+
+
+def _number_of_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
+    known = [
+        number for number in (rows, None if argument.values is None else len(argument.values)) if number is not None
+    ]
+    return INTEGER, Range(_ZERO, Fraction(min(known)) if known else None)
+
+
+def _total(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
+    kind, total = argument.type, argument.range * Range(Fraction(1), None if rows is None else Fraction(rows))
+    exact = kind.kind is not Kind.DECIMAL or fits_decimal(total, kind.scale)
+    return kind if exact else DOUBLE, total
+
+
+def _one_of_the_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
+    return argument.type, argument.range
+
+
+def _between_the_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
+    return DOUBLE, argument.range
+
+
+def _true_or_false(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
+    return BOOLEAN, UNKNOWN
+
+
+def _width(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
+    ends = argument.range.ends
+    return DOUBLE, UNKNOWN if ends is None else Range(_ZERO, ends[1] - ends[0])
+
+
+def _squared_width(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
+    width = _width(argument, rows)[1].high
+    # The sample variance is largest for two values at the ends: width²/2.
+    return DOUBLE, UNKNOWN if width is None else Range(_ZERO, width**2 / 2)
+
+
+# -- exact, over the places of released cells
+
+Fold = Callable[[list[Fraction], Fraction | None], Fraction | None]
+
+
+def _sum_of(places: list[Fraction], _: Fraction | None = None) -> Fraction:
+    return sum(places, _ZERO)
+
+
+def _mean_of(places: list[Fraction], _: Fraction | None = None) -> Fraction:
+    return sum(places, _ZERO) / len(places)
+
+
+def _least(places: list[Fraction], _: Fraction | None = None) -> Fraction:
+    return min(places)
+
+
+def _greatest(places: list[Fraction], _: Fraction | None = None) -> Fraction:
+    return max(places)
+
+
+def _quantile_of(places: list[Fraction], fraction: Fraction | None) -> Fraction:
+    order = sorted(places)
+    place = (len(order) - 1) * (fraction if fraction is not None else Fraction(1, 2))
+    below = math.floor(place)
+    above = min(below + 1, len(order) - 1)
+    return order[below] + (place - below) * (order[above] - order[below])
+
+
+# -- released
+
+
+class Measuring(Protocol):
+    """The final aggregation that an aggregate is added to."""
+
+    @property
+    def rows(self) -> int:
+        """The most rows of a unit that count in a group."""
+
+    def measure(self, measure: Measure) -> int:
+        """The index of a measurement; equal ones are taken once."""
+
+    def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
+        """The public values of an expression, if they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedError:
+    """The error of one cell of an aggregate.
+
+    Args:
+        label: of the aggregate.
+        bound: exceeded with probability at most 1 - confidence; None when it depends on numbers that are not known
+            beforehand.
+        kind: ``"value"``, ``"rank"`` (so many values before or after in order) or ``"count"`` (so many values fewer
+            than the most common has).
+        supposing: the number of values in a group for which it holds; None when it holds for any.
+        power: ``bound`` is to be multiplied by this power of the larger of the AUTO bounds, which are not found yet.
+    """
+
+    label: str
+    bound: Fraction | None
+    kind: str
+    supposing: int | None = None
+    power: int = 0
+
+    def meaning(self, bound: str) -> str:
+        """The error in words, with the bound as it is shown."""
+        words = {
+            "value": f"within {bound}",
+            "rank": f"within {bound} values in rank",
+            "count": f"at most {bound} values fewer than the true one has",
+        }[self.kind]
+        return words if self.supposing is None else f"{words}, supposing {self.supposing:,} values in a group"
+
+
+class ErrorTerms(NamedTuple):
+    """The public parameters on which an error depends; ``suppose`` is a number of values in a group."""
+
+    final: FinalAggregation
+    priced: Priced
+    beta: Fraction
+    suppose: int | None
+
+
+#: The cell of each group, for one aggregate.
+Column = Callable[[int], Cell]
+
+
+class Family(ABC):
+    """Aggregates that are released in one way: their measurements, expected error and estimate.
+
+    Args:
+        error_kind: the unit of errors; see :class:`ExpectedError`.
+    """
+
+    error_kind = "value"
+
+    @abstractmethod
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
+        """The released column for an aggregate: its measurements, entered into the final aggregation."""
+
+    @abstractmethod
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """The error of one cell that is exceeded with probability at most ``beta``; None where it is not known."""
+
+    @abstractmethod
+    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+        """The estimates of an aggregate; ``measure`` is the last of its measurements."""
+
+
+def expected_error(
+    final: FinalAggregation, aggregate: Aggregate, priced: Priced, beta: Fraction, suppose: int | None
+) -> ExpectedError:
+    """The error of one cell of ``aggregate`` that is exceeded with probability at most ``beta``."""
+    family = entry_of(aggregate.kind).released
+    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose))
+    supposing = suppose if len(aggregate.measures) > 1 else None
+    return ExpectedError(aggregate.label, bound, family.error_kind, supposing)
+
+
+class _OneNumber(Family):
+    """Aggregates that are one released integer times a step."""
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """That of the one noise."""
+        index = aggregate.measures[0]
+        return at.priced.release_of(index).law(index).error(at.beta) * at.final.measures[index].unit_of_value
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+        """The released numbers themselves."""
+        index = aggregate.measures[0]
+        low, high = measure.clamp
+        # A sum of contributions that are not negative is not negative, whatever the noise.
+        possible = Range(_ZERO if low >= 0 else None, _ZERO if high <= 0 else None)
+        if aggregate.bounds is not None:
+            possible = possible.clamped(*aggregate.bounds)
+        noisy = _in_steps(released, index)
+        return lambda group: Direct(noisy[group], Draw(index, group), measure.step, possible, aggregate.type)
+
+
+class Counts(_OneNumber):
+    """COUNT of rows, of values, of units and of distinct values."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
+        """One count."""
+        clamp = _count_clamp(asked)
+        kind, measure_kind, argument = AggregateKind.COUNT_ROWS, MeasureKind.ROWS, asked.argument
+        if asked.function == "count" and argument is not None:
+            kind, measure_kind = AggregateKind.COUNT_VALUES, MeasureKind.VALUES
+        elif argument is not None and _is_unit(argument, source):
+            kind, measure_kind, argument, clamp = AggregateKind.COUNT_UNITS, MeasureKind.UNITS, None, None
+        elif argument is not None:
+            kind, measure_kind = AggregateKind.COUNT_DISTINCT, MeasureKind.DISTINCT
+            if argument.type.kind is Kind.DOUBLE:
+                raise Refusal(
+                    "key_type", "COUNT(DISTINCT x) of a DOUBLE is a matter of rounding; use ROUND or a CAST to DECIMAL."
+                )
+        index = final.measure(count_measure(measure_kind, argument, asked.where, rows=final.rows, clamp=clamp))
+        return Aggregate(kind, (index,), None, INTEGER, None, asked.label)
+
+
+def _is_unit(argument: Expression, source: RelationNode) -> bool:
+    if not isinstance(argument, Reference) or source.unit is None:
+        return False
+    label = f"unit {source.population}"
+    return argument.slot == source.unit or (
+        source.fields[argument.slot].identifies == label and not source.fields[argument.slot].domain.nullable
+    )
+
+
+def _count_clamp(asked: AggregateCall) -> tuple[int, int] | None:
+    bounds = asked.per_group
+    if asked.per_row is not None:
+        raise Refusal("contribution_bounds", "COUNT takes contribution_bounds_per_group, not per_row.")
+    if bounds is None:
+        return None
+    if asked.function == "count_distinct":
+        raise Refusal(
+            "contribution_bounds", "COUNT(DISTINCT x) takes max_rows_contributed instead of contribution bounds."
+        )
+    low, high = bounds
+    if low.denominator != 1 or high.denominator != 1 or low < 0 or high < 1 or high > 10**9:
+        raise Refusal(
+            "contribution_bounds", "COUNT takes whole numbers (lo, hi) with 0 <= lo <= hi, hi between 1 and 1e9."
+        )
+    # A unit without rows adds nothing, so 0 is always possible whatever lo says.
+    return 0, int(high)
+
+
+class Sums(_OneNumber):
+    """SUM of a bounded value."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """One sum."""
+        argument = asked.value
+        bounds = provisional(argument) if asked.auto else asked.per_row or argument.range.ends
+        if bounds is None and asked.per_group is None:
+            raise _no_bounds(asked, argument)
+        step = _grid(asked, argument, bounds or asked.per_group or (_ZERO, Fraction(1)))
+        measure = sum_measure(
+            MeasureKind.SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows, total=asked.per_group
+        )
+        index = final.measure(replace(measure, auto=asked.auto))
+        kind = argument.type if argument.type.kind in (Kind.INTEGER, Kind.DECIMAL) else DOUBLE
+        return Aggregate(AggregateKind.SUM, (index,), None, kind, None, asked.label)
+
+
+class Moments(Family):
+    """AVG, VARIANCE and STDDEV: the number of values, their centred sum and their centred squares."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """Two measurements for a mean, three for a variance."""
+        argument, spread = asked.value, AGGREGATES[asked.function].spread
+        bounds = _value_bounds(asked, argument)
+        step = _grid(asked, argument, bounds)
+        kinds = [MeasureKind.CENTRED_SUM] + ([] if spread is None else [MeasureKind.CENTRED_SQUARES])
+        indices = [final.measure(count_measure(MeasureKind.VALUES, argument, asked.where, rows=final.rows))]
+        for kind in kinds:
+            measure = sum_measure(kind, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
+            indices.append(final.measure(replace(measure, auto=asked.auto)))
+        known = bounds if spread is None else (_ZERO, spread.largest(bounds[1] - bounds[0]))
+        (released,) = AGGREGATES[asked.function].kinds
+        return Aggregate(released, tuple(indices), None, DOUBLE, None if asked.auto else known, asked.label)
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """By the formulas above, for a supposed number of values."""
+        _, priced, beta, suppose = at
+        if suppose is None:
+            return None
+        total = at.final.measures[aggregate.measures[1]]
+        half = max(total.high - total.centre, total.centre - total.low)
+        each = beta / len(aggregate.measures)
+        noises = [priced.release_of(index).law(index).error(each) for index in aggregate.measures]
+        left = suppose - noises[0]
+        if left <= 0:
+            return None
+        mean = (noises[1] + half * noises[0]) / left
+        release, spread = priced.release_of(aggregate.measures[1]), entry_of(aggregate.kind).spread
+        if spread is None:
+            if len(release.block.forms) == 2:
+                law = release.law(aggregate.measures[1])
+                mean = min(mean, NoiseLaw(law.kind, law.scale).error(per_output_beta(beta, 2)) / suppose)
+            return min(mean, Fraction(2 * half)) * total.step
+        squared = (noises[2] + half**2 * noises[0]) / left + 2 * half * mean + mean**2
+        if spread.sample:
+            if suppose < 2:
+                return None
+            squared *= Fraction(suppose, suppose - 1)
+        squared *= total.step**2
+        return sqrt_bounds(squared)[1] if spread.root else squared
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+        """Quotients of released numbers."""
+        spread = entry_of(aggregate.kind).spread
+        return (
+            _means(aggregate, measure, released) if spread is None else _spreads(aggregate, measure, released, spread)
+        )
+
+
+def _means(aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    count, total = aggregate.measures
+    counts, sums = _in_steps(released, count), _in_steps(released, total)
+    shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
+    half = max(measure.high - measure.centre, measure.centre - measure.low)
+    law, block = released.laws[total], released.plan.priced.release_of(count).block
+    # Whether the count and the sum were released as two totals, with Laplace noise or none.
+    joint = total in block.measures and len(block.forms) == 2 and law.kind != "gaussian"
+
+    def cell(group: int) -> Cell:
+        parts = (counts[group], sums[group], Draw(count, group), Draw(total, group), *shared)
+        return JointMean(*parts, half, law.scale) if joint else MeanEstimate(*parts)
+
+    return cell
+
+
+def _spreads(aggregate: Aggregate, measure: Measure, released: NoisyRelease, spread: SpreadForm) -> Column:
+    count, total, squares = aggregate.measures
+    counts, sums, noisy_squares = (_in_steps(released, index) for index in aggregate.measures)
+    most = Fraction((measure.high - measure.low) ** 2, 4)
+    return lambda group: Spread(
+        noisy_count=counts[group],
+        noisy_sum=sums[group],
+        count_draw=Draw(count, group),
+        sum_draw=Draw(total, group),
+        step=measure.step,
+        type=aggregate.type,
+        noisy_squares=noisy_squares[group],
+        squares_draw=Draw(squares, group),
+        most=most,
+        sample=spread.sample,
+        root=spread.root,
+    )
+
+
+class Quantiles(Family):
+    """MIN, MAX, MEDIAN and quantiles, from one tree of counts."""
+
+    error_kind = "rank"
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """Counts in leaves."""
+        argument = asked.value
+        if not argument.type.is_numeric and not argument.type.is_temporal:
+            raise Refusal(
+                "raw_aggregate",
+                f"{asked.function.upper()} of {argument.type} would return somebody's value; use numbers or dates.",
+            )
+        bounds = _value_bounds(asked, argument)
+        step = _grid(asked, argument, bounds)
+        measure = leaves_measure(argument, asked.where, bounds=bounds, step=step, rows=final.rows)
+        index = final.measure(replace(measure, auto=asked.auto))
+        kind = DOUBLE if asked.function == "quantile" and argument.type.is_numeric else argument.type
+        (released,) = AGGREGATES[asked.function].kinds
+        return Aggregate(released, (index,), asked.parameter, kind, None if asked.auto else bounds, asked.label)
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """In values of rank."""
+        index = aggregate.measures[0]
+        release = at.priced.release_of(index)
+        ends = {AggregateKind.MIN: _ZERO, AggregateKind.MAX: Fraction(1)}
+        fraction = ends.get(aggregate.kind, aggregate.parameter)
+        if release.block.tree is None or fraction is None or release.mechanism == "constant":
+            return _ZERO
+        return rank_error(release.block.tree, release.law(index), fraction, at.beta / 2)
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+        """Places in the tree."""
+        index = aggregate.measures[0]
+        kind = {AggregateKind.MIN: "min", AggregateKind.MAX: "max"}.get(aggregate.kind, "quantile")
+        grid = LeafGrid(measure.low, measure.high, measure.leaf, measure.step)
+        tree = released.noisy[index]
+        if not isinstance(tree, NoisyTree):
+            raise InternalError("numbers where a tree was planned")
+        ranks = Ranks(tree, grid, kind, Fraction(aggregate.parameter or 0))
+        return lambda group: Rank(ranks, index, group, aggregate.type)
+
+
+class MostCommon(Family):
+    """MODE and the k-th most common value, from counts of declared categories."""
+
+    error_kind = "count"
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """Counts of categories."""
+        argument = asked.value
+        values = final.categories(argument)
+        if values is None or argument.type.kind is Kind.DOUBLE or not any(value is not None for value in values):
+            raise Refusal(
+                "no_categories",
+                f"MODE and TOP_K choose among declared categories; {_names(argument)} has none. "
+                "Ask the data owner to declare them, or use COUNT with GROUP BY.",
+            )
+        index = final.measure(categories_measure(argument, asked.where, values=values, rows=final.rows))
+        return Aggregate(AggregateKind.MOST_COMMON, (index,), asked.parameter, argument.type, None, asked.label)
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """Two noisy counts change places only if their noises together bridge the gap."""
+        index = aggregate.measures[0]
+        release, width = at.priced.release_of(index), at.final.measures[index].width
+        if release.mechanism == "constant":
+            return _ZERO
+        return 2 * release.law(index).error(per_output_beta(at.beta, width))
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+        """Categories by their noisy counts."""
+        index, rank = aggregate.measures[0], int(aggregate.parameter or 1)
+        noisy = _numbers(released, index)
+        return lambda group: Common(
+            noisy[group].astype(np.int64), measure.categories, rank, CommonEvent(index, group), aggregate.type
+        )
+
+
+def _in_steps(released: NoisyRelease, measure: int) -> list[Fraction]:
+    """Released numbers in steps of their measurement."""
+    unit = released.laws[measure].unit
+    numbers = _numbers(released, measure).tolist()
+    return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
+
+
+def _numbers(released: NoisyRelease, measure: int) -> NDArray[Any]:
+    noisy = released.noisy[measure]
+    if isinstance(noisy, NoisyTree):
+        raise InternalError("a tree where numbers were planned")
+    return noisy
+
+
+def _value_bounds(asked: AggregateCall, argument: Expression) -> Bounds:
+    if asked.auto:
+        return provisional(argument)
+    bounds = asked.per_row or asked.per_group or argument.range.ends
+    if bounds is None:
+        raise _no_bounds(asked, argument)
+    return bounds
+
+
+def _grid(asked: AggregateCall, argument: Expression, bounds: Bounds) -> Fraction:
+    return Fraction(1) if asked.auto else grid_step(argument.step, argument.type, bounds)
+
+
+def _no_bounds(asked: AggregateCall, argument: Expression) -> Refusal:
+    return Refusal(
+        "bounds",
+        f"{asked.function.upper()} needs bounds for {_names(argument)}: write CLAMP(x, lo, hi) or "
+        "contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO), or ask the "
+        "data owner to declare bounds.",
+    )
+
+
+def _names(argument: Expression) -> str:
+    unbounded = [part.name for part in references(argument) if not part.range.is_bounded]
+    named = unbounded or [part.name for part in references(argument)]
+    return ", ".join(dict.fromkeys(named)) or "the expression"
+
+
+# -- the table
+
+
+class SpreadForm(NamedTuple):
+    """Which form of variance: divided by one value fewer, or not; its root, or not."""
+
+    sample: bool
+    root: bool
+
+    def largest(self, width: Fraction) -> Fraction:
+        """The largest that it is for values within ``width`` of each other; for a root, a bound on that."""
+        return width if self.root else width**2 / (2 if self.sample else 4)
+
+
+class SqlName(NamedTuple):
+    """One way to write an aggregate in SQL.
+
+    Args:
+        function: a key of :data:`AGGREGATES`.
+        arguments: how many it takes.
+        parameter: a fixed one; or the meaning of the last argument: the ``"fraction"`` of a quantile, the ``"rank"`` of
+            a category, how many ``"ranks"`` there are, or the ``"condition"`` of counted rows.
+    """
+
+    function: str
+    arguments: int = 1
+    parameter: Fraction | str | None = None
+
+
+@dataclass(frozen=True)
+class AggregateEntry:
+    """One aggregate.
+
+    Args:
+        names: its SQL names.
+        unit: the type and range of its exact form, from the argument and the most rows; None where there is none.
+        fold: its value over the places of released cells; None for counts.
+        kinds: its released kinds.
+        family: how it is released; None where it is not.
+        takes: ``"any"``, ``"number"`` or ``"condition"``.
+        bounded: whether its argument needs bounds when it is released.
+        counts: whether it is a number of rows, which is never NULL.
+        linear: whether the fold is a weighted sum.
+        spread: the form of a variance.
+        sorts: whether its exact form collects a group's values and sorts them.
+        power: its error grows at most with this power of AUTO bounds.
+    """
+
+    names: Mapping[str, SqlName]
+    unit: UnitResult | None
+    fold: Fold | None
+    kinds: tuple[AggregateKind, ...]
+    family: Family | None
+    takes: str = "any"
+    bounded: bool = False
+    counts: bool = False
+    linear: bool = False
+    spread: SpreadForm | None = None
+    sorts: bool = False
+    power: int = field(default=2)
+
+    @property
+    def released(self) -> Family:
+        """How it is released.
+
+        Raises:
+            Refusal: it is not.
+        """
+        if self.family is None:
+            raise Refusal(
+                "raw_aggregate", "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
+            )
+        return self.family
+
+
+def _called(function: str, *names: str) -> dict[str, SqlName]:
+    return {name: SqlName(function) for name in names}
+
+
+def _variance(function: str, kind: AggregateKind, spread: SpreadForm, *names: str) -> AggregateEntry:
+    return AggregateEntry(
+        _called(function, *names), _width if spread.root else _squared_width, None, (kind,), _MOMENTS, takes="number",
+        bounded=True, spread=spread, sorts=True, power=1 if spread.root else 2,
+    )  # fmt: skip
+
+
+_COUNTS, _MOMENTS, _QUANTILES = Counts(), Moments(), Quantiles()
+_OF_FRACTION: Final = ("quantile", "quantile_cont", "percentile_cont", "percentile")
+#: Aggregates by the name that :class:`AggregateCall` and :class:`~tacit.query.relational.algebra.UnitCall` use.
+AGGREGATES: Final[dict[str, AggregateEntry]] = {
+    "count_rows": AggregateEntry(
+        {name: SqlName("count_rows", 1, "condition") for name in ("count_if", "countif")},
+        _number_of_rows, None, (AggregateKind.COUNT_ROWS,), _COUNTS, counts=True),
+    "count": AggregateEntry(
+        _called("count", "count"), _number_of_rows, None, (AggregateKind.COUNT_VALUES,), _COUNTS, counts=True),
+    "count_distinct": AggregateEntry(
+        {}, _number_of_values, None, (AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT), _COUNTS, counts=True,
+        sorts=True),
+    "sum": AggregateEntry(
+        _called("sum", "sum"), _total, _sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
+        linear=True),
+    "avg": AggregateEntry(
+        _called("avg", "avg", "mean"), _between_the_values, _mean_of, (AggregateKind.AVG,), _MOMENTS, takes="number",
+        bounded=True, linear=True),
+    "var_samp": _variance("var_samp", AggregateKind.VAR_SAMP, SpreadForm(True, False), "variance", "var_samp"),
+    "var_pop": _variance("var_pop", AggregateKind.VAR_POP, SpreadForm(False, False), "var_pop"),
+    "stddev_samp": _variance("stddev_samp", AggregateKind.STDDEV_SAMP, SpreadForm(True, True), "stddev", "stddev_samp"),
+    "stddev_pop": _variance("stddev_pop", AggregateKind.STDDEV_POP, SpreadForm(False, True), "stddev_pop"),
+    "min": AggregateEntry(
+        _called("min", "min"), _one_of_the_values, _least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
+    "max": AggregateEntry(
+        _called("max", "max"), _one_of_the_values, _greatest, (AggregateKind.MAX,), _QUANTILES, bounded=True),
+    "quantile": AggregateEntry(
+        {"median": SqlName("quantile", 1, Fraction(1, 2))}
+        | {name: SqlName("quantile", 2, "fraction") for name in _OF_FRACTION},
+        _between_the_values, _quantile_of, (AggregateKind.QUANTILE,), _QUANTILES, takes="number", bounded=True,
+        sorts=True),
+    "mode": AggregateEntry(
+        {"mode": SqlName("mode", 1, Fraction(1)), "nth_most_common": SqlName("mode", 2, "rank"),
+         "top_k": SqlName("mode", 2, "ranks"), "most_common": SqlName("mode", 2, "ranks")},
+        None, None, (AggregateKind.MOST_COMMON,), MostCommon()),
+    "bool_and": AggregateEntry(
+        _called("bool_and", "bool_and", "every"), _true_or_false, _least, (), None, takes="condition"),
+    "bool_or": AggregateEntry(
+        _called("bool_or", "bool_or"), _true_or_false, _greatest, (), None, takes="condition"),
+}  # fmt: skip
+#: How each SQL name is read.
+SQL_NAMES: Final[dict[str, SqlName]] = {n: how for entry in AGGREGATES.values() for n, how in entry.names.items()}
+_BY_KIND: Final = {kind: entry for entry in AGGREGATES.values() for kind in entry.kinds}
+
+
+def entry_of(kind: AggregateKind) -> AggregateEntry:
+    """The entry of a released kind."""
+    return _BY_KIND[kind]

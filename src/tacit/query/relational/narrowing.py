@@ -1,0 +1,204 @@
+"""Narrowing: knowledge about columns and keys that follows from conditions in the text.
+
+Rows that are left after a condition make it true, so ``month BETWEEN 1 AND 3`` leaves three months, ``country IN (…)``
+the countries it lists whatever is declared, and ``cost < 50`` a range up to 50. The condition is part of the text and
+the knowledge is a function of it, so it is public. It is used as declared bounds are: to choose clamps, and which keys
+are listed; a key that is not listed here cannot be the key of a row that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from tacit.query.relational.algebra import (
+    ExistsColumn,
+    Field,
+    FilterRows,
+    FirstRows,
+    Join,
+    JoinKind,
+    ProjectColumns,
+    RelationNode,
+    UnitAggregate,
+    UnitWindow,
+)
+from tacit.query.relational.expressions import (
+    Call,
+    Expression,
+    InList,
+    Literal,
+    Reference,
+    references,
+    rewrite,
+    shift,
+    size,
+)
+from tacit.query.relational.functions import evaluate
+from tacit.query.types import Domain, Range, SqlType, Value, finite, ordinal
+
+__all__ = ["conjuncts", "narrowed_fields", "narrowed_keys", "true_of_all"]
+
+#: Comparisons, and what each becomes when its sides change places.
+_MIRRORED: Final = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+#: Evaluations that narrowing one column by one condition may take; beyond, it stays as it was.
+_MOST_TRIED: Final = 20_000
+
+
+def conjuncts(condition: Expression) -> tuple[Expression, ...]:
+    """The parts of a condition that must all be true."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return tuple(part for arg in condition.args for part in conjuncts(arg))
+    return (condition,)
+
+
+def narrowed_fields(fields: tuple[Field, ...], condition: Expression) -> tuple[Field, ...]:
+    """Columns of the rows for which ``condition`` is true."""
+    known = list(fields)
+    for part in conjuncts(condition):
+        slots = {column.slot for column in references(part)}
+        if len(slots) == 1:
+            slot = slots.pop()
+            column = known[slot]
+            known[slot] = replace(column, domain=_narrowed(column.domain, column.type, part, slot))
+    return tuple(known)
+
+
+def _narrowed(domain: Domain, kind: SqlType, condition: Expression, slot: int) -> Domain:
+    """What is known of column ``slot`` where a condition that reads it alone is true."""
+    values = domain.values
+    if values is None:
+        values = _listed(condition)
+    nullable = domain.nullable and _holds(condition, slot, None)
+    if values is not None and len(values) * size(condition) <= _MOST_TRIED:
+        left = [value for value in values if _holds(condition, slot, value)]
+        # A condition that nothing meets is left to the data.
+        return finite(left, kind, nullable=nullable, growth=domain.growth) if left else domain
+    compared = _compared(condition)
+    if compared is None or not kind.is_ordered or domain.values is not None:
+        return replace(domain, nullable=nullable)
+    return replace(domain, nullable=nullable, range=_cut(domain.range, kind, *compared))
+
+
+def _holds(condition: Expression, slot: int, value: Value | None) -> bool:
+    return evaluate(condition, [None] * slot + [value]) is True
+
+
+def _compared(condition: Expression) -> tuple[str, Value] | None:
+    """The comparison of a plain column with a constant of its type, the column first."""
+    if not isinstance(condition, Call) or condition.function not in _MIRRORED:
+        return None
+    one, other = condition.args
+    name = condition.function
+    if isinstance(other, Reference):
+        one, other, name = other, one, _MIRRORED[name]
+    if not isinstance(one, Reference) or not isinstance(other, Literal) or other.value is None:
+        return None
+    return (name, other.value) if one.type == other.type else None
+
+
+def _cut(known: Range, kind: SqlType, name: str, value: Value) -> Range:
+    place, step = ordinal(value, kind), kind.step or Fraction(0)
+    low, high = known.low, known.high
+    if name in ("eq", "ge", "gt"):
+        least = place + step if name == "gt" else place
+        low = least if low is None else max(low, least)
+    if name in ("eq", "le", "lt"):
+        most = place - step if name == "lt" else place
+        high = most if high is None else min(high, most)
+    # A condition that nothing meets is left to the data.
+    return known if low is not None and high is not None and low > high else Range(low, high)
+
+
+def _listed(condition: Expression) -> tuple[Value | None, ...] | None:
+    """The values that a condition on one column lists for it, if it is IN, an equality, or a choice of these."""
+    if isinstance(condition, InList) and isinstance(condition.operand, Reference):
+        return tuple(item.value for item in condition.items if item.value is not None)
+    if not isinstance(condition, Call):
+        return None
+    if condition.function == "or":
+        found = [_listed(arg) for arg in condition.args]
+        known = [values for values in found if values is not None]
+        return tuple(value for values in known for value in values) if len(known) == len(found) else None
+    if condition.function == "eq":
+        for one, other in (condition.args, condition.args[::-1]):
+            if isinstance(one, Reference) and isinstance(other, Literal) and other.value is not None:
+                return (other.value,)
+    return None
+
+
+def true_of_all(node: RelationNode) -> list[Expression]:
+    """Conditions over the columns of a relation that all of its rows meet."""
+    match node:
+        case FilterRows():
+            return [*conjuncts(node.condition), *true_of_all(node.source)]
+        case FirstRows() | ExistsColumn() | UnitWindow():
+            return true_of_all(node.source)
+        case ProjectColumns():
+            return _lifted(true_of_all(node.source), node.expressions)
+        case UnitAggregate():
+            return _lifted(true_of_all(node.source), node.keys)
+        case Join(kind=JoinKind.INNER):
+            width = len(node.left.fields)
+            right = [shift(part, width) for part in true_of_all(node.right)]
+            return [*conjuncts(node.condition), *true_of_all(node.left), *right]
+        case Join(kind=JoinKind.LEFT):
+            return true_of_all(node.left)
+        case _:
+            return []
+
+
+def _lifted(conditions: Sequence[Expression], computed: Sequence[Expression]) -> list[Expression]:
+    """Conditions over what is computed instead of over the columns it is computed from; others are left out."""
+    found = [
+        _over(condition, {expression: slot for slot, expression in enumerate(computed)}) for condition in conditions
+    ]
+    return [condition for condition in found if condition is not None]
+
+
+def _over(condition: Expression, slots: dict[Expression, int]) -> Expression | None:
+    """A condition that reads given expressions alone, each as a column; None where it reads anything else."""
+    others = False
+
+    def change(part: Expression) -> Expression | None:
+        nonlocal others
+        if part in slots and not isinstance(part, Literal):
+            return Reference(part.type, part.domain, slots[part], "")
+        others = others or isinstance(part, Reference)
+        return None
+
+    lifted = rewrite(condition, change)
+    return None if others else lifted
+
+
+def narrowed_keys(
+    key: Expression,
+    values: tuple[Value | None, ...] | None,
+    conditions: Sequence[Expression],
+    allows: Callable[[int], bool],
+) -> tuple[Value | None, ...] | None:
+    """Values of a key that rows can have which meet all conditions; None where they are not public.
+
+    Args:
+        key: an expression over some relation.
+        values: its public values, None where there are none.
+        conditions: true of all rows; see :func:`true_of_all`.
+        allows: whether so many evaluations may be made.
+    """
+    about = [part for part in (_over(condition, {key: 0}) for condition in conditions) if part is not None]
+    about = [part for part in about if references(part)]
+    if values is None:
+        lists = [_listed(part) for part in about]
+        known = [listed for listed in lists if listed is not None]
+        if not known:
+            return None
+        # The other conditions are tried on each value of the first list.
+        values = tuple(dict.fromkeys(known[0]))
+    if not allows(len(values) * sum(map(size, about))):
+        return values
+    left = tuple(value for value in values if all(evaluate(part, [value]) is True for part in about))
+    # Conditions that no key meets are left to the data.
+    return left or values

@@ -1,0 +1,490 @@
+"""Aggregation: aggregate calls read, group keys public or private, and the final aggregation built from both.
+
+*Public keys* are finite sets that follow from declarations: declared categories, booleans, whole numbers and dates
+within bounds, DATE_TRUNC over bounded times, and every function of these. The whole expression is enumerated over its
+columns where they are few; otherwise part by part, which may list keys that no row can have but never misses one. NULL
+is a key only where it is declared as a category or computed from declared values (CASE without ELSE, a division by
+zero).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+
+from sqlglot import exp
+
+from tacit.query import limits
+from tacit.query.aggregates import AGGREGATES, SQL_NAMES, AggregateCall, SqlName
+from tacit.query.parsing.query_options import Options
+from tacit.query.planning.measures import (
+    Measure,
+)
+from tacit.query.planning.work import Sizes
+from tacit.query.question import Aggregate, FinalAggregation, GroupKey
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import RelationNode
+from tacit.query.relational.expressions import (
+    Call,
+    Case,
+    Cast,
+    Expression,
+    InList,
+    Literal,
+    Reference,
+    references,
+    size,
+)
+from tacit.query.relational.functions import call, cast, evaluate
+from tacit.query.relational.functions.casts import cast_value
+from tacit.query.relational.functions.dates import next_truncated
+from tacit.query.relational.functions.registry import REGISTRY
+from tacit.query.relational.narrowing import narrowed_keys, true_of_all
+from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
+from tacit.query.types import (
+    BOOLEAN,
+    INTEGER,
+    MAX_VALUES,
+    Kind,
+    SqlType,
+    Value,
+    as_value,
+    from_ordinal,
+    sort_key,
+)
+
+__all__ = ["FinalBuilder", "public_values", "read_aggregate"]
+
+# -- public keys
+
+#: Combinations of values that one expression is tried on.
+ENUMERATED = 20_000
+#: Function evaluations that the keys of one question may take together; beyond, keys count as private.
+MOST_WORK = 100_000
+#: Up to this many, the whole expression is tried on every combination, which finds exactly the keys there are.
+FEW = 400
+Values = tuple[Value | None, ...]
+
+
+def check_key(name: str, expression: Expression) -> None:
+    """Refuse keys that cannot be compared exactly on every engine."""
+    if expression.type.kind is Kind.DOUBLE:
+        raise Refusal(
+            "key_type",
+            f"{name} is DOUBLE, and equal doubles are a matter of rounding; group by FLOOR, ROUND or CAST to DECIMAL.",
+        )
+
+
+class EnumerationBudget:
+    """How much enumeration a question may still do: a function of its text, so that it says nothing about data."""
+
+    def __init__(self, left: int = MOST_WORK) -> None:
+        self.left = left
+
+    def allows(self, amount: int) -> bool:
+        """Take ``amount`` if that much is left."""
+        if amount > self.left:
+            return False
+        self.left -= amount
+        return True
+
+
+def public_values(expression: Expression, work: EnumerationBudget | None = None) -> Values | None:
+    """Every key the expression can have, sorted, NULL last; None when the set is not public or too large.
+
+    Args:
+        expression: the key.
+        work: what is left to spend on enumeration; a fresh allowance if None.
+    """
+    work = work or EnumerationBudget()
+    wide = math.prod(_width(column) for column in references(expression)) > FEW
+    # Trying every day of a century is slower than stepping from month to month.
+    found = _by_parts(expression, work) if wide else None
+    if found is None:
+        found = _by_columns(expression, work)
+    if found is None and not wide:
+        found = _by_parts(expression, work)
+    if found is None or len(found) > MAX_VALUES:
+        return None
+    return tuple(sorted(set(found), key=lambda value: sort_key(value, expression.type)))
+
+
+def _width(column: Reference) -> Fraction | int:
+    """How many values a column has, as far as that is cheap to say."""
+    ends = column.range.ends
+    return len(column.values) if column.values is not None else 1 if ends is None else ends[1] - ends[0] + 1
+
+
+def public_count(values: Iterable[Values | None]) -> int | None:
+    """How many groups public keys make together; None when one is not public or they are too many to return."""
+    sizes = [None if value is None else len(value) for value in values]
+    if None in sizes:
+        return None
+    count = math.prod(size for size in sizes if size is not None)
+    return count if count <= limits.MAX_KEYS else None
+
+
+def _by_columns(expression: Expression, work: EnumerationBudget) -> Values | None:
+    columns = references(expression)
+    sets = [_leaf(column, work) for column in columns]
+    if any(values is None for values in sets):
+        return None
+    declared = [values for values in sets if values is not None]
+    slots = max((column.slot for column in columns), default=-1) + 1
+
+    def compute(row: tuple[Value | None, ...]) -> Value | None:
+        if isinstance(expression, Reference):
+            return row[0]
+        cells: list[Value | None] = [None] * slots
+        for column, value in zip(columns, row, strict=True):
+            cells[column.slot] = value
+        return evaluate(expression, cells)
+
+    return _image(compute, declared, [column.nullable for column in columns], work, size(expression))
+
+
+def _leaf(column: Reference, work: EnumerationBudget) -> Values | None:
+    """The values of one column: declared, or all within narrow bounds on a grid."""
+    if column.values is not None:
+        return column.values
+    if column.type == BOOLEAN:
+        return (False, True)
+    step, ends = column.type.step, column.range.ends
+    if step is None or ends is None or column.type.kind is Kind.TIMESTAMP or (ends[1] - ends[0]) / step >= ENUMERATED:
+        return None
+    first, last = math.ceil(ends[0] / step), math.floor(ends[1] / step)
+    return _on_grid(first, last, step, column.type, work)
+
+
+def _on_grid(first: int, last: int, step: Fraction, kind: SqlType, work: EnumerationBudget) -> Values | None:
+    if not work.allows(last - first + 1):
+        return None
+    return tuple(value for i in range(first, last + 1) if (value := from_ordinal(i * step, kind)) is not None)
+
+
+def _image(
+    compute: Callable[[Values], Value | None],
+    sets: list[Values],
+    nullable: list[bool],
+    work: EnumerationBudget,
+    cost: int = 1,
+) -> Values | None:
+    """Results over declared inputs, and the results other than NULL that undeclared NULLs add."""
+    wider = [
+        values + ((None,) if null and None not in values else ()) for values, null in zip(sets, nullable, strict=True)
+    ]
+    combinations = math.prod(len(values) for values in wider)
+    if combinations > ENUMERATED or not work.allows(2 * combinations * cost):
+        return None
+    results = {compute(row) for row in itertools.product(*sets)}
+    results |= {result for row in itertools.product(*wider) if (result := compute(row)) is not None}
+    return tuple(results)
+
+
+def _by_parts(expression: Expression, work: EnumerationBudget) -> Values | None:
+    match expression:
+        case Literal():
+            return (expression.value,)
+        case Reference():
+            return _leaf(expression, work)
+        case Case():
+            parts = [
+                public_values(part, work) for part in (*(then for _, then in expression.branches), expression.otherwise)
+            ]
+            if any(part is None for part in parts):
+                return None
+            return tuple({value for part in parts for value in part or ()})
+        case InList():
+            return (False, True)
+        case Cast():
+            source = expression.operand
+            found = _mapped(lambda row: cast_value(row[0], source.type, expression.type), (source,), work)
+            return _narrow(expression, work) if found is None else found
+        case Call():
+            return _call(expression, work)
+        case _:
+            return None
+
+
+def _call(expression: Call, work: EnumerationBudget) -> Values | None:
+    if expression.type == BOOLEAN:
+        return (False, True)
+    if expression.function == "date_trunc":
+        found = _truncations(expression, work)
+        if found is not None:
+            return found
+    if len(expression.args) == 1 and expression.args[0].type.is_temporal:
+        # Parts of dates: their range is known without trying every day.
+        narrow = _narrow(expression, work)
+        if narrow is not None:
+            return narrow
+    function = REGISTRY[expression.function]
+
+    def compute(row: Values) -> Value | None:
+        return None if function.strict and None in row else as_value(function.evaluate(*row), expression.type)
+
+    found = _mapped(compute, expression.args, work)
+    return _narrow(expression, work) if found is None else found
+
+
+def _mapped(
+    compute: Callable[[Values], Value | None], args: tuple[Expression, ...], work: EnumerationBudget
+) -> Values | None:
+    sets = [public_values(arg, work) for arg in args]
+    if any(values is None for values in sets):
+        return None
+    return _image(compute, [values for values in sets if values is not None], [arg.nullable for arg in args], work)
+
+
+def _narrow(expression: Expression, work: EnumerationBudget) -> Values | None:
+    """Whole numbers (or days) within a narrow presumed range."""
+    ends = expression.range.ends
+    if expression.type.kind not in (Kind.INTEGER, Kind.DATE) or ends is None or ends[1] - ends[0] >= MAX_VALUES:
+        return None
+    return _on_grid(math.ceil(ends[0]), math.floor(ends[1]), Fraction(1), expression.type, work)
+
+
+def _truncations(expression: Call, work: EnumerationBudget) -> Values | None:
+    unit, ends = expression.args[0], expression.range.ends
+    if not isinstance(unit, Literal) or not isinstance(unit.value, str) or ends is None:
+        return None
+    here, last = (from_ordinal(end, expression.type) for end in ends)
+    if not isinstance(here, dt.date) or not isinstance(last, dt.date):
+        return None
+    found: list[Value | None] = []
+    step: dt.date | None = here
+    while step is not None and step <= last and len(found) <= MAX_VALUES:
+        found.append(step)
+        step = next_truncated(unit.value.lower(), step)
+    return tuple(found) if work.allows(len(found)) else None
+
+
+# -- aggregate calls
+
+Bounds = tuple[Fraction, Fraction]
+_PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
+
+
+def read_aggregate(node: exp.Expr, scalars: Scalars) -> AggregateCall:
+    """The aggregate that a node calls; ``scalars`` resolves its arguments."""
+    where: Expression | None = None
+    if isinstance(node, exp.Filter):
+        where = scalars.condition(node.expression.this)
+        node = node.this
+    ordered: exp.Expr | None = None
+    if isinstance(node, exp.WithinGroup):
+        ordered, node = node.expression, node.this
+    if not isinstance(node, exp.Anonymous) or function_name(node) not in SQL_NAMES:
+        raise Refusal("aggregate", "FILTER and WITHIN GROUP belong to an aggregate such as COUNT or PERCENTILE_CONT.")
+    name = function_name(node)
+    plain = [arg for arg in node.expressions if not isinstance(arg, exp.Kwarg)]
+    bounds = _stated_bounds([arg for arg in node.expressions if isinstance(arg, exp.Kwarg)], scalars)
+    if ordered is not None:
+        plain = _within_group(name, plain, ordered)
+    if len(plain) == 1 and isinstance(plain[0], exp.Distinct):
+        return _distinct(name, plain[0], where, bounds, scalars)
+    if any(isinstance(arg, (exp.Distinct, exp.Order)) for arg in plain):
+        raise Refusal("distinct", f"{name.upper()} takes plain arguments; DISTINCT is for COUNT alone.")
+    return _plain(name, plain, where, bounds, scalars)
+
+
+def _plain(
+    name: str, args: list[exp.Expr], where: Expression | None, bounds: dict[str, Bounds], scalars: Scalars
+) -> AggregateCall:
+    how = SQL_NAMES[name]
+    groups, rows = bounds.get(_PER_GROUP), bounds.get(_PER_ROW)
+    if how.function == "count" and (not args or isinstance(args[0], exp.Star)) and len(args) <= 1:
+        return AggregateCall("count_rows", None, where, None, groups, rows)
+    if len(args) != how.arguments or any(isinstance(arg, exp.Star) for arg in args):
+        many = f"{how.arguments} argument{'s' if how.arguments > 1 else ''}"
+        raise Refusal("arguments", f"{name.upper()} takes {many}.")
+    value = auto_clamped(args[0]) if AGGREGATES[how.function].bounded else None
+    if value is not None:
+        if bounds:
+            raise Refusal("contribution_bounds", f"{name.upper()} has AUTO bounds and stated ones; keep one of them.")
+        parameter = _parameter(how, args, scalars)
+        return AggregateCall(how.function, _clampable(name, scalars(value)), where, parameter, None, None, auto=True)
+    argument = scalars(args[0])
+    if how.parameter == "condition":
+        condition = scalars.condition(args[0])
+        both = condition if where is None else call("and", where, condition)
+        return AggregateCall(how.function, None, both, None, groups, rows)
+    if how.function == "count" and isinstance(argument, Literal) and argument.value is not None:
+        return AggregateCall("count_rows", None, where, None, groups, rows)
+    if how.parameter == "ranks":
+        raise Refusal("aggregate", "TOP_K stands alone in the SELECT list and gives one column per rank.")
+    parameter = _parameter(how, args, scalars)
+    return AggregateCall(how.function, _checked(how.function, name, argument), where, parameter, groups, rows)
+
+
+def _clampable(name: str, argument: Expression) -> Expression:
+    if not argument.type.is_numeric:
+        raise Refusal(
+            "type",
+            f"AUTO finds bounds of numbers, and {name.upper()} reads {argument.type}; cast it, or declare its bounds.",
+        )
+    return argument
+
+
+def _parameter(how: SqlName, args: list[exp.Expr], scalars: Scalars) -> Fraction | None:
+    if not isinstance(how.parameter, str):
+        return how.parameter
+    return _fraction(scalars(args[1])) if how.parameter == "fraction" else _rank(scalars(args[1]))
+
+
+def _checked(function: str, name: str, argument: Expression) -> Expression:
+    takes = AGGREGATES[function].takes
+    if function == "sum" and argument.type == BOOLEAN:
+        return cast(argument, INTEGER)
+    if argument.type.kind is Kind.NULL:
+        return cast(argument, INTEGER)
+    if takes == "condition" and argument.type != BOOLEAN:
+        raise Refusal("type", f"{name.upper()} needs a condition, not {argument.type}.")
+    if function == "quantile" and argument.type.is_temporal:
+        return argument
+    if takes == "number" and not argument.type.is_numeric:
+        raise Refusal("type", f"{name.upper()} needs a number, not {argument.type}; cast the value first.")
+    return argument
+
+
+def _distinct(
+    name: str, node: exp.Distinct, where: Expression | None, bounds: dict[str, Bounds], scalars: Scalars
+) -> AggregateCall:
+    if name in ("min", "max") and len(node.expressions) == 1:
+        return _plain(name, list(node.expressions), where, bounds, scalars)
+    if name != "count" or len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Star):
+        raise Refusal("distinct", "DISTINCT is supported in COUNT(DISTINCT x) of one expression.")
+    argument = scalars(node.expressions[0])
+    return AggregateCall("count_distinct", argument, where, None, bounds.get(_PER_GROUP), bounds.get(_PER_ROW))
+
+
+def _within_group(name: str, plain: list[exp.Expr], order: exp.Expr) -> list[exp.Expr]:
+    terms, how = order.expressions, SQL_NAMES[name]
+    ranked = how.function == "mode" and how.parameter != "ranks"
+    quantile = how.parameter == "fraction"
+    if not (ranked or quantile) or len(terms) != 1 or len(plain) != quantile:
+        raise Refusal("aggregate", "Write PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x).")
+    if terms[0].args.get("desc"):
+        raise Refusal("aggregate", "WITHIN GROUP is supported in ascending order; use 1 - p instead of DESC.")
+    return [terms[0].this, *plain]
+
+
+def _fraction(value: Expression) -> Fraction:
+    number = _constant(value)
+    if number is None or not 0 <= number <= 1:
+        raise Refusal("quantile", "The fraction of a quantile is a number between 0 and 1, written out.")
+    return number
+
+
+def _rank(value: Expression) -> Fraction:
+    number = _constant(value)
+    if number is None or number.denominator != 1 or not 1 <= number <= 100:
+        raise Refusal("arguments", "The rank is a whole number between 1 and 100, written out.")
+    return number
+
+
+def _constant(value: Expression) -> Fraction | None:
+    if not isinstance(value, Literal) or not value.type.is_numeric or value.value is None:
+        return None
+    return Fraction(str(value.value)) if isinstance(value.value, float) else Fraction(value.value)  # type: ignore[arg-type]
+
+
+def _stated_bounds(arguments: list[exp.Expr], scalars: Scalars) -> dict[str, Bounds]:
+    found: dict[str, Bounds] = {}
+    for argument in arguments:
+        name = argument.this.name.lower()
+        if name not in (_PER_GROUP, _PER_ROW) or name in found:
+            raise Refusal("contribution_bounds", f"Write {_PER_GROUP} => (lo, hi) once.")
+        pair = argument.expression
+        if is_auto(pair):
+            raise Refusal("contribution_bounds", "Bounds are found privately where you write CLAMP(x, AUTO) instead.")
+        ends = [_constant(scalars(end)) for end in pair.expressions] if isinstance(pair, exp.Tuple) else []
+        if len(ends) != 2 or ends[0] is None or ends[1] is None or ends[0] > ends[1]:
+            raise Refusal("contribution_bounds", f"{name} takes a pair (lo, hi) of numbers written out, lo <= hi.")
+        if max(abs(ends[0]), abs(ends[1])) > 2**62:
+            raise Refusal("contribution_bounds", f"{name} must stay below 2^62 in size.")
+        found[name] = (ends[0], ends[1])
+    return found
+
+
+# -- the final aggregation
+
+
+class FinalBuilder:
+    """Collects the aggregates of one final aggregation.
+
+    Args:
+        source: an owned relation; the caller may still extend it by marks, which only append columns.
+        keys: names and expressions of GROUP BY.
+        options: what the text said about limits.
+    """
+
+    def __init__(self, source: RelationNode, keys: Sequence[tuple[str, Expression]], options: Options) -> None:
+        for name, expression in keys:
+            check_key(name, expression)
+        # Limits follow declarations where those say that a unit is in one group, or has one row in each; bounding
+        # makes them true of any data.
+        read = [part for _, expression in keys for part in references(expression)]
+        plain = frozenset(expression.slot for _, expression in keys if isinstance(expression, Reference))
+        self.groups = 1 if all(source.fields[part.slot].per_unit for part in read) else source.max_groups
+        most = 1 if Sizes().repeats(source, plain) == 1 else source.max_rows
+        self.rows = most if options.max_rows is None else min(options.max_rows, most)
+        self.work = EnumerationBudget()
+        conditions = true_of_all(source)
+        self.keys = tuple(
+            GroupKey(name, e, narrowed_keys(e, public_values(e, self.work), conditions, self.work.allows))
+            for name, e in keys
+        )
+        self.options = options
+        self.measures: list[Measure] = []
+        self.aggregates: list[Aggregate] = []
+
+    def add(self, asked: AggregateCall, source: RelationNode) -> int:
+        """The index of the released column for an aggregate; equal ones are one."""
+        made = AGGREGATES[asked.function].released.measured(asked, source, self)
+        if made not in self.aggregates:
+            limits.check_size(len(self.aggregates) + 1, limits.MAX_COLUMNS, "aggregates")
+            self.aggregates.append(made)
+        return self.aggregates.index(made)
+
+    def build(self, source: RelationNode) -> FinalAggregation:
+        """The aggregation over the finished source."""
+        count = public_count(key.values for key in self.keys)
+        if count is None and self.options.group_selection == "PUBLIC_GROUPS":
+            self._refuse_private()
+        declared = self.groups
+        asked = declared if self.options.max_groups is None else self.options.max_groups
+        if asked > declared and self.keys:
+            raise Refusal(
+                "option",
+                f"max_groups_contributed = {asked} is more than the {declared} groups of one person that the data "
+                f"owner allows; state at most {declared}, or leave it out.",
+            )
+        asked = min(asked, declared)
+        groups = asked if count is None else min(asked, max(count, 1))
+        keys = self.keys if count is not None else tuple(GroupKey(k.name, k.expression, None) for k in self.keys)
+        return FinalAggregation(
+            source, keys, tuple(self.measures), tuple(self.aggregates), groups, count is not None, count
+        )
+
+    def _refuse_private(self) -> None:
+        for key in self.keys:
+            if key.values is None:
+                raise Refusal(
+                    "no_categories",
+                    f"The keys of {key.name!r} are not public; declare categories or bounds, or group by fewer values.",
+                )
+        raise Refusal("too_many_keys", f"There are more than {limits.MAX_KEYS} public keys; group by fewer values.")
+
+    def measure(self, measure: Measure) -> int:
+        """The index of a measurement; equal ones are taken once."""
+        if measure not in self.measures:
+            self.measures.append(measure)
+        return self.measures.index(measure)
+
+    def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
+        """The public values of an expression, if they are known."""
+        return public_values(argument, self.work)

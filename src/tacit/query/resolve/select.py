@@ -1,0 +1,874 @@
+"""One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and LIMIT.
+
+GROUP BY is resolved once (:class:`SelectClauses`). Then the same clauses mean one of three things, each with a builder:
+
+============= ====================================== ======================================
+builder       source                                 result
+============= ====================================== ======================================
+UnitRows      rows below the final aggregation       a relation; aggregates are exact, inside units
+FinalGroups   owned rows, grouped without the unit   the final aggregation, and steps on its cells
+ReleasedCells cells of a released result             more steps of post-processing
+============= ====================================== ======================================
+
+Columns are laid out alike in all three: keys, then aggregates, then public values, then windows; without grouping,
+source columns, then windows. Values and windows are :class:`Pending` until the number of columns before them is known.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+from sqlglot import exp
+
+from tacit.query import limits
+from tacit.query.aggregates import NEVER_NULL, SQL_NAMES, AggregateCall, unit_call
+from tacit.query.parsing.query_options import Options
+from tacit.query.planning.work import rows_inside
+from tacit.query.question import (
+    Derive,
+    Extend,
+    FinalAggregation,
+    Keep,
+    Match,
+    OutputColumn,
+    Regroup,
+    Slice,
+    Sort,
+    Step,
+    Unique,
+)
+from tacit.query.refusal import Refusal
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import (
+    Field,
+    JoinKind,
+    RelationNode,
+    SortKey,
+    UnitCall,
+    WindowCall,
+    WindowFrame,
+    is_public_throughout,
+    moved_window,
+    reference,
+)
+from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
+from tacit.query.relational.functions.signatures import constant_int
+from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
+from tacit.query.resolve.scalars import (
+    Remembering,
+    Scalars,
+    Scope,
+    ScopeSource,
+    function_name,
+    has_aggregate,
+    is_aggregate,
+    renamed,
+)
+from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType
+
+if TYPE_CHECKING:
+    from tacit.query.resolve.sql_statements import Body, PublicValues
+
+__all__ = [
+    "FinalGroups",
+    "Item",
+    "ReleasedCells",
+    "ReleasedRelation",
+    "ReleasedRows",
+    "SelectClauses",
+    "UnitRows",
+    "distinct_rows",
+    "expand",
+    "unique_names",
+]
+
+# -- released results
+
+
+@dataclass(frozen=True)
+class ReleasedRelation:
+    """The final aggregation, the steps so far, and the columns they leave."""
+
+    final: FinalAggregation
+    steps: tuple[Step, ...]
+    columns: tuple[OutputColumn, ...]
+
+    def reference(self, slot: int) -> Reference:
+        """The expression that reads a column."""
+        column = self.columns[slot]
+        return Reference(column.type, column.domain, slot, column.name)
+
+    def scope(self, alias: str, names: Sequence[str] | None = None) -> Scope:
+        """The columns under an alias."""
+        fields = [Field(column.name, column.type, column.domain) for column in self.columns]
+        called = renamed(fields, names)
+        return Scope((ScopeSource(alias, tuple((name, self.reference(i)) for i, name in enumerate(called))),))
+
+    def renamed(self, names: Sequence[str]) -> ReleasedRelation:
+        """The same columns under other names."""
+        columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
+        return replace(self, columns=columns)
+
+    def matched(self, public: RelationNode, kind: JoinKind, condition: Expression) -> ReleasedRelation:
+        """Beside the rows of a public relation, whose columns come last; ``kind`` with this result on the left."""
+        if not is_public_throughout(public):
+            raise AssertionError("released cells meet public rows only")
+        mine, theirs = kind in (JoinKind.RIGHT, JoinKind.FULL), kind in (JoinKind.LEFT, JoinKind.FULL)
+        columns = (
+            *(replace(column, domain=_maybe_missing(column.domain, mine)) for column in self.columns),
+            *(OutputColumn(c.name or "", c.type, False, _maybe_missing(c.domain, theirs)) for c in public.fields),
+        )
+        limits.check_size(len(columns), 4 * limits.MAX_COLUMNS, "columns")
+        return ReleasedRelation(self.final, (*self.steps, Match(public, kind, condition)), columns)
+
+    def is_noisy(self, expression: Expression) -> bool:
+        """Whether a value depends on noise."""
+        return any(self.columns[part.slot].noisy for part in references(expression))
+
+
+def _maybe_missing(domain: Domain, outer: bool) -> Domain:
+    return replace(domain, nullable=True) if outer else domain
+
+
+# -- the SELECT list
+
+_MOST_RANKS = 100
+
+
+@dataclass(frozen=True)
+class Item:
+    """One output column.
+
+    Args:
+        name: what it is called.
+        node: its syntax; None for columns that a star listed.
+        expression: what a star's column stands for over the scope.
+        alias: the name the query gave it, if it did.
+    """
+
+    name: str
+    node: exp.Expr | None
+    expression: Expression | None = None
+    alias: str | None = None
+
+    @property
+    def syntax(self) -> exp.Expr:
+        """The syntax of an item that is no column of a star."""
+        if self.node is None:
+            raise AssertionError("an item has syntax or an expression")
+        return self.node
+
+
+def expand(select: exp.Select, scope: Scope) -> list[Item]:
+    """The columns of a SELECT list, in order."""
+    items: list[Item] = []
+    for node in select.expressions:
+        items.extend(_expanded(node, scope))
+        limits.check_size(len(items), limits.MAX_COLUMNS, "columns")
+    if not items:
+        raise Refusal("syntax", "SELECT needs at least one column.")
+    names = unique_names([item.name for item in items])
+    return [
+        item if item.alias or item.name == name else Item(name, item.node, item.expression, item.alias)
+        for item, name in zip(items, names, strict=True)
+    ]
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The same names, a number added where one occurs again."""
+    taken: set[str] = set()
+    result: list[str] = []
+    for name in names:
+        fresh, count = name, 1
+        while fresh.lower() in taken:
+            count += 1
+            fresh = f"{name}_{count}"
+        taken.add(fresh.lower())
+        result.append(fresh)
+    return result
+
+
+def _expanded(node: exp.Expr, scope: Scope) -> list[Item]:
+    if isinstance(node, exp.Star):
+        return [Item(name, None, expression) for name, expression in scope.star(None)]
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        return [Item(name, None, expression) for name, expression in scope.star(node.table)]
+    alias = node.alias if isinstance(node, exp.Alias) else None
+    inner = node.this if isinstance(node, exp.Alias) else node
+    if alias is not None and len(alias) > limits.MAX_IDENTIFIER:
+        raise Refusal("too_long", f"A name has more than {limits.MAX_IDENTIFIER} characters; shorten it.")
+    spread = _spread(inner)
+    if spread is None:
+        return [Item(alias or _name(inner), inner, None, alias)]
+    base = alias or _name(inner)
+    return [
+        Item(f"{base}_{rank}", part, None, f"{base}_{rank}" if alias else None) for rank, part in enumerate(spread, 1)
+    ]
+
+
+def _spread(node: exp.Expr) -> list[exp.Expr] | None:
+    """TOP_K(x, k) as k columns, QUANTILE(x, [p, q]) as one column per fraction; None for anything else."""
+    called = node.this if isinstance(node, exp.Filter) else node
+    if not isinstance(called, exp.Anonymous):
+        return None
+    how = SQL_NAMES.get(function_name(called))
+    plain = [arg for arg in called.expressions if not isinstance(arg, exp.Kwarg)]
+    rest = [arg for arg in called.expressions if isinstance(arg, exp.Kwarg)]
+    if how is not None and how.parameter == "ranks":
+        return [_again(node, "nth_most_common", [plain[0], rank, *rest]) for rank in _ranks(plain)]
+    if how is not None and how.parameter == "fraction" and len(plain) == 2 and isinstance(plain[1], exp.Array):
+        if not plain[1].expressions:
+            raise Refusal("quantile", "A list of quantiles needs at least one fraction.")
+        return [_again(node, function_name(called), [plain[0], p, *rest]) for p in plain[1].expressions]
+    return None
+
+
+def _ranks(plain: list[exp.Expr]) -> list[exp.Expr]:
+    count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
+    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_RANKS):
+        raise Refusal("arguments", f"TOP_K takes a value and a whole number between 1 and {_MOST_RANKS}, written out.")
+    return [exp.Literal.number(rank) for rank in range(1, int(count) + 1)]
+
+
+def _again(node: exp.Expr, name: str, args: list[exp.Expr]) -> exp.Expr:
+    # Nodes know their parent; copies keep the analyst's tree as it is.
+    call = exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
+    return exp.Filter(this=call, expression=node.expression.copy()) if isinstance(node, exp.Filter) else call
+
+
+def _name(node: exp.Expr) -> str:
+    here = node
+    while isinstance(here, (exp.Paren, exp.Filter, exp.WithinGroup, exp.Window, exp.Cast, exp.TryCast)):
+        here = here.this
+    if isinstance(here, exp.Column):
+        return here.name or "column"
+    if isinstance(here, exp.Anonymous):
+        return function_name(here)
+    return type(here).__name__.lower() if isinstance(here, (exp.Case, exp.Extract)) else "column"
+
+
+# -- windows
+
+_NUMBERED = ("row_number", "rank", "dense_rank")
+_SHIFTED = ("lag", "lead")
+Resolve = Callable[[exp.Expr], Expression]
+
+
+def named_windows(select: exp.Select) -> dict[str, exp.Window]:
+    """The windows of a WINDOW clause by lower-case name."""
+    found: dict[str, exp.Window] = {}
+    for node in select.args.get("windows") or []:
+        name = node.name.lower()
+        if name in found:
+            raise Refusal("duplicate_name", f"The window {name!r} is defined twice.")
+        if node.args.get("alias") is not None:
+            raise Refusal("window", "A named window cannot build on another one.")
+        found[name] = node
+    return found
+
+
+def read_window(
+    node: exp.Window, scalars: Scalars, named: dict[str, exp.Window], source: RelationNode
+) -> tuple[WindowCall, Domain]:
+    """The window that a node calls; ``source`` says how many rows a unit presumably has."""
+    over = _definition(node, named)
+    partition = tuple(scalars(part) for part in over.args.get("partition_by") or [])
+    order = over.args.get("order")
+    terms = tuple(sort_key_of(term, scalars(term.this)) for term in (order.expressions if order is not None else []))
+    frame = _frame(over.args.get("spec"), bool(terms))
+    called = node.this
+    name = function_name(called) if isinstance(called, exp.Anonymous) else ""
+    if name in _NUMBERED or name in _SHIFTED:
+        return _ranking(name, called, scalars, partition, terms, source)
+    if not is_aggregate(called):
+        raise Refusal("window", f"{name.upper() or 'This function'} is not supported as a window.")
+    call, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
+    if call.where is not None or call.parameter is not None or call.function == "count_distinct":
+        raise Refusal("window", "Windows take plain aggregates without FILTER, DISTINCT and quantiles.")
+    return WindowCall(call.function, call.argument, None, partition, terms, frame, call.type), domain
+
+
+def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
+    name = node.args.get("alias")
+    if name is None:
+        return node
+    if node.args.get("partition_by") or node.args.get("order") or node.args.get("spec"):
+        raise Refusal("window", "A named window cannot be changed where it is used.")
+    known = named.get(name.name.lower())
+    if known is None:
+        raise Refusal("window", f"There is no window {name.name[:63]!r}.")
+    return known
+
+
+def _ranking(
+    name: str,
+    called: exp.Anonymous,
+    scalars: Scalars,
+    partition: tuple[Expression, ...],
+    order: tuple[SortKey, ...],
+    source: RelationNode,
+) -> tuple[WindowCall, Domain]:
+    args = called.expressions
+    if name in _NUMBERED:
+        if args:
+            raise Refusal("arguments", f"{name.upper()} takes no arguments.")
+        most = rows_inside(source)
+        domain = Domain(Range(Fraction(1), None if most is None else Fraction(most)), False, None, Fraction(1))
+        return WindowCall(name, None, None, partition, order, WindowFrame.PARTITION, INTEGER), domain
+    if not order:
+        raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")
+    if not 1 <= len(args) <= 2:
+        raise Refusal("arguments", f"{name.upper()} takes a value and an offset.")
+    value = scalars(args[0])
+    offset = constant_int(name, scalars(args[1]), 0, 1000, "the offset") if len(args) == 2 else 1
+    domain = Domain(value.range, True, value.values, value.step, value.domain.growth)
+    return WindowCall(name, value, offset, partition, order, WindowFrame.PARTITION, value.type), domain
+
+
+def _frame(spec: exp.Expr | None, ordered: bool) -> WindowFrame:
+    if spec is None:
+        return WindowFrame.PEERS if ordered else WindowFrame.PARTITION
+    kind = str(spec.args.get("kind") or "").upper()
+    start = (str(spec.args.get("start") or "").upper(), str(spec.args.get("start_side") or "").upper())
+    end = (str(spec.args.get("end") or "CURRENT ROW").upper(), str(spec.args.get("end_side") or "").upper())
+    if start == ("UNBOUNDED", "PRECEDING") and kind in ("ROWS", "RANGE"):
+        if end == ("UNBOUNDED", "FOLLOWING"):
+            return WindowFrame.PARTITION
+        if end[0] == "CURRENT ROW":
+            return WindowFrame.RUNNING if kind == "ROWS" else WindowFrame.PEERS
+    raise Refusal("window", "Frames are ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW, or AND UNBOUNDED FOLLOWING.")
+
+
+def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:
+    """One term of ORDER BY, with SQL's placing of NULLs made explicit."""
+    return SortKey(expression, bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
+
+
+# -- clauses
+
+_INTERVALS = {"dp_interval_low": False, "dp_interval_high": True}
+Keys = list[tuple[str, Expression]]
+
+
+class PendingKind(Enum):
+    """Columns whose place is known when the whole SELECT is resolved: public values, then windows."""
+
+    VALUE = "value"
+    WINDOW = "window"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(Expression):
+    """Column ``index`` of a kind that will stand behind all other columns; ``name`` is for messages only."""
+
+    kind: PendingKind
+    index: int
+    name: str = field(compare=False)
+
+
+class SelectSource(Protocol):
+    """Rows that a SELECT reads while its clauses are resolved; subqueries append columns to them."""
+
+    scope: Scope
+    values: PublicValues
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """Resolve a subquery where one is allowed."""
+
+
+class SelectClauses:
+    """The clauses of one SELECT, with the keys of GROUP BY resolved over its source."""
+
+    def __init__(self, node: exp.Select, items: list[Item], source: SelectSource, *, grouped: bool) -> None:
+        self.node = node
+        self.items = items
+        self.scope = source.scope
+        self.hook = source.hook
+        self.values = source.values
+        self.grouped = grouped
+        self.named = named_windows(node)
+        self.keys = self._keys() if grouped else []
+
+    def _keys(self) -> Keys:
+        group = self.node.args.get("group")
+        if group is None:
+            return []
+        if not group.expressions and not group.args.get("all"):
+            raise Refusal("syntax", "GROUP BY needs at least one key.")
+        listed: Keys = []
+        if group.args.get("all"):
+            plain = [item for item in self.items if item.node is None or not has_aggregate(item.node)]
+            listed.extend((item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain)
+        listed.extend(self._key(term) for term in group.expressions)
+        limits.check_size(len(listed), limits.MAX_COLUMNS, "keys")
+        seen: dict[Expression, str] = {}
+        for name, expression in listed:
+            seen.setdefault(expression, name)
+        return [(name, expression) for expression, name in seen.items() if not isinstance(expression, Literal)]
+
+    def _key(self, term: exp.Expr) -> tuple[str, Expression]:
+        while isinstance(term, exp.Paren):
+            term = term.this
+        if isinstance(term, exp.Literal) and not term.is_string:
+            item = self.at(term, "GROUP BY")
+            return item.name, self._plain_item(item, "GROUP BY")
+        if isinstance(term, exp.Tuple):
+            raise Refusal("grouping_sets", "List the keys of GROUP BY without parentheses around several of them.")
+        if isinstance(term, exp.Column) and not term.table and not self.scope.matches(term.name, None):
+            named = self.alias(term.name)
+            if named is not None:
+                return named.name, self._plain_item(named, "GROUP BY")
+        name = next((i.name for i in self.items if i.node is not None and i.node == term), None)
+        label = name or (term.name if isinstance(term, exp.Column) else "key")
+        return label, Scalars(self.scope, "GROUP BY", self.hook)(term)
+
+    def _plain_item(self, item: Item, clause: str) -> Expression:
+        return item.expression or Scalars(self.scope, clause, self.hook)(item.syntax)
+
+    def alias(self, name: str) -> Item | None:
+        """The item that the query gave a name to, if there is one."""
+        found = [item for item in self.items if item.alias is not None and item.alias.lower() == name.lower()]
+        if len(found) > 1:
+            raise Refusal("ambiguous_column", f"The name {name!r} is given to several columns.")
+        return found[0] if found else None
+
+    def at(self, term: exp.Literal, clause: str) -> Item:
+        """The item at a position of the SELECT list."""
+        text = term.name
+        if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= len(self.items)):
+            raise Refusal(
+                "position", f"{clause} {text[:20]} is not the position of one of the {len(self.items)} columns."
+            )
+        return self.items[int(text) - 1]
+
+
+# -- results
+
+
+class ResultBuilder(ABC):
+    """Resolves the clauses of one SELECT; each subclass gives them one of the three meanings.
+
+    Args:
+        clauses: of the SELECT.
+        first: the slot of the first aggregate, if the SELECT is grouped.
+    """
+
+    def __init__(self, clauses: SelectClauses, first: int) -> None:
+        self.clauses = clauses
+        self.first = first
+        self.windows: list[tuple[WindowCall, Domain]] = []
+        self.values: list[RelationNode] = []
+        self._plain = Remembering(clauses.scope, "SELECT", self._plain_hook)
+        self._opened: set[int] = set()
+
+    @abstractmethod
+    def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
+        """Take an aggregate: its index among aggregates, its type and its domain; equal ones are one."""
+
+    @abstractmethod
+    def shape(self) -> RelationNode:
+        """A relation that says how many rows a unit presumably has, for windows."""
+
+    @abstractmethod
+    def is_noisy(self, expression: Expression) -> bool:
+        """Whether an expression over keys and aggregates, or over columns of the source, depends on noise."""
+
+    # -- expressions over keys, aggregates and windows
+
+    def _scalars(self, clause: str) -> Scalars:
+        return Scalars(self.clauses.scope, clause, self._hook)
+
+    def _hook(self, node: exp.Expr) -> Expression | None:
+        if isinstance(node, exp.Window):
+            return self._window(node)
+        if isinstance(node, exp.Anonymous) and function_name(node) in _INTERVALS:
+            return self._interval(node)
+        if not self.clauses.grouped:
+            return self.clauses.hook(node)
+        if is_aggregate(node):
+            return self._aggregate(node)
+        if isinstance(node, exp.Subquery):
+            return self._value(node)
+        return self._key_reference(node)
+
+    def _aggregate(self, node: exp.Expr) -> Expression:
+        inner = Scalars(self.clauses.scope, "an aggregate", self.clauses.hook)
+        index, kind, domain = self.aggregate(read_aggregate(node, inner))
+        return Reference(kind, domain, self.first + index, f"aggregate {index + 1}")
+
+    def _value(self, node: exp.Subquery) -> Expression:
+        """A public value beside keys and aggregates."""
+        value = self.clauses.values.relation(node, self.clauses.scope)
+        if value not in self.values:
+            limits.check_size(len(self.values) + 1, limits.MAX_COLUMNS, "subqueries")
+            self.values.append(value)
+        column = value.fields[0]
+        domain = replace(column.domain, nullable=True)
+        return Pending(column.type, domain, PendingKind.VALUE, self.values.index(value), "subquery")
+
+    def _key_reference(self, node: exp.Expr) -> Expression | None:
+        """A node that is a key as a whole; a bare column that is none is refused, the rest goes on to its parts."""
+        if isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):
+            return None
+        found = self._matching_key(node)
+        if found is not None:
+            return found
+        if not isinstance(node, exp.Column):
+            return None
+        scope = self.clauses.scope
+        if not node.table and not scope.matches(node.name, None):
+            item = self.clauses.alias(node.name)
+            if item is not None:
+                return self._item(item)
+        scope.find(node.name, node.table or None)
+        raise _not_aggregated(node.name)
+
+    def _plain_hook(self, node: exp.Expr) -> Expression | None:
+        if isinstance(node, exp.Exists | exp.Window) or (
+            isinstance(node, exp.In) and node.args.get("query") is not None
+        ):
+            raise Refusal("subquery", "A subquery cannot be a key.")
+        return self.clauses.hook(node) if isinstance(node, exp.Subquery) else None
+
+    def _matching_key(self, node: exp.Expr) -> Expression | None:
+        if not self.clauses.keys:
+            return None
+        try:
+            whole = self._plain(node)
+        except Refusal:
+            return None
+        for slot, (name, key) in enumerate(self.clauses.keys):
+            if whole == key:
+                return Reference(key.type, key.domain, slot, name)
+        return None
+
+    def _window(self, node: exp.Window) -> Expression:
+        source = self.shape()
+        inner = Scalars(self.clauses.scope, "a window", self._window_hook)
+        made = read_window(node, inner, self.clauses.named, source)
+        if made not in self.windows:
+            limits.check_size(len(self.windows) + 1, limits.MAX_COLUMNS, "windows")
+            self.windows.append(made)
+        name = f"window {len(self.windows)}"
+        return Pending(made[0].type, made[1], PendingKind.WINDOW, self.windows.index(made), name)
+
+    def _window_hook(self, node: exp.Expr) -> Expression | None:
+        if isinstance(node, exp.Window):
+            raise Refusal("window", "A window cannot stand inside a window.")
+        return self._hook(node)
+
+    def _interval(self, node: exp.Anonymous) -> Expression:
+        name, args = function_name(node).upper(), node.expressions
+        if len(args) != 1 or not isinstance(args[0], exp.Column):
+            raise Refusal("interval", f"{name} takes the name of a column of this result.")
+        item = None if args[0].table else self.clauses.alias(args[0].name)
+        value = self._item(item) if item is not None else self._scalars(name)(args[0])
+        if not value.type.is_numeric or not self._carries_noise(value):
+            raise Refusal("interval", f"{name} needs a number that was released with noise; {args[0].name!r} is none.")
+        if isinstance(value, Interval):
+            raise Refusal("interval", f"{name} of an interval has no meaning.")
+        return Interval(DOUBLE, Domain(), value, _INTERVALS[function_name(node)])
+
+    def _item(self, item: Item) -> Expression:
+        if item.expression is not None:
+            return self._star_item(item, item.expression)
+        if id(item) in self._opened:
+            raise Refusal("unknown_column", f"The name {item.name!r} refers to itself.")
+        self._opened.add(id(item))
+        try:
+            return self._scalars("SELECT")(item.syntax)
+        finally:
+            self._opened.discard(id(item))
+
+    def _star_item(self, item: Item, expression: Expression) -> Expression:
+        if not self.clauses.grouped:
+            return expression
+        for slot, (_, key) in enumerate(self.clauses.keys):
+            if key == expression:
+                return Reference(key.type, key.domain, slot, item.name)
+        raise _not_aggregated(item.name)
+
+    def _carries_noise(self, expression: Expression) -> bool:
+        return _has_window(expression) or self.is_noisy(expression)
+
+    def _settled(self, expression: Expression, width: int) -> Expression:
+        """The expression with its pending columns behind the ``width`` others: values, then windows."""
+
+        def place(part: Expression) -> Expression | None:
+            if not isinstance(part, Pending):
+                return None
+            before = len(self.values) if part.kind is PendingKind.WINDOW else 0
+            return Reference(part.type, part.domain, width + before + part.index, part.name)
+
+        return rewrite(expression, place)
+
+    def _settled_window(self, call: WindowCall, width: int) -> WindowCall:
+        return moved_window(call, lambda part: self._settled(part, width))
+
+    # -- clauses above the grouping
+
+    def _having(self) -> Expression:
+        having = self.clauses.node.args.get("having")
+        if having is None:
+            return TRUE
+        found = self._scalars("HAVING").condition(having.this)
+        if _has_window(found):
+            raise Refusal("window", "A window cannot be used in HAVING; filter in an outer query.")
+        return found
+
+    def _outputs(self) -> list[tuple[str, Expression]]:
+        return [(item.name, self._item(item)) for item in self.clauses.items]
+
+    def _order(self) -> list[SortKey]:
+        order = self.clauses.node.args.get("order")
+        terms = order.expressions if order is not None else []
+        limits.check_size(len(terms), limits.MAX_COLUMNS, "ORDER BY terms")
+        return [sort_key_of(term, self._sort_term(term.this)) for term in terms]
+
+    def _sort_term(self, term: exp.Expr) -> Expression:
+        if isinstance(term, exp.Literal) and not term.is_string:
+            return self._item(self.clauses.at(term, "ORDER BY"))
+        if isinstance(term, exp.Var):
+            raise Refusal("unsupported", "ORDER BY ALL is not supported; list the columns.")
+        if isinstance(term, exp.Column) and not term.table:
+            item = self.clauses.alias(term.name)
+            if item is not None:
+                return self._item(item)
+        return self._scalars("ORDER BY")(term)
+
+
+class UnitRows(ResultBuilder):
+    """A SELECT below the final aggregation, as a relation: aggregates are exact, inside units or over public data."""
+
+    def __init__(self, clauses: SelectClauses, body: Body) -> None:
+        # The unit is always a key, hidden where the query does not list it.
+        super().__init__(clauses, len(ownership.complete_keys(body.relation, clauses.keys)))
+        self.body = body
+        self.calls: list[tuple[UnitCall, Domain]] = []
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
+        """An exact aggregate."""
+        made = unit_call(asked, rows_inside(self.body.relation))
+        if made not in self.calls:
+            limits.check_size(len(self.calls) + 1, limits.MAX_COLUMNS, "aggregates")
+            self.calls.append(made)
+        return self.calls.index(made), made[0].type, made[1]
+
+    def shape(self) -> RelationNode:
+        """The rows so far."""
+        if not self.clauses.grouped:
+            return self.body.relation
+        return ownership.group(self.body.relation, list(self.clauses.keys), self.calls)
+
+    def is_noisy(self, expression: Expression) -> bool:  # noqa: ARG002 - nothing below the aggregation is noisy
+        """Nothing is."""
+        return False
+
+    def _interval(self, node: exp.Anonymous) -> Expression:
+        name = function_name(node).upper()
+        raise Refusal("interval", f"{name} applies to released columns; this SELECT releases nothing.")
+
+    def relation(self) -> RelationNode:
+        """The SELECT as a relation."""
+        having, outputs = self._having(), self._outputs()
+        result = self.shape()
+        width = len(result.fields)
+        for value in self.values:
+            result = ownership.attach(result, value)
+        result = ownership.keep(result, _over(result, self._settled(having, width)))
+        if self.windows:
+            settled = [(self._settled_window(item, width), domain) for item, domain in self.windows]
+            result = ownership.window(result, settled)
+        return ownership.compute(result, [(name, _over(result, self._settled(e, width))) for name, e in outputs])
+
+
+class ReleasedBuilder(ResultBuilder):
+    """A SELECT whose rows are released: everything above its keys and aggregates is a step of post-processing."""
+
+    def shape(self) -> RelationNode:
+        """Released cells belong to no unit."""
+        return ownership.constants([], ())
+
+    @abstractmethod
+    def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
+        """The final aggregation, the steps up to the grouping, and how many columns there are then."""
+
+    def _where(self) -> list[Step]:
+        return []
+
+    def result(self) -> ReleasedRelation:
+        """The SELECT as a released result."""
+        where = self._where()
+        having, outputs, order = self._having(), self._outputs(), self._order()
+        final, before, width = self._released(where)
+        steps: list[Step] = [Match(value, JoinKind.LEFT, TRUE) for value in self.values]
+        if having != TRUE:
+            steps.append(Keep(self._settled(having, width)))
+        if self.windows:
+            steps.append(Extend(tuple(self._settled_window(item, width) for item, _ in self.windows)))
+        noisy = [self._carries_noise(e) for _, e in outputs]
+        settled = [(name, self._settled(e, width)) for name, e in outputs]
+        keys = tuple(replace(key, expression=self._settled(key.expression, width)) for key in order)
+        distinct = self.clauses.node.args.get("distinct") is not None
+        if distinct and any(key.expression not in [e for _, e in settled] for key in keys):
+            raise Refusal("distinct", "With SELECT DISTINCT, ORDER BY takes columns of the SELECT list.")
+        if keys:
+            steps.append(Sort(keys))
+        columns = tuple(
+            OutputColumn(name, e.type, is_noisy, e.domain) for (name, e), is_noisy in zip(settled, noisy, strict=True)
+        )
+        steps.append(Derive(tuple(e for _, e in settled)))
+        if distinct:
+            steps.append(Unique())
+        return ReleasedRelation(final, (*before, *steps, *_slice(self.clauses.node)), columns)
+
+    def _settled_window(self, call: WindowCall, width: int) -> WindowCall:
+        if any(isinstance(part, Interval) for part in (call.argument, *call.partition)):
+            raise Refusal("interval", "An interval cannot be used inside a window.")
+        # Released rows have a public order of their own, which settles ties.
+        frame = WindowFrame.RUNNING if call.frame is WindowFrame.PEERS else call.frame
+        return replace(super()._settled_window(call, width), frame=frame)
+
+
+class FinalGroups(ReleasedBuilder):
+    """A SELECT of owned rows grouped without the unit: the final aggregation."""
+
+    def __init__(self, clauses: SelectClauses, body: Body, options: Options) -> None:
+        super().__init__(clauses, len(clauses.keys))
+        for name, expression in clauses.keys:
+            if isinstance(expression, Reference) and body.relation.fields[expression.slot].identifies is not None:
+                raise Refusal(
+                    "unit_exposed",
+                    f"The key {name!r} tells persons apart; group by it below the aggregation, on a side of the "
+                    "join where it is never missing.",
+                )
+        self.body = body
+        self.builder = FinalBuilder(body.relation, clauses.keys, options)
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
+        """A released column."""
+        index = self.builder.add(asked, self.body.relation)
+        made = self.builder.aggregates[index]
+        return index, made.type, Domain(nullable=made.kind not in NEVER_NULL)
+
+    def is_noisy(self, expression: Expression) -> bool:
+        """Everything but keys carries noise."""
+        return any(part.slot >= self.first for part in references(expression))
+
+    def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
+        final = self.builder.build(self.body.relation)
+        return final, tuple(where), self.first + len(final.aggregates)
+
+
+class ReleasedRows:
+    """A released result while the clauses of a SELECT over it are resolved."""
+
+    def __init__(self, released: ReleasedRelation, scope: Scope, values: PublicValues) -> None:
+        self.released = released
+        self.scope = scope
+        self.values = values
+        self._attached: dict[RelationNode, int] = {}
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """Public values are one more column of the result; no other subqueries above the aggregation."""
+        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+            raise Refusal(
+                "subquery",
+                "IN and EXISTS take no subquery on released results; join the public table, or filter before the "
+                "aggregation.",
+            )
+        if not isinstance(node, exp.Subquery):
+            return None
+        value = self.values.relation(node, self.scope)
+        if value not in self._attached:
+            self._attached[value] = len(self.released.columns)
+            self.released = self.released.matched(value, JoinKind.LEFT, TRUE)
+        return self.released.reference(self._attached[value])
+
+
+class ReleasedCells(ReleasedBuilder):
+    """A SELECT over cells that are already released: everything is free and cannot look back."""
+
+    def __init__(self, clauses: SelectClauses, rows: ReleasedRows) -> None:
+        super().__init__(clauses, len(clauses.keys))
+        self.rows = rows
+        self.calls: list[UnitCall] = []
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
+        """An exact aggregate of noisy cells."""
+        made, domain = unit_call(asked, rows_inside(self.shape()))
+        if made not in self.calls:
+            self.calls.append(made)
+        return self.calls.index(made), made.type, replace(domain, range=UNKNOWN)
+
+    def is_noisy(self, expression: Expression) -> bool:
+        """Aggregates of cells count as noisy, keys and plain columns as the columns they read."""
+        released, parts = self.rows.released, references(expression)
+        if not self.clauses.grouped:
+            return released.is_noisy(expression)
+        keys = [released.is_noisy(key) for _, key in self.clauses.keys]
+        return any(part.slot >= self.first or keys[part.slot] for part in parts)
+
+    def _where(self) -> list[Step]:
+        where = self.clauses.node.args.get("where")
+        if where is None:
+            return []
+        return [Keep(Scalars(self.clauses.scope, "WHERE", self.clauses.hook).condition(where.this))]
+
+    def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
+        released = self.rows.released
+        if not self.clauses.grouped:
+            return released.final, (*released.steps, *where), len(released.columns)
+        regroup = Regroup(tuple(e for _, e in self.clauses.keys), tuple(self.calls))
+        return released.final, (*released.steps, *where, regroup), self.first + len(self.calls)
+
+
+def distinct_rows(
+    node: exp.Select, builder: FinalBuilder, source: RelationNode, names: Sequence[str]
+) -> ReleasedRelation:
+    """SELECT DISTINCT of protected rows: a final aggregation by keys alone, whose columns ORDER BY names."""
+    final = builder.build(source)
+    columns = tuple(
+        OutputColumn(name, key.expression.type, False, key.expression.domain)
+        for name, key in zip(names, final.keys, strict=True)
+    )
+    released = ReleasedRelation(final, (), columns)
+    order = node.args.get("order")
+    keys: list[SortKey] = []
+    scope = released.scope("")
+    for term in order.expressions if order is not None else []:
+        if isinstance(term.this, exp.Literal) and not term.this.is_string:
+            place = constant_int("order by", Scalars(scope, "ORDER BY")(term.this), 1, len(columns), "the position")
+            keys.append(sort_key_of(term, released.reference(place - 1)))
+        else:
+            keys.append(sort_key_of(term, Scalars(scope, "ORDER BY")(term.this)))
+    steps: list[Step] = [Sort(tuple(keys))] if keys else []
+    return replace(released, steps=(*steps, *_slice(node)))
+
+
+def _not_aggregated(name: str) -> Refusal:
+    return Refusal("not_aggregated", f"The column {name!r} is neither a key of GROUP BY nor inside an aggregate.")
+
+
+def _has_window(expression: Expression) -> bool:
+    return any(isinstance(part, Pending) and part.kind is PendingKind.WINDOW for part in walk(expression))
+
+
+def _over(relation: RelationNode, expression: Expression) -> Expression:
+    return rewrite(expression, lambda part: reference(relation, part.slot) if isinstance(part, Reference) else None)
+
+
+def _slice(node: exp.Select) -> list[Step]:
+    numbers: dict[str, int] = {}
+    for name in ("limit", "offset"):
+        clause = node.args.get(name)
+        if clause is None or (isinstance(clause.expression, exp.Var) and clause.expression.name.upper() == "ALL"):
+            continue
+        value = Scalars(Scope(), name.upper())(clause.expression)
+        numbers[name] = constant_int(name, value, 0, 10**9, "it")
+    return [Slice(numbers.get("limit"), numbers.get("offset", 0))] if numbers else []

@@ -1,0 +1,191 @@
+"""Tables of people: their schema, beside the ledger's own tables in the same database.
+
+Statements have ``?`` for values and ask for rows by ``RETURNING`` where it matters whether something changed. Each
+change is one statement that says under which condition it happens, so that of two processes one wins, also where
+transactions run side by side.
+
+Times are whole milliseconds since 1970; ``born``, ``ended`` and ``changed`` are places in the ledger's chain
+(:mod:`tacit.server.identity.ledger_people` says what they are for).
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.ledger import Ledger
+from tacit.ledger.errors import storage_errors
+from tacit.ledger.memory import MEMORY
+from tacit.ledger.opening import is_postgres
+from tacit.ledger.storage.database import Database, Run, Schema
+
+__all__ = ["MIGRATIONS", "PeopleTables", "open_tables", "schema"]
+
+_WHAT: Final = "the people of the ledger"
+_POSTGRES_SETTINGS: Final = ("lock_timeout=30s",)
+_CONNECTIONS: Final = 4
+_LOCK: Final = 0x70656F70
+_VERSION: Final = "CREATE TABLE IF NOT EXISTS people_version (version {integer} NOT NULL) {end}"
+
+_SQLITE: Final = {"integer": "INTEGER", "text": "TEXT", "bytes": "BLOB", "end": "STRICT"}
+_POSTGRES: Final = {"integer": "BIGINT", "text": 'TEXT COLLATE "C"', "bytes": "BYTEA", "end": ""}
+
+#: Words in braces differ between databases.
+MIGRATIONS: Final = (
+    (
+        # How far the chain has been read, and the hash of that entry.
+        "CREATE TABLE people_seen (seq {integer} NOT NULL, hash {text} NOT NULL) {end}",
+        "INSERT INTO people_seen VALUES (0, '')",
+        # The row of '' is about everybody.
+        """
+        CREATE TABLE people_persons (
+            name {text} PRIMARY KEY,
+            ended {integer} NOT NULL,
+            changed {integer} NOT NULL,
+            password {text}
+        ) {end}
+        """,
+        "INSERT INTO people_persons VALUES ('', 0, 0, NULL)",
+        """
+        CREATE TABLE people_tokens (
+            id {text} PRIMARY KEY,
+            name {text} NOT NULL,
+            digest {bytes} NOT NULL,
+            label {text} NOT NULL,
+            scopes {text} NOT NULL,
+            born {integer} NOT NULL,
+            issued {integer} NOT NULL,
+            expires {integer},
+            used {integer},
+            withdrawn {integer} NOT NULL
+        ) {end}
+        """,
+        """
+        CREATE TABLE people_sessions (
+            id {text} PRIMARY KEY,
+            name {text} NOT NULL,
+            digest {bytes} NOT NULL,
+            born {integer} NOT NULL,
+            opened {integer} NOT NULL,
+            seen {integer} NOT NULL
+        ) {end}
+        """,
+        """
+        CREATE TABLE people_links (
+            kind {text} NOT NULL,
+            name {text} NOT NULL,
+            id {text} NOT NULL,
+            digest {bytes} NOT NULL,
+            born {integer} NOT NULL,
+            expires {integer} NOT NULL,
+            PRIMARY KEY (kind, name)
+        ) {end}
+        """,
+        """
+        CREATE TABLE people_tries (
+            lane {text} PRIMARY KEY,
+            failures {integer} NOT NULL,
+            latest {integer} NOT NULL,
+            until {integer} NOT NULL
+        ) {end}
+        """,
+        "CREATE TABLE people_origins (origin {text} PRIMARY KEY, until {integer} NOT NULL) {end}",
+        """
+        CREATE TABLE people_jobs (
+            id {text} PRIMARY KEY,
+            analyst {text} NOT NULL,
+            request {text} NOT NULL,
+            created {integer} NOT NULL,
+            state {text} NOT NULL,
+            outcome {text} NOT NULL,
+            worker {text} NOT NULL,
+            lease {integer},
+            finished {integer}
+        ) {end}
+        """,
+        "CREATE INDEX people_jobs_open ON people_jobs (state, created)",
+    ),
+    # How many workers have taken a job.
+    ("ALTER TABLE people_jobs ADD COLUMN tries {integer} NOT NULL DEFAULT 0",),
+)
+
+
+def schema(*, postgres: bool = False, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Schema:
+    """The tables in a kind of database."""
+    words = _POSTGRES if postgres else _SQLITE
+    return Schema("the tables of people have", migrations, "people_version", _VERSION, words, _LOCK)
+
+
+class PeopleTables:
+    """The tables in one database; for any number of threads.
+
+    Every failure is a :class:`LedgerError`; if another program held the database for too long, a :class:`BusyError`,
+    and then nothing was written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement that changes nothing."""
+        with storage_errors():
+            return self._database.read(statement, values)
+
+    @contextmanager
+    def write(self) -> Iterator[Run]:
+        """A transaction: durable when the block ends, undone when it raises. Keep it short."""
+        with storage_errors(), self._database.write() as run:
+            yield run
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+
+#: Ledgers in memory have their people in memory, once each, however often they are opened.
+_in_memory: Final[weakref.WeakKeyDictionary[Ledger, PeopleTables]] = weakref.WeakKeyDictionary()
+
+
+def open_tables(ledger: Ledger, place: str | os.PathLike[str]) -> PeopleTables:
+    """The tables beside a ledger, made or brought up to date first."""
+    if place == MEMORY and ledger in _in_memory:
+        return _in_memory[ledger]
+    with storage_errors():
+        database = _database(place)
+        try:
+            database.migrate(schema(postgres=is_postgres(place)))
+        except BaseException:
+            database.close()
+            raise
+    tables = PeopleTables(database)
+    if place == MEMORY:
+        _in_memory[ledger] = tables
+    return tables
+
+
+def _database(place: str | os.PathLike[str]) -> Database:
+    if is_postgres(place):
+        from tacit.ledger.storage.postgres_database import PostgresDatabase
+
+        return PostgresDatabase(str(place), what=_WHAT, settings=_POSTGRES_SETTINGS, most=_CONNECTIONS)
+    from tacit.ledger.storage.sqlite_database import MemoryDatabase, SqliteDatabase, failures
+
+    if place == MEMORY:
+        return MemoryDatabase(_WHAT)
+    path = Path(place).resolve()
+    with failures(_WHAT):
+        _close_to_others(path)
+        return SqliteDatabase(path, what=_WHAT)
+
+
+def _close_to_others(path: Path) -> None:
+    """Let the file's owner and their group read it alone: hashes of passwords will be in it."""
+    for each in (path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm"))):
+        with suppress(FileNotFoundError, PermissionError):
+            mode = each.stat().st_mode
+            if mode & 0o007:
+                each.chmod(mode & 0o7770)

@@ -1,0 +1,136 @@
+"""Prices of fits: what an estimator states without rows is what its fit releases, and nothing is found wrong later."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacit.learn
+from support.bits import SeededBits
+from tacit.core.errors import InputError
+from tacit.learn import (
+    PCA,
+    GaussianNB,
+    KMeans,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    MinMaxScaler,
+    Ridge,
+    StandardScaler,
+)
+from tacit.learn import release as noising
+
+TWO: dict[str, Any] = {"epsilon": 1, "delta": "1e-5", "bounds": (0, 1)}
+CLASSES = {"classes": [0, 1]}
+LINE = {"target_bounds": (0, 3)}
+FITS: list[Any] = [
+    MinMaxScaler(bounds=(0, 1)),
+    StandardScaler(**TWO),
+    StandardScaler(**TWO, relation="replace_one"),
+    PCA(**TWO),
+    PCA(**TWO, n_components=1, n=200),
+    PCA(epsilon=1, delta="1e-5", data_norm=2),
+    KMeans(**TWO, n_clusters=3),
+    KMeans(**TWO, n_clusters=2, steps=4, relation="replace_one"),
+    GaussianNB(**TWO, **CLASSES),
+    GaussianNB(**TWO, classes=[0, 1, 2]),
+    Ridge(**TWO, **LINE),
+    LinearRegression(**TWO, **LINE),
+    LinearRegression(**TWO, **LINE, method="gradient", steps=4),
+    LinearRegression(**TWO, **LINE, method="gradient", n=200, batch_rate="0.25", steps=6),
+    *(
+        kind(**TWO, classes=classes, **more)
+        for kind in (LogisticRegression, LinearSVC)
+        for classes, more in (
+            ([0, 1], {"steps": 4}),
+            ([0, 1, 2], {"steps": 4, "n": 200, "center": False}),
+            ([0, 1], {"steps": 4, "batch_rate": "0.25", "relation": "add_remove"}),
+            ([0, 1], {"method": "output"}),
+            ([0, 1, 2], {"method": "output", "center": False, "regularization": 4}),
+            ([0, 1], {"method": "objective"}),
+            ([0, 1], {"method": "objective", "relation": "replace_one"}),
+        )
+    ),
+    LogisticRegression(epsilon=1, bounds=(0, 1), **CLASSES),
+    LinearSVC(epsilon=1, bounds=(0, 1), classes=[0, 1, 2], relation="replace_one"),
+]
+#: With each estimator, parameters that a fit refuses.
+WRONG: list[Any] = [
+    MinMaxScaler(),
+    MinMaxScaler(bounds=(0, 1), feature_range=(1, 1)),
+    MinMaxScaler(bounds=[(0, 1)] * 3),
+    *(kind(**{**TWO, **more}) for kind in (StandardScaler, PCA, KMeans) for more in (
+        {"epsilon": 0}, {"epsilon": 10**5}, {"delta": None}, {"delta": 2}, {"bounds": None}, {"bounds": [(0, 1)] * 3},
+        {"bounds": (1, 0)}, {"relation": "x"},
+    )),
+    *(PCA(**TWO, **more) for more in ({"n_components": 3}, {"n_components": 0}, {"n": 0})),
+    *(KMeans(**TWO, **more) for more in ({"n_clusters": 0}, {"steps": 2}, {"steps": 10**5}, {"data_norm": 1})),
+    *(GaussianNB(**{**TWO, **CLASSES, **more}) for more in (
+        {"classes": None}, {"classes": [1]}, {"delta": None}, {"bounds": None}, {"epsilon": -1},
+        {"bounds": [(0, 1)] * 3},
+    )),
+    *(Ridge(**{**TWO, **LINE, **more}) for more in (
+        {"alpha": -1}, {"target_bounds": None}, {"target_bounds": (2, 1)}, {"delta": None}, {"bounds": [(0, 1)] * 3},
+    )),
+    *(LinearRegression(**{**TWO, **LINE, "method": "gradient", **more}) for more in (
+        {"method": "x"}, {"clip": 0}, {"clip": 2}, {"steps": 0}, {"batch_rate": 2}, {"n": 0}, {"delta": None},
+    )),
+    *(kind(**{**TWO, **CLASSES, **more}) for kind in (LogisticRegression, LinearSVC) for more in (
+        {"method": "x"}, {"clip": 3}, {"clip": 0}, {"steps": 0}, {"steps": 10**7}, {"batch_rate": 0}, {"n": 0},
+        {"classes": None}, {"classes": [0, 0]}, {"bounds": None}, {"bounds": [(0, 1)] * 3}, {"epsilon": 0},
+        {"delta": None, "method": "gradient"}, {"delta": None, "method": "objective"}, {"relation": "x"},
+        {"method": "output", "regularization": "1/100"}, {"method": "output", "regularization": -1},
+        {"method": "objective", "regularization": "1/64", "epsilon": "0.1"},
+        {"method": "objective", "classes": [0, 1, 2]}, {"method": "objective", "epsilon": "1e-9"},
+    )),
+]  # fmt: skip
+
+
+def name(model: Any) -> str:
+    changed = {k: v for k, v in model.get_params().items() if v is not None}
+    return f"{type(model).__name__} {changed}"[:100]
+
+
+def table(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    made = np.random.default_rng(3)
+    return made.uniform(0, 1, size=(rows, 2)), made.integers(0, 2, size=rows)
+
+
+def test_every_estimator_is_here() -> None:
+    public = [getattr(tacit.learn, each) for each in tacit.learn.__all__]
+    assert {each for each in public if inspect.isclass(each)} == {type(model) for model in FITS}
+    assert {type(model) for model in FITS} == {type(model) for model in WRONG}
+
+
+@pytest.mark.parametrize("model", FITS, ids=map(name, FITS))
+def test_the_price_is_what_a_fit_releases(model: Any, seeded: SeededBits, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        for release in ("release_gaussian", "release_laplace"):
+            patched.setattr(noising, release, lambda *_: pytest.fail("a price draws no noise"))
+        price = model.price(2)
+    assert not hasattr(model, "guarantee_"), "a price changes nothing"
+    for rows in (0, 200):
+        model.fit(*table(rows))
+        assert (model.guarantee_, model.event_) == (price.guarantee, price.event)
+        assert model.privacy_report().releases == price.releases
+
+
+@pytest.mark.parametrize("model", WRONG, ids=map(name, WRONG))
+def test_what_a_fit_refuses_has_no_price(model: Any, seeded: SeededBits) -> None:
+    """A fit that is refused on its rows alone would be charged for nothing."""
+    with pytest.raises(InputError) as fitted:
+        model.fit(*table(0))
+    with pytest.raises(InputError) as priced:
+        model.price(2)
+    if "bounds" not in fitted.value.parameter and fitted.value.parameter != "X":
+        assert str(priced.value) == str(fitted.value)
+
+
+@pytest.mark.parametrize("kind", [GaussianNB, LogisticRegression, LinearSVC])
+def test_classes_that_are_to_be_found_have_no_price_beforehand(kind: Any) -> None:
+    with pytest.raises(InputError, match="must be declared for a price"):
+        kind(**TWO, classes="discover").price(2)

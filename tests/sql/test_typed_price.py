@@ -1,0 +1,67 @@
+"""An epsilon that is typed is the guarantee of the answer by itself, in every account."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from sql.corpus.clinic import CATALOG
+from tacit.core.errors import InputError
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.query.planning.plan import make_plan
+from tacit.query.request import Account, Request
+
+PUBLIC = "SELECT ward, COUNT(*), AVG(cost) FROM visits GROUP BY ward"
+PRIVATE = "SELECT doctor, COUNT(*) FROM visits GROUP BY doctor"
+
+
+def charge(sql: str, account: Account, **price: Any) -> Any:
+    return make_plan(sql, CATALOG, Request(account=account, **price)).guarantee
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4"])
+@pytest.mark.parametrize("delta", ["1e-5", "1e-9"])
+@pytest.mark.parametrize("sql", [PUBLIC, PRIVATE])
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_zcdp_answer_is_what_was_typed_and_nearly_no_less(sql: str, epsilon: str, delta: str, stated: bool) -> None:
+    small = Fraction(delta) / 100
+    account = Account("zcdp", small) if stated else Account("zcdp", small, delta)
+    spent = charge(sql, account, epsilon=epsilon, **({"delta": delta} if stated else {}))
+    assert isinstance(spent, ZCDP)
+    assert spent.to_approx(delta).epsilon <= Fraction(epsilon)
+    more = ZCDP(spent.rho * Fraction(101, 100), delta=spent.delta, relation=spent.relation)
+    assert more.to_approx(delta).epsilon > Fraction(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "1", "4"])
+@pytest.mark.parametrize("price", [{}, {"delta": "1e-7"}])
+def test_a_gdp_answer_is_what_was_typed_and_nearly_no_less(epsilon: str, price: dict[str, str]) -> None:
+    delta = price.get("delta", "1e-5")
+    spent = charge(PUBLIC, Account("gdp", None, "1e-5"), epsilon=epsilon, **price)
+    assert isinstance(spent, GDP)
+    assert spent.to_approx(delta).epsilon <= Fraction(epsilon)
+    assert GDP(spent.mu * Fraction(101, 100), relation=spent.relation).to_approx(delta).epsilon > Fraction(epsilon)
+
+
+def test_without_a_delta_an_answer_is_pure_and_charged_as_such() -> None:
+    plan = make_plan(PUBLIC, CATALOG, Request(epsilon="0.5", account=Account("zcdp")))
+    assert plan.guarantee == ZCDP("0.125", relation=plan.relation)
+    assert {release.mechanism for release in plan.releases} == {"laplace"}
+    gdp = charge(PUBLIC, Account("gdp"), epsilon="0.5")
+    assert gdp == PureDP("0.5", relation=gdp.relation).to_gdp()
+
+
+def test_a_price_in_the_currency_of_the_account_is_charged_as_typed() -> None:
+    assert charge(PUBLIC, Account("zcdp", None, "1e-6"), rho="0.02").rho == Fraction("0.02")
+    assert charge(PUBLIC, Account("gdp", None, "1e-6"), mu="0.2").mu == Fraction("0.2")
+    assert charge(PUBLIC, Account("pure"), epsilon="0.2") == PureDP("0.2")
+    approx = charge(PUBLIC, Account("approx", "1e-7", "1e-6"), epsilon="0.2")
+    assert isinstance(approx, ApproxDP)
+    assert approx.epsilon == Fraction("0.2")
+
+
+def test_a_delta_means_nothing_beside_a_price_in_mu() -> None:
+    with pytest.raises(InputError, match="delta"):
+        charge(PUBLIC, Account("gdp", None, "1e-6"), mu="0.2", delta="1e-6")

@@ -1,0 +1,57 @@
+"""Spark beside DuckDB: many questions at once, every different statement once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+
+from engines.makers import MAKERS
+from support.engine_comparison import SECRET, final_of, refusal, shown
+from support.spark import spark_engine
+from tacit.engines import Measurements, MeasurementTask
+from tacit.engines.spark import SparkEngine
+from tacit.engines.spark.statements import statements
+from tacit.engines.sql.read_measurements import read_measurements
+from tacit.query.catalog import Catalog
+
+
+def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> dict[str, Measurements]:
+    """What Spark finds, by question; every different statement runs once."""
+    finals = {sql: final_of(sql, catalog) for sql in questions}
+    planned = {sql: statements(final, engine._tables, SECRET) for sql, final in finals.items()}
+    texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
+
+    def run(text: str) -> list[Any]:
+        with engine._question(None) as jobs:
+            return jobs.collect(text)
+
+    with ThreadPoolExecutor(2) as pool:
+        rows = dict(zip(texts, pool.map(run, texts), strict=True))
+    return {
+        sql: read_measurements(final, [(part, rows[part.sql]) for part in planned[sql]])
+        for sql, final in finals.items()
+    }
+
+
+def compare(catalog: Catalog, frames: Mapping[str, pa.Table], questions: tuple[str, ...]) -> int:
+    """How many questions had a measure that was not zero throughout."""
+    told = 0
+    with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
+        asked = []
+        for sql in questions:
+            final = final_of(sql, catalog)
+            refused = refusal(duckdb, final)
+            assert refused == refusal(spark, final), sql
+            asked += [] if refused else [sql]
+        found = measured(spark, catalog, asked)
+        for sql in asked:
+            want = duckdb.measure(MeasurementTask(final_of(sql, catalog), SECRET))
+            assert shown(found[sql]) == shown(want), sql
+            told += any(array.any() for array in want.raw)
+        for sql in asked[::40]:
+            # The engine does by itself what was done here by hand.
+            assert shown(spark.measure(MeasurementTask(final_of(sql, catalog), SECRET))) == shown(found[sql]), sql
+    return told

@@ -1,0 +1,140 @@
+"""Questions to curators of every kind over one database, recorded there and replayed on a neighbouring one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import pytest
+
+from sql.corpus import hostile
+from sql.corpus.bounded import arrow
+from sql.corpus.clinic import CATALOG
+from support.replay import Finding, Report, record, replay
+from tacit.curator import opening
+from tacit.curator.curator import Curator
+from tacit.curator.views.answer_object import Answer
+from tacit.engines.duckdb import DuckDBEngine, Limits
+from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.project.project_file import PopulationModel, Project
+from tacit.project.source import Source
+from tacit.query.catalog import Catalog
+from tacit.query.question import FinalAggregation
+from tacit.query.resolve import resolve
+
+__all__ = ["BUDGETS", "Bench", "Steady", "bench", "findings", "population_of", "question_of", "report", "reports"]
+
+BUDGETS = {
+    "pure": {"epsilon": "1000000"},
+    "approx": {"epsilon": "1000000", "delta": "0.5"},
+    "zcdp": {"rho": "1000000", "delta": "0.5"},
+    "gdp": {"mu": "1000"},
+}
+
+
+class Steady(DuckDBEngine):
+    """The engine, with one secret for all databases, so that bounding can only differ through the data."""
+
+    def measure(self, work: MeasurementTask, *args: Any, **kwargs: Any) -> Measurements:
+        return super().measure(self.changed(work), *args, **kwargs)
+
+    def changed(self, work: MeasurementTask) -> MeasurementTask:
+        return replace(work, key_secret=b"an owner's secret")
+
+    def close(self) -> None:
+        """Kept open: several curators share it."""
+
+
+@dataclass
+class Bench:
+    """Curators of every kind of account over one database."""
+
+    engine: DuckDBEngine
+    curators: dict[str, Curator]
+
+    def ask(self, sql: str, kind: str, number: int) -> Answer:
+        """Prices take turns, so that few questions are taken for repeats of others."""
+        priced = any(f"{word} =" in sql or f"{word}=" in sql for word in ("epsilon", "rho", "within"))
+        return self.curators[kind].sql(sql, **({} if priced else {"epsilon": Fraction(100 + number // 4 % 12, 100)}))
+
+
+def bench(database: hostile.Rows, catalog: Catalog = CATALOG, engine: type[DuckDBEngine] = Steady) -> Bench:
+    frames = arrow(database)
+    sources = {name: Source.of_frame(frame) for name, frame in frames.items()}
+    shared = engine(catalog, sources, Limits(threads=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "_engine", lambda *_: shared)
+        curators = {kind: opening.open_project(_project(kind, catalog, sources)) for kind in BUDGETS}
+    return Bench(shared, curators)
+
+
+def _project(kind: str, catalog: Catalog, sources: Mapping[str, Source]) -> Project:
+    relation = catalog.populations[0].relation.value
+    words = {**BUDGETS[kind], "accounting": kind, "relation": relation}
+    if "delta" in words:
+        words["query_delta"] = "1e-6"
+    return Project("clinic", catalog, sources, {p.name: PopulationModel(**words) for p in catalog.populations})
+
+
+def kind_of(number: int, sql: str) -> str:
+    """Accounts take turns; those without a delta leave private keys to the others."""
+    if "rho" in sql:
+        return "zcdp"
+    kind = tuple(BUDGETS)[number % 4]
+    private = not question_of(sql).public_keys
+    return ("approx", "zcdp")[number % 2] if private and kind in ("pure", "gdp") else kind
+
+
+def visible(bench: Bench, kind: str) -> Callable[[Answer], object]:
+    """Everything that an analyst can see of an answer, and of the curator after it."""
+
+    def see(answer: Answer) -> object:
+        curator = bench.curators[kind]
+        population = answer.plan.final.population
+        shown = [answer.finished.values, answer.finished.intervals(), answer.note]
+        if len(answer) <= 8:
+            shown.append(str(answer))
+        history = [(e.population, e.amounts, e.sql, e.digest) for e in curator.history(population=population)]
+        quoted = [answer.plan.digest, repr(answer.plan.guarantee), answer.columns, answer.finished.has_interval]
+        return shown, quoted, answer.charge.text, history, str(curator.budget(population=population))
+
+    return see
+
+
+def report(one: Bench, other: Bench, sql: str, number: int) -> Report:
+    kind = kind_of(number, sql)
+    answer, tape = record(lambda: one.ask(sql, kind, number))
+    return replay(tape, lambda: other.ask(sql, kind, number), visible(other, kind), visible(one, kind)(answer))
+
+
+def reports(
+    one: hostile.Rows,
+    other: hostile.Rows,
+    questions: Sequence[str],
+    catalog: Catalog = CATALOG,
+    engine: type[DuckDBEngine] = Steady,
+) -> dict[str, Report]:
+    first, second = bench(one, catalog, engine), bench(other, catalog, engine)
+    made = {sql: report(first, second, sql, number) for number, sql in enumerate(questions)}
+    for each in (first, second):
+        DuckDBEngine.close(each.engine)
+    return made
+
+
+def findings(made: Mapping[str, Report]) -> dict[str, tuple[Finding, ...]]:
+    """What was found, by question; empty when nothing was."""
+    return {sql: each.findings for sql, each in made.items() if each.findings}
+
+
+@cache
+def question_of(sql: str) -> FinalAggregation:
+    """A question of the corpus, resolved once in a process."""
+    return resolve(sql, CATALOG).final
+
+
+def population_of(sql: str) -> str:
+    """Whose data a question of the corpus reads."""
+    return question_of(sql).population
