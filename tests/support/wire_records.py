@@ -114,7 +114,7 @@ def masked(content: Any, name: str = "") -> Any:
 
 
 def recorded(patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What every endpoint says to requests that work and to requests that do not."""
+    """Responses of every endpoint to requests that work and to requests that do not."""
     recorder = Recorder(patch)
     recorder.seed("hospital")
     served = serve()

@@ -108,7 +108,7 @@ def explain(
 
 
 def show_quote(quote: Quote, *, engine: bool = False) -> str:
-    """What a quote says about itself, with or without the statements of the database."""
+    """Text of a quote, with or without the statements of the database."""
     return str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
 
 

@@ -35,7 +35,7 @@ def head_text(head: Head) -> str:
 
 
 class Witness:
-    """What is remembered of one ledger. Safe to use from several threads and processes.
+    """Memory of the newest entry of one ledger. Safe to use from several threads and processes.
 
     Args:
         url: of the server, for messages.
@@ -76,7 +76,7 @@ class Witness:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a question says about it."""
+        """Header of a question that names it."""
         return {SEEN: head_text(self._known)} if self._known.seq else {}
 
     def check(self, sent: str | None, echoed: str | None) -> None:

@@ -51,7 +51,7 @@ def connect(
 
     Args:
         url: of the server, ``https://…``; plain ``http`` only for this machine.
-        token: as it was shown when it was issued; that in the environment variable ``TACIT_TOKEN`` unless said.
+        token: as it was shown when it was issued; by default that in the environment variable ``TACIT_TOKEN``.
         public_key: the key that receipts are signed with, as the owner of the data told you. Without it the key that
             the server shows the first time is remembered. Another one later is an error, unless the key that was
             stated or remembered has signed that it follows.
@@ -105,7 +105,7 @@ class RemoteCurator(Closing):
 
     @property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt that this curator signs now."""
+        """Public key that checks receipts signed by this server now."""
         return self._identity.public_key
 
     @takes_options
@@ -152,7 +152,7 @@ class RemoteCurator(Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """What is spent and what is left; with a quote or an answer, also how many more such questions fit."""
+        """Amounts spent and left; with a quote or an answer, also how many more such questions fit."""
         _check_own(analyst)
         charge = None
         if isinstance(quote, RemoteAnswer):
@@ -175,7 +175,7 @@ class RemoteCurator(Closing):
             return tuple(table.to_domain() for table in TablesSchema.read(content).tables)
 
     def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """What you asked and what it cost, in order; with ``analyst``, what they asked, if you may see that."""
+        """Your questions and their cost, in order; with ``analyst``, theirs, if you may see them."""
         entries: list[Entry] = []
         everyone = {} if analyst is None else {"everyone": "true"}
         query, before = dict(everyone), 2**63
@@ -227,7 +227,7 @@ class RemoteCurator(Closing):
         self._witness.advance(head, "", self._holds)
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Not over HTTP: the value would have to leave whoever holds it."""
+        """Not over HTTP: the value would have to leave its owner."""
         _only_local("release")
 
     def charge(self, *_: Any, **__: Any) -> NoReturn:

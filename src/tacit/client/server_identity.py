@@ -1,7 +1,8 @@
 """Identity of a server: its ledger, its signing key and the succession of keys.
 
-A server shows every key that it has replaced. Whoever trusts an older key follows from signature to signature to the
-one in force; whoever trusts the one in force takes its word for the keys before it, which older receipts need. A key
+A server shows every key that it has replaced. A client that trusts an older key follows from signature to signature
+to the one in force; a client that trusts the one in force takes its word for the keys before it, which older receipts
+need. A key
 that was lost has signed nothing, so trust in it leads nowhere.
 """
 
@@ -43,7 +44,7 @@ def identity_of(content: dict[str, Any]) -> Identity:
 
 
 def why_not_followed(trusted: str, found: Identity) -> str:
-    """What is missing between a key that is trusted and the one in force; empty if every key names its successor."""
+    """The gap between a key that is trusted and the one in force; empty if every key names its successor."""
     followed_by = {each.previous: each for each in found.handovers}
     key = trusted
     while key != found.public_key:

@@ -36,7 +36,7 @@ class TableInfo:
 
     @property
     def name(self) -> str:
-        """How queries call it."""
+        """Name of the table in queries."""
         return self.table.name
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
 """Permission-checked operations shared by the API and the console.
 
-What a person may not see does not exist for them. Questions are resolved with a catalogue that lacks the tables of
+Data that a person may not see does not exist for them. Questions are resolved with a catalogue that lacks the tables of
 other populations, so that a forbidden table and one that never was take the same way, with the same words. Plans still
-name the digest of the whole catalogue: whoever may see a release shares it, whatever else they see.
+name the digest of the whole catalogue: all who may see a release share it, whatever else they see.
 
 Everything here is synchronous and safe to use from several threads. How long things take, and how often they may be
 asked for, is the business of doors.
@@ -51,7 +51,7 @@ class CuratorService:
 
     Args:
         curator: answers.
-        people: says who somebody is.
+        people: identifies callers.
         settings: how much of the ledger one page of history looks at.
     """
 
@@ -63,7 +63,7 @@ class CuratorService:
         self._seen: dict[frozenset[str] | None, Curator] = {}
 
     def quote(self, access: Access, ask: Request) -> Quote:
-        """What a question would do and cost. Free; reads no data."""
+        """Effect and price of a question. Free; reads no data."""
         self._need(access, ASK)
         return self._for(access).explain(ask.sql, **ask.options)
 
@@ -102,13 +102,13 @@ class CuratorService:
             # the question took, however long the answer itself is held.
             return answer(context, ask.sql, ask, caller, departure=departure)
         except TacitError as problem:
-            # The ledger refuses whoever was revoked between showing a token and asking.
+            # The ledger refuses a person who was revoked between showing a token and asking.
             if isinstance(problem, AccessError) and not self._is_active(access):
                 raise Unauthenticated from None
             raise
 
     def budget(self, access: Access, population: str | None = None, quote: Quote | None = None) -> tuple[Budget, ...]:
-        """What is spent and left of each population that the person sees, with their own share; or of one of them."""
+        """Amounts spent and left of each population that the person sees, with their own share; or of one of them."""
         curator = self._for(access)
         if quote is not None:
             return (curator.budget(quote, analyst=access.person.name),)
@@ -120,7 +120,7 @@ class CuratorService:
         return tuple(curator.budget(population=name, analyst=access.person.name) for name in names)
 
     def questions_left(self, access: Access, quote: Quote) -> int | None:
-        """How many more such questions fit in the budget, in the person's share of it and in the project's."""
+        """Number of such questions that still fit in the budget, in the person's share of it and in the project's."""
         context = self.curator.context
         who = access.person.name
         with hide_internal_errors():
@@ -134,7 +134,7 @@ class CuratorService:
     def history(
         self, access: Access, *, before: int | None = None, limit: int | None = None, everyone: bool = False
     ) -> Page:
-        """Charges, newest first: the person's own, or everybody's for those who may audit.
+        """Charges, newest first: the person's own, or those of all people for those who may audit.
 
         Args:
             access: who asks.
@@ -162,11 +162,11 @@ class CuratorService:
     def receipt(self, access: Access, position: int) -> Receipt:
         """The receipt of a charge that the person may see, in the words in which it was paid for.
 
-        Where a run died, somebody else who asked the same may have finished it, in their words. Those are for whoever
-        may see everybody's.
+        Where a run died, another person who asked the same may have finished it, in their words. Those are for people
+        who may see all charges.
 
         Raises:
-            Unknown: there is none, or it is somebody else's.
+            Unknown: there is none, or it is another person's.
         """
         found, outcome = self._charged(access, position)
         receipt = Receipt.from_json(outcome.receipt)
@@ -175,13 +175,13 @@ class CuratorService:
         return self.answer_again(access, position).receipt
 
     def answer_again(self, access: Access, position: int) -> Answer:
-        """What was released at a place in the history, once more and for nothing.
+        """The answer at a place in the history, once more and for nothing.
 
-        What was asked for besides the text is read from the charge, so a question that stated more (weights,
+        The options beside the text are read from the charge, so a question that stated more (weights,
         fewer groups) cannot be shown again by its place: ask it again, which is free as well.
 
         Raises:
-            Unknown: there is none, it is somebody else's, or it cannot be shown by its place.
+            Unknown: there is none, it is another person's, or it cannot be shown by its place.
             FailedRunError: its run failed.
         """
         found, outcome = self._charged(access, position)
@@ -267,7 +267,7 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
 
 
 def _repeat(context: CuratorContext, access: Access, ask: Request) -> Answer:
-    """What was released for a question before; nothing is reserved, so nothing can be charged."""
+    """The earlier answer to a question; nothing is reserved, so nothing can be charged."""
     planned = quote(context, ask.sql, ask)
     with hide_internal_errors():
         found = outcome_of(context.ledger, planned.plan.final.population, release_key(context, planned.plan))

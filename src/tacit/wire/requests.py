@@ -196,7 +196,7 @@ class NewPerson(RequestBody):
     name: Name
     role: Annotated[str, _by(_role), WithJsonSchema({"type": "string", "enum": get_args(Role)})]
     populations: Names = _maybe(
-        description="whose data exists for them, null for everybody's; if left out, as before, or everybody's"
+        description="populations that exist for them, null for all; if left out, as before, or all"
     )
 
 

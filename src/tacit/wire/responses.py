@@ -279,7 +279,7 @@ class ReleaseTold(ResponseBody):
 
 
 class ErrorExpected(ResponseBody):
-    """How far off one cell may be."""
+    """Expected error of one cell."""
 
     label: str
     bound: str | None
@@ -615,7 +615,7 @@ class PersonBody(ResponseBody):
 
 
 class PeopleBody(ResponseBody):
-    """Everybody."""
+    """All people."""
 
     people: list[PersonBody]
 

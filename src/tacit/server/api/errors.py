@@ -38,7 +38,7 @@ _LONGEST: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is told of a failure.
+    """Public description of a failure.
 
     Args:
         status: of the response.
@@ -58,7 +58,7 @@ class Failure:
 
 
 def describe(problem: BaseException) -> Failure:
-    """What is told of a failure; of one whose words might quote data, an id, and the operator's log gets the rest."""
+    """Public description of a failure; if its words might quote data, an id, and the operator's log gets the rest."""
     if not isinstance(problem, TacitError) or problem.opaque:
         return _opaque(problem)
     code, message = problem.code, str(problem)[:_LONGEST]
@@ -82,7 +82,7 @@ def failure_json(failure: Failure) -> dict[str, Any]:
 
 
 def failure_bytes(failure: Failure) -> bytes:
-    """The same, as it is sent."""
+    """Bytes of an error response."""
     return json.dumps(failure_json(failure), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

@@ -39,7 +39,7 @@ async def show_ask(visit: PageRequest) -> Response:
 
 
 async def quote(visit: PageRequest) -> Response:
-    """What the question in the form would do and cost. Free."""
+    """Effect and price of the question in the form. Free."""
     form = AskForm.of(visit.form)
     quoted = await _quote(visit, form) if form.sql else _NOTHING
     if not visit.partly:
@@ -114,13 +114,13 @@ async def chart(visit: PageRequest) -> Response:
     if not same(visit.request.query_params.get("mark", ""), _mark(visit, of)):
         raise InputError("of", "is not a drawing of an answer")
     svg = await visit.run(draw_answer, of, look)
-    # Kept by nobody, like the page it belongs to: whoever uses this browser next could look at it.
+    # Not cached, like the page it belongs to: the next user of this browser could look at it.
     headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
     return Response(svg, media_type="image/svg+xml", headers=headers)
 
 
 async def answered(visit: PageRequest, answer: Answer, *, again: bool = False) -> dict[str, Any]:
-    """What the template of an answer needs."""
+    """Context of the template of an answer."""
     budget = await visit.run(visit.office.curator.budget, answer, analyst=visit.name)
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
@@ -160,7 +160,7 @@ def _words(answer: Answer, *, again: bool) -> str:
 
 
 def _mark(visit: PageRequest, of: str) -> str:
-    """What shows that this server wrote an address, in whichever worker."""
+    """Mark that shows that this server wrote an address, in any worker."""
     return visit.office.curator.context.keys.veil(f"drawing {of}")[:32]
 
 

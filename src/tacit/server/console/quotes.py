@@ -71,7 +71,7 @@ class AskForm:
 
 @dataclass(frozen=True)
 class ErrorView:
-    """How far off a column may be: a number, and what belongs to it."""
+    """Expected error of a column: a number, and the words that belong to it."""
 
     label: str
     bound: str
@@ -121,7 +121,7 @@ class QuoteView:
 
     @property
     def said(self) -> str:
-        """What is read out when it changes."""
+        """Text that is read out when it changes."""
         errors = "; ".join(
             f"{e.label} plus or minus {e.bound}" if e.bound else f"{e.label} {e.meaning}" for e in self.errors
         )
@@ -153,7 +153,7 @@ def view_quote(
         confidence=f"{float_nearest(100 * Fraction(it.confidence)):.6g}%",
         errors=tuple(map(_error, it.errors)),
         releases=tuple(map(_release, it.releases)),
-        groups=f"Groups are {it.keys}." if it.keys.startswith(("public", "private")) else "One row about everybody.",
+        groups=f"Groups are {it.keys}." if it.keys.startswith(("public", "private")) else "One row about all people.",
         bounding=f"Of one person, {it.bounding}.".replace(" of a unit", "").replace("1 row count ", "1 row counts "),
         bounds="" if it.bounds is None else f"Bounds: {it.bounds}",
         unit=it.unit,
@@ -201,7 +201,7 @@ def _release(release: ExplainedRelease) -> ReleaseView:
     words = _NOISE.get(release.mechanism)
     noise = f"{words} {release.scale}" if words else f"{release.mechanism}, {release.scale}"
     if release.mechanism == "constant":
-        noise = "no noise: the same whoever takes part"
+        noise = "no noise: the same for any data"
     cost = release.cost
     for currency in ("epsilon", "delta", "rho", "mu"):
         cost = cost.replace(currency, symbol(currency))
