@@ -119,7 +119,7 @@ def test_budget(clinic: Path, run: Run, run_json: Json) -> None:
     told = run_json("budget")
     assert set(told) == {"budgets", "overrides"}
     assert set(told["budgets"][0]) == {
-        "population", "guarantee", "currencies", "shares", "questions_left", "durable",
+        "population", "guarantee", "promise", "currencies", "shares", "questions_left", "durable",
     }  # fmt: skip
     assert run("budget", "--population", "unknown").exit_code == 2
 
