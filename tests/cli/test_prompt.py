@@ -11,11 +11,11 @@ from rich.console import Console
 
 from cli.terminal import at_a_terminal
 from tacit.cli.open_project import opened
-from tacit.cli.query_options import PriceOptions
 from tacit.cli.repl import Prompt, is_complete
+from tacit.query.request import Request
 
 
-def session(clinic: Path, *lines: str, price: PriceOptions | None = None) -> str:
+def session(clinic: Path, *lines: str, price: Request | None = None) -> str:
     """Screen after these lines are typed."""
     screen = Console(file=io.StringIO(), width=200)
     waiting: Iterator[str] = iter(lines)
@@ -31,7 +31,7 @@ def session(clinic: Path, *lines: str, price: PriceOptions | None = None) -> str
         return line
 
     with opened(clinic / "tacit.toml") as curator:
-        Prompt(curator, price or PriceOptions(), screen, read).run()
+        Prompt(curator, price or Request(), screen, read).run()
     assert isinstance(screen.file, io.StringIO)
     return screen.file.getvalue()
 
@@ -45,7 +45,7 @@ def test_a_question_over_several_lines_is_priced_then_asked(clinic: Path) -> Non
 
 @pytest.mark.parametrize("said", ["", "n", "no", "Y es", "^C"])
 def test_nothing_is_spent_without_a_yes(clinic: Path, said: str) -> None:
-    seen = session(clinic, "SELECT COUNT(*) FROM visits;", said, r"\budget", price=PriceOptions(epsilon="1"))
+    seen = session(clinic, "SELECT COUNT(*) FROM visits;", said, r"\budget", price=Request(epsilon="1"))
     assert "Charged" not in seen
     assert "0 of 4 spent" in seen
 
@@ -84,15 +84,13 @@ def test_prices_replace_one_another(clinic: Path) -> None:
 
 
 def test_control_c_drops_what_was_written(clinic: Path) -> None:
-    seen = session(
-        clinic, "SELECT nonsense", "^C", "SELECT COUNT(*) FROM visits;", "n", price=PriceOptions(epsilon="1")
-    )
+    seen = session(clinic, "SELECT nonsense", "^C", "SELECT COUNT(*) FROM visits;", "n", price=Request(epsilon="1"))
     assert "It costs epsilon 1" in seen
 
 
 def test_explain_is_for_the_next_question(clinic: Path) -> None:
     question = "SELECT COUNT(*) AS n FROM visits;"
-    seen = session(clinic, r"\explain", question, "n", question, "n", price=PriceOptions(epsilon="1"))
+    seen = session(clinic, r"\explain", question, "n", question, "n", price=Request(epsilon="1"))
     assert seen.count("Releases") == 1
 
 

@@ -17,7 +17,7 @@ from typer.testing import Result
 
 from cli.terminal import shell
 from tacit.cli.open_project import operator_log
-from tacit.wire.responses import exact_text
+from tacit.wire.values import exact_text
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]
@@ -119,7 +119,7 @@ def test_budget(clinic: Path, run: Run, run_json: Json) -> None:
     told = run_json("budget")
     assert set(told) == {"budgets", "overrides"}
     assert set(told["budgets"][0]) == {
-        "population", "guarantee", "currencies", "shares", "questions_left", "durable",
+        "population", "guarantee", "promise", "currencies", "shares", "questions_left", "durable",
     }  # fmt: skip
     assert run("budget", "--population", "unknown").exit_code == 2
 

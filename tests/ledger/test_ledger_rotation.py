@@ -29,7 +29,7 @@ from tacit.receipts.keyring import keys_in_force
 from tacit.receipts.keys import Keys, make_keys, open_keys, waiting_place
 from tacit.receipts.receipt import Receipt, signed_text
 from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
-from tacit.wire.responses import key_json
+from tacit.wire.responses import KeySchema
 
 ALL = "SELECT COUNT(*) AS n FROM visits"
 
@@ -489,7 +489,9 @@ def test_a_forged_succession_is_refused(place: Path, served: tuple[Curator, Tiny
     old, evil = open_keys(key_file(place)), make_keys()
     tacit.connect(server.url, "t").close()
     for words, successions in forgeries(curator.ledger, old, evil):
-        fake = response(200, {**key_json(curator.ledger), "public_key": evil.public_key, "successions": successions})
+        fake = response(
+            200, {**KeySchema.of(curator.ledger).plain(), "public_key": evil.public_key, "successions": successions}
+        )
         for stated in (None, old.public_key):
             server.next["/v1/key"] = [lambda _, fake=fake: fake]
             with pytest.raises(TrustError, match=words):
@@ -501,7 +503,7 @@ def test_a_forged_succession_is_refused(place: Path, served: tuple[Curator, Tiny
 @pytest.mark.parametrize("told", [{}, [{}], [{"previous": 1}], ["x"], [{"previous": "a"}] * 2000])
 def test_a_server_that_talks_nonsense_about_older_keys(served: tuple[Curator, TinyServer], told: Any) -> None:
     curator, server = served
-    fake = response(200, {**key_json(curator.ledger), "successions": told})
+    fake = response(200, {**KeySchema.of(curator.ledger).plain(), "successions": told})
     server.next["/v1/key"] = [lambda _: fake]
     with pytest.raises(RemoteError, match="older keys"):
         tacit.connect(server.url, "t")
@@ -511,7 +513,7 @@ def test_a_new_key_vouches_only_for_keys_that_it_has_accepted(place: Path, serve
     curator, server = served
     before = curator.sql(COUNT, epsilon="0.5").receipt
     rotated(place)
-    told = key_json(curator.ledger)
+    told = KeySchema.of(curator.ledger).plain()
     told["successions"][0]["accepted"] = "00" * 64
     server.next["/v1/key"] = [lambda _: response(200, told)] * 2
     with tacit.connect(server.url, "t", public_key=told["public_key"]) as remote:

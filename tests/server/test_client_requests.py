@@ -17,11 +17,10 @@ from support.desks import toy_curator
 from support.tiny_http import Request, TinyServer, response
 from support.toy_engine import ToyEngine
 from tacit.client import http_client as channel
-from tacit.client.client_errors import RateError, RemoteError, SignInError, TrustError, error_of
+from tacit.client.client_errors import RateError, RemoteError, SignInError, TrustError, error_of, parsing
 from tacit.client.http_client import base_url
-from tacit.client.remote_answer import read_rows
+from tacit.client.remote_answer import RemoteRows
 from tacit.client.remote_curator import RemoteCurator
-from tacit.client.write_requests import decimal_text, request_text
 from tacit.core.errors import (
     AccessError,
     AccountingError,
@@ -36,7 +35,11 @@ from tacit.curator.curator import Curator
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
+from tacit.query.request import Request as Question
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
+from tacit.wire.requests import request_text
+from tacit.wire.responses import AnswerTable, KeySchema
+from tacit.wire.values import decimal_text
 
 DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
 CATALOG = Catalog(
@@ -218,11 +221,11 @@ def test_numbers_without_an_exact_text_are_refused_here(number: Any) -> None:
 
 def test_what_is_not_a_request_is_refused_here() -> None:
     with pytest.raises(InputError, match="sql"):
-        request_text(b"SELECT", {})  # type: ignore[arg-type]
+        request_text(Question(sql=b"SELECT"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="weights"):
-        request_text(COUNT, {"weights": {1: 1}})
+        request_text(Question(sql=COUNT, weights={1: 1}))  # type: ignore[dict-item]
     with pytest.raises(InputError, match="max_groups"):
-        request_text(COUNT, {"max_groups": 1.5})
+        request_text(Question(sql=COUNT, max_groups=1.5))  # type: ignore[arg-type]
 
 
 def test_a_quote_is_the_local_quote(remote: RemoteCurator, curator: Curator) -> None:
@@ -476,7 +479,7 @@ def test_a_ledger_that_moved_is_still_known_by_its_key(server: TinyServer, curat
     tacit.connect(server.url, "t").close()
     with TinyServer(curator) as elsewhere:
         tacit.connect(elsewhere.url, "t").close()
-        fake = response(200, {"public_key": "ed25519:" + "ab" * 32, "ledger": curator.ledger.id})
+        fake = response(200, {**KeySchema.of(curator.ledger).plain(), "public_key": "ed25519:" + "ab" * 32})
         with TinyServer(curator, {"/v1/key": [lambda _: fake]}) as forger, pytest.raises(TrustError, match="known"):
             tacit.connect(forger.url, "t")
 
@@ -569,7 +572,9 @@ def test_values_that_do_not_fit_their_type_are_not_read() -> None:
         }
 
     def read(kind: str, value: Any) -> Any:
-        return read_rows(body(kind, value), lambda _: None).values[0][0]  # type: ignore[arg-type,return-value]
+        with parsing("the answer"):
+            table = AnswerTable.read(body(kind, value))
+            return RemoteRows.of(table, lambda _: None).values[0][0]  # type: ignore[arg-type,return-value]
 
     assert read("INTEGER", str(2**63 - 1)) == 2**63 - 1
     assert read("DECIMAL(18,9)", "0E-9") == 0

@@ -200,7 +200,7 @@ def test_an_answer_becomes_a_sheet_and_a_drawing(served: Served) -> None:
 
 def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
     access = served.access("alice")
-    form = AskForm(sql=COUNT, amount="0.5", suppose="1,000")
+    form = AskForm(sql=COUNT, amount="0.5", said={"suppose": "1,000"})
     quote = served.office.quote(access, form.ask())
     view = view_quote(quote, served.office.budget(access, quote=quote)[0], analyst="alice")
     assert view.price == "ε 0.5"
@@ -222,8 +222,8 @@ def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
     [
         (AskForm(amount="1"), "sql"),
         (AskForm(sql=COUNT, pay="gold", amount="1"), "pay"),
-        (AskForm(sql=COUNT, amount="1", suppose="many"), "suppose"),
-        (AskForm(sql=COUNT, amount="1", max_groups="-1"), "max_groups"),
+        (AskForm(sql=COUNT, amount="1", said={"suppose": "many"}), "suppose"),
+        (AskForm(sql=COUNT, amount="1", said={"max_groups": "-1"}), "max_groups"),
     ],
 )
 def test_a_form_that_says_too_little_names_what_is_missing(form: AskForm, parameter: str) -> None:

@@ -291,9 +291,9 @@ def test_one_person_does_not_take_the_time_of_others() -> None:
 
 
 def _ask(sql: str) -> Any:
-    from tacit.server.service import Ask
+    from tacit.query.request import Request
 
-    return Ask(sql=sql, epsilon="0.01")
+    return Request(sql=sql, epsilon="0.01")
 
 
 def test_what_is_logged_about_a_request(served: Served) -> None:

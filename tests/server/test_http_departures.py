@@ -198,10 +198,10 @@ class Gated(ToyEngine):
 
 
 def decided(served: Served, number: int = 0) -> Any:
-    from tacit.server.service import Ask
+    from tacit.query.request import Request
 
     floor = served.app.state.floor
-    plan = served.office.quote(served.access(), Ask(sql=shifted(number), epsilon="0.01")).plan
+    plan = served.office.quote(served.access(), Request(sql=shifted(number), epsilon="0.01")).plan
     return floor._schedule.decide(plan)
 
 

@@ -74,21 +74,21 @@ def test_answers_refusals_and_failures_are_held_alike() -> None:
 
 def test_the_floor_asks_as_the_endpoint_does() -> None:
     """The door of the console: a slot for answers and for failures."""
-    from tacit.server.service import Ask
+    from tacit.query.request import Request
 
     served = serve(slot=0.25)
     floor = served.app.state.floor
     slots = floor.slots = TestedSlots()
 
     async def ask(name: str, **words: Any) -> Any:
-        return await floor.ask(served.access(name), Ask(sql=COUNT, **words), key="k")
+        return await floor.ask(served.access(name), Request(sql=COUNT, **words), key="k")
 
     answer = asyncio.run(ask("alice", epsilon="0.5"))
     assert answer.receipt.position
     with pytest.raises(InputError):
         asyncio.run(ask("alice"))
     assert (slots.rung, slots.held) == (1, 1)
-    quote = asyncio.run(floor.quote(served.access(), Ask(sql=COUNT, epsilon="0.5")))
+    quote = asyncio.run(floor.quote(served.access(), Request(sql=COUNT, epsilon="0.5")))
     assert quote.plan.final.population == "patients"
     served.close()
 
@@ -140,10 +140,10 @@ def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> 
 
 
 def _repeat(served: Served) -> bool:
-    from tacit.server.service import Ask
+    from tacit.query.request import Request
 
     try:
-        return served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5"), free=True).charge.repeated
+        return served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), free=True).charge.repeated
     except ConflictError:
         return False
 

@@ -14,9 +14,10 @@ from tacit.core.errors import AccessError, InputError, QueryError
 from tacit.ledger import ConflictError
 from tacit.ledger.history import page
 from tacit.query.catalog import Catalog, Population
+from tacit.query.request import Request
 from tacit.server.errors import Unknown
-from tacit.server.service import Ask, _Seen
-from tacit.wire.responses import answer_wire
+from tacit.server.service import _Seen
+from tacit.wire.responses import AnswerBody
 
 
 def test_a_part_of_a_catalogue_has_the_digest_of_the_whole() -> None:
@@ -55,13 +56,13 @@ def test_plans_are_the_same_whatever_else_a_person_sees(served: Served, name: st
         COUNT,
         "SELECT w.beds, COUNT(*) AS n FROM visits AS v JOIN wards AS w ON v.ward = w.name GROUP BY w.beds",
     ):
-        ask = Ask(sql=sql, epsilon="0.5")
+        ask = Request(sql=sql, epsilon="0.5")
         mine = served.office.quote(served.access(name), ask)
         assert mine.plan.digest == served.curator.explain(sql, epsilon="0.5").plan.digest
 
 
 def test_a_join_into_what_a_person_does_not_see(served: Served) -> None:
-    ask = Ask(sql="SELECT COUNT(*) FROM visits AS v JOIN staff AS s ON v.nurse = s.id", epsilon="0.5")
+    ask = Request(sql="SELECT COUNT(*) FROM visits AS v JOIN staff AS s ON v.nurse = s.id", epsilon="0.5")
     with pytest.raises(QueryError) as problem:
         served.office.quote(served.access("carol"), ask)
     assert problem.value.code == "query.unknown_table"
@@ -69,8 +70,8 @@ def test_a_join_into_what_a_person_does_not_see(served: Served) -> None:
 
 def test_scopes(served: Served) -> None:
     for work in (
-        lambda: served.office.quote(served.access("audrey"), Ask(sql=COUNT, epsilon="1")),
-        lambda: served.office.ask(served.access("audrey"), Ask(sql=COUNT, epsilon="1")),
+        lambda: served.office.quote(served.access("audrey"), Request(sql=COUNT, epsilon="1")),
+        lambda: served.office.ask(served.access("audrey"), Request(sql=COUNT, epsilon="1")),
         lambda: served.office.history(served.access("alice"), everyone=True),
     ):
         with pytest.raises(AccessError, match="needs the scope"):
@@ -83,8 +84,8 @@ def test_an_auditor_of_one_population_sees_its_charges_only(served: Served) -> N
 
     served.people.add("arno", Role.AUDITOR, populations=frozenset({"employees"}), operator="test")
     served.tokens["arno"] = served.people.issue("arno", expires=None, operator="test").text
-    mine = served.office.ask(served.access(), Ask(sql=COUNT, epsilon="0.5")).receipt.position
-    theirs = served.office.ask(served.access(), Ask(sql=STAFF, epsilon="0.5")).receipt.position
+    mine = served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5")).receipt.position
+    theirs = served.office.ask(served.access(), Request(sql=STAFF, epsilon="0.5")).receipt.position
     found = served.office.history(served.access("arno"), everyone=True)
     assert [record.seq for record in found.records] == [theirs]
     assert served.office.receipt(served.access("arno"), theirs).position == theirs
@@ -107,23 +108,23 @@ def test_what_was_released_is_shown_again_for_nothing(budget: dict[str, Any], wo
     """Whatever it was paid in; also after the data has changed."""
     versions = ["1"]
     served = serve(budgets={"patients": budget, "employees": {"epsilon": "1"}}, version=lambda _: versions[-1])
-    first = served.office.ask(served.access(), Ask(sql=COUNT, **words))
+    first = served.office.ask(served.access(), Request(sql=COUNT, **words))
     head = served.curator.ledger.head
     versions.append("2")
     again = served.office.answer_again(served.access(), first.receipt.position)
-    assert answer_wire(again)["rows"] == answer_wire(first)["rows"]
+    assert AnswerBody.of(again).rows == AnswerBody.of(first).rows
     assert again.charge.repeated
     assert served.curator.ledger.head == head
     for name in ("bob", "dan"):
         with pytest.raises(Unknown):
             served.office.answer_again(served.access(name), first.receipt.position)
-    assert answer_wire(served.office.answer_again(served.access("olga"), first.receipt.position))
+    assert AnswerBody.of(served.office.answer_again(served.access("olga"), first.receipt.position))
     served.close()
 
 
 def test_what_was_asked_for_in_more_words_is_not_guessed(served: Served) -> None:
     two = "SELECT ward, COUNT(*) AS n, AVG(cost) AS a FROM visits GROUP BY ward"
-    weighed = served.office.ask(served.access(), Ask(sql=two, epsilon="0.5", weights={"n": "3"}))
+    weighed = served.office.ask(served.access(), Request(sql=two, epsilon="0.5", weights={"n": "3"}))
     with pytest.raises(Unknown):
         served.office.answer_again(served.access(), weighed.receipt.position)
     for place in (0, -1, 1, 2**70):
@@ -132,19 +133,21 @@ def test_what_was_asked_for_in_more_words_is_not_guessed(served: Served) -> None
 
 
 def test_only_for_nothing(served: Served) -> None:
-    ask = Ask(sql=COUNT, epsilon="0.5")
+    ask = Request(sql=COUNT, epsilon="0.5")
     with pytest.raises(ConflictError):
         served.office.ask(served.access(), ask, free=True)
     assert served.spent() == 0
     first = served.office.ask(served.access("carol"), ask)
-    assert answer_wire(served.office.ask(served.access(), ask, free=True)) == answer_wire(first)
+    assert AnswerBody.of(served.office.ask(served.access(), ask, free=True)) == AnswerBody.of(first)
 
 
 def test_many_at_once(served: Served) -> None:
     """Two analysts with different views ask the same in many threads: one charge, one release."""
 
     def one(i: int) -> Any:
-        return answer_wire(served.office.ask(served.access(("alice", "carol")[i % 2]), Ask(sql=COUNT, epsilon="0.5")))
+        return AnswerBody.of(
+            served.office.ask(served.access(("alice", "carol")[i % 2]), Request(sql=COUNT, epsilon="0.5"))
+        )
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(one, range(24)))
@@ -156,7 +159,7 @@ def test_a_page_looks_at_so_much_and_no_more(served: Served, monkeypatch: pytest
     ledger = served.curator.ledger
     for i in range(30):
         served.office.ask(
-            served.access(), Ask(sql=f"SELECT COUNT(*) AS n{i} FROM visits WHERE cost < {i + 1}", epsilon="0.01")
+            served.access(), Request(sql=f"SELECT COUNT(*) AS n{i} FROM visits WHERE cost < {i + 1}", epsilon="0.01")
         )
     looked = 0
     real = type(ledger.journal.store).entries_down

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from tacit.core.errors import TacitError
 from tacit.curator.curator import Curator
-from tacit.wire.responses import answer_wire, budget_json, entry_json, key_json, quote_json, seen_text, table_json
+from tacit.wire.responses import AnswerBody, EntryTold, KeySchema, QuoteBody, ShareSchema, TableTold, seen_text
 
 #: Gets a request, and says what to send; None to hang up.
 Behaviour = Callable[["Request"], "bytes | None"]
@@ -108,20 +108,20 @@ class TinyServer:
         said = request.headers.get("tacit-seen")
         seen = {} if said is None else {"Tacit_Seen": seen_text(self.curator.ledger, said)}
         if path == "/v1/key":
-            return response(200, key_json(self.curator.ledger), **seen)
+            return response(200, KeySchema.of(self.curator.ledger).plain(), **seen)
         if path == "/v1/query":
             answer = self.curator.sql(**request.content, idempotency_key=request.headers["idempotency-key"])
-            content = json.loads(json.dumps(answer_wire(answer)))
+            content = json.loads(json.dumps(AnswerBody.of(answer).plain()))
             if self.change is not None:
                 self.change(content)
             repeated = "true" if answer.charge.repeated else "false"
             return response(200, content, Tacit_Repeat=repeated, **seen)
         if path == "/v1/explain":
-            return response(200, quote_json(self.curator.explain(**request.content)))
+            return response(200, QuoteBody.of(self.curator.explain(**request.content)).plain())
         if path == "/v1/budget":
-            return response(200, {"budgets": [budget_json(self.curator.budget())]})
+            return response(200, {"budgets": [ShareSchema.of(self.curator.budget()).plain()]})
         if path == "/v1/tables":
-            return response(200, {"tables": [table_json(table) for table in self.curator.tables()]})
+            return response(200, {"tables": [TableTold.of(table).plain() for table in self.curator.tables()]})
         if path == "/v1/history":
             return response(200, self._page(query))
         return response(404, {"error": {"code": "request.path", "message": "nothing here"}})
@@ -131,7 +131,7 @@ class TinyServer:
         before = int(query.partition("before=")[2] or 10**9)
         records = [r for r in reversed(list(self.curator.ledger.history(population="patients"))) if r.seq < before]
         return {
-            "entries": [entry_json(record) for record in records[:2]],
+            "entries": [EntryTold.of(record).plain() for record in records[:2]],
             "next": records[1].seq if len(records) > 2 else None,
         }
 

@@ -15,13 +15,21 @@ import pytest
 
 from support.wire_records import EVERY_CELL, GOLDEN, Recorder, as_text, clinic, golden, masked, recorded
 from tacit.client.client_errors import error_of
-from tacit.client.read_responses import read_budget, read_entry, read_quote, read_table
-from tacit.client.remote_answer import read_rows
+from tacit.client.remote_answer import RemoteRows
 from tacit.client.server_identity import identity_of
 from tacit.core.errors import InputError
 from tacit.server.api.openapi import description
 from tacit.server.api.routes import ROUTES
-from tacit.wire.responses import answer_json, answer_wire, budget_json, quote_json, table_json
+from tacit.wire.responses import (
+    AnswerBody,
+    Budgets,
+    History,
+    QuoteBody,
+    ShareSchema,
+    TablesSchema,
+    TableTold,
+    answer_json,
+)
 
 RECORD = bool(os.environ.get("TACIT_RECORD"))
 BUDGETS: dict[str, dict[str, Any]] = {
@@ -58,11 +66,11 @@ def test_every_kind_of_cell_and_of_guarantee(kind: str, monkeypatch: pytest.Monk
     recorder.seed(f"{kind} answer")
     answer = curator.sql(EVERY_CELL, epsilon="2")
     shown = {
-        "answer": answer_wire(answer),
+        "answer": AnswerBody.of(answer).plain(),
         "printed": answer_json(curator, answer),
-        "quote": quote_json(curator.explain(EVERY_CELL, epsilon="0.5"), engine=True),
-        "budget": budget_json(curator.budget(answer)),
-        "table": [table_json(each) for each in curator.tables()],
+        "quote": QuoteBody.of(curator.explain(EVERY_CELL, epsilon="0.5"), engine=True).plain(),
+        "budget": ShareSchema.of(curator.budget(answer)).plain(),
+        "table": [TableTold.of(each).plain() for each in curator.tables()],
     }
     compare(f"clinic_{kind}", masked(json.loads(json.dumps(shown))))
 
@@ -72,13 +80,13 @@ def _never(_: Any) -> Any:
 
 
 def _rows(body: Any) -> Any:
-    rows = read_rows(body, _never)
+    rows = RemoteRows.of(AnswerBody.read(body), _never)
     return [rows.columns, rows.values, rows.ends, rows.confidence]
 
 
 def _quote(body: Any) -> Any:
-    quote = read_quote(body)
-    return [quote.explanation, quote.guarantee, quote.questions_left, quote.leaves_after]
+    quote = QuoteBody.read(body)
+    return [*quote.to_domain(), quote.questions_left, quote.leaves_after]
 
 
 def _key(body: Any) -> Any:
@@ -94,10 +102,10 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "answer_private_keys": _rows,
     "quote": _quote,
     "quote_owner": _quote,
-    "budget": lambda body: [read_budget(each) for each in body["budgets"]],
-    "budget_one": lambda body: [read_budget(each) for each in body["budgets"]],
-    "tables": lambda body: [read_table(each).table for each in body["tables"]],
-    "history": lambda body: [read_entry(each) for each in body["entries"]],
+    "budget": lambda body: [each.to_domain() for each in Budgets.read(body).budgets],
+    "budget_one": lambda body: [each.to_domain() for each in Budgets.read(body).budgets],
+    "tables": lambda body: [each.to_domain().table for each in TablesSchema.read(body).tables],
+    "history": lambda body: [each.to_domain() for each in History.read(body).entries],
     "key": _key,
 }
 
@@ -107,7 +115,12 @@ def test_the_client_reads_what_was_recorded() -> None:
     for kind in BUDGETS:
         body = golden(f"clinic_{kind}")
         read[f"clinic_{kind}"] = repr(
-            [_rows(body["answer"]), _quote(body["quote"]), read_budget(body["budget"]), *map(read_table, body["table"])]
+            [
+                _rows(body["answer"]),
+                _quote(body["quote"]),
+                ShareSchema.read(body["budget"]).to_domain(),
+                *(TableTold.read(each).to_domain() for each in body["table"]),
+            ]
         )
     for path in sorted(GOLDEN.glob("error_*.json")):
         content = golden(path.stem)

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import count
@@ -23,12 +23,13 @@ from tacit.audit.lower_bound import lower_bound
 from tacit.audit.museum.exhibit import Verdict, judged
 from tacit.audit.self_audit import AuditCheck
 from tacit.client.remote_curator import RemoteCurator, connect
-from tacit.client.write_requests import request_text
 from tacit.core.errors import InputError
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import Number, exact_positive
 from tacit.noise import entropy
+from tacit.query.request import Request
 from tacit.receipts.verify_receipt import verify_receipt
+from tacit.wire.requests import request_text
 
 if TYPE_CHECKING:
     import httpx
@@ -191,7 +192,7 @@ class _Probe:
         """Questions that would reveal a person's data, or the machine's."""
         table, column = self._table()
         questions = [sql.format(table=table, column=column) for sql in _HOSTILE]
-        return self._refused([(sql, request_text(sql, {"epsilon": "0.001"}).encode()) for sql in questions])
+        return self._refused([(sql, request_text(Request(sql=sql, epsilon="0.001")).encode()) for sql in questions])
 
     def tokens(self) -> Verdict:
         """Tokens that belong to no user."""
@@ -220,8 +221,9 @@ class _Probe:
 
     def paid(self, question: AuditQuestion) -> Verdict:
         """Charge once, whatever is sent again."""
-        body = request_text(question.sql, {"epsilon": question.epsilon}).encode()
-        other = request_text(question.sql, {"epsilon": question.epsilon, "confidence": "0.9"}).encode()
+        request = Request(sql=question.sql, epsilon=question.epsilon)
+        body = request_text(request).encode()
+        other = request_text(replace(request, confidence="0.9")).encode()
         key = {"Idempotency-Key": f"audit-{entropy.current().bits(64):016x}"}
         first, again = self._send("POST", "/v1/query", body, key), self._send("POST", "/v1/query", body, key)
         if first.status != 200:

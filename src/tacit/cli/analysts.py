@@ -220,14 +220,15 @@ def _known(ledger: Ledger, name: str) -> str:
 def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
     """Describe a person: share of each budget, role and populations (the last two only where unusual, or ``whole``)."""
     from tacit.server.identity.ledger_people import person_of
-    from tacit.wire.responses import lines_json
+    from tacit.wire.responses import LineSchema
 
     analyst = next(one for one in curator.ledger.analysts() if one.name == name)
     person = person_of(analyst)
     shares = []
     for population in curator.ledger.accounts():
         share = curator.ledger.budget(population, analyst=name).balances[1]
-        shares.append({"population": population, "limited": share.limited, "currencies": lines_json(share.lines)})
+        currencies = [LineSchema.from_domain(line).plain() for line in share.lines]
+        shares.append({"population": population, "limited": share.limited, "currencies": currencies})
     told: dict[str, Any] = {"name": analyst.name, "active": analyst.active, "shares": shares}
     if whole or person.role.value != _Role.ANALYST.value:
         told["role"] = person.role.value

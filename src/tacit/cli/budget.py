@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.query_options import Confidence, Delta, Epsilon, Mu, PriceOptions, Rho, Within
+from tacit.cli.query_options import request_of, with_question_options
 from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError
 
@@ -25,16 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["budget", "budget_table", "show_budget"]
 
 
+@with_question_options
 def budget(
     sql: Annotated[str | None, typer.Argument(help="A question: how many more like it fit?")] = None,
     project: ProjectOption = DEFAULT_PROJECT,
     population: Annotated[str | None, typer.Option(help="Which population's account; by default all.")] = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    within: Within = None,
-    confidence: Confidence = "0.95",
+    options: Any = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -44,21 +40,21 @@ def budget(
 
     tacit budget "SELECT COUNT(*) FROM visits" --epsilon 0.1
     """
-    price = PriceOptions(epsilon, delta, rho, mu, within or [], confidence)
     with reported("sql", as_json=as_json):
-        if sql is None and price.is_stated:
+        price = request_of(options)
+        if sql is None and price.is_priced:
             raise InputError("sql", "a price needs a question beside it")
         with opened(project, analyst=analyst) as curator:
             if sql is not None:
-                accounts = [curator.budget(curator.explain(sql, **price.words))]
+                accounts = [curator.budget(curator.explain(sql, **price.options))]
             else:
                 accounts = [curator.budget(population=name) for name in _populations(curator, population)]
             shown = {"", *(account.population for account in accounts)}
             decided = [each for each in curator.ledger.overrides() if each.population in shown]
     if as_json:
-        from tacit.wire.responses import budget_json
+        from tacit.wire.responses import ShareSchema
 
-        told = [budget_json(account) for account in accounts]
+        told = [ShareSchema.of(account).plain() for account in accounts]
         print_json({"budgets": told, "overrides": [asdict(each) for each in decided]})
         return
     screen = console()

@@ -248,7 +248,7 @@ def _show_report(report: VerificationReport) -> None:
 
 
 def _record_json(record: Record) -> dict[str, Any]:
-    from tacit.wire.responses import exact_text
+    from tacit.wire.values import exact_text
 
     return {
         "position": record.seq,

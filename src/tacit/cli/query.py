@@ -6,27 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tacit.cli.answer_output import check_output, check_writable, print_answer
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.query_options import (
-    Confidence,
-    Delta,
-    Epsilon,
-    MaxGroups,
-    Mu,
-    PriceOptions,
-    Rho,
-    SqlArgument,
-    SqlFile,
-    Suppose,
-    Within,
-    read_sql,
-)
+from tacit.cli.query_options import SqlArgument, SqlFile, read_sql, request_of, with_question_options
 from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
 from tacit.core.errors import InputError
 
@@ -36,18 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["explain", "query", "show_quote"]
 
 
+@with_question_options
 def query(
     sql: SqlArgument = None,
     project: ProjectOption = DEFAULT_PROJECT,
     file: SqlFile = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    within: Within = None,
-    confidence: Confidence = "0.95",
-    max_groups: MaxGroups = None,
-    suppose: Suppose = None,
+    options: Any = None,
     analyst: AnalystOption = None,
     plot: Annotated[Path | None, typer.Option(help="Save a chart with error bars: .svg, .png, .html.")] = None,
     form: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
@@ -62,8 +43,8 @@ def query(
 
     tacit query "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward" --epsilon 0.5
     """
-    price = PriceOptions(epsilon, delta, rho, mu, within or [], confidence, max_groups, suppose)
     with reported("sql", as_json=as_json or form == "json"):
+        price = request_of(options)
         form = check_output(form, output, as_json)
         if plot is not None:
             _check_plot(plot)
@@ -79,7 +60,7 @@ def query(
 
                 Prompt(curator, price, console()).run()
                 return
-            answer = curator.sql(text, **price.words)
+            answer = curator.sql(text, **price.options)
             print_answer(curator, answer, form, output)
             if plot is not None:
                 _save(lambda: answer.plot(path=plot), plot, "plot")
@@ -87,18 +68,12 @@ def query(
                 _save(lambda: answer.receipt.save(receipt), receipt, "receipt")
 
 
+@with_question_options
 def explain(
     sql: SqlArgument = None,
     project: ProjectOption = DEFAULT_PROJECT,
     file: SqlFile = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    within: Within = None,
-    confidence: Confidence = "0.95",
-    max_groups: MaxGroups = None,
-    suppose: Suppose = None,
+    options: Any = None,
     analyst: AnalystOption = None,
     engine: Annotated[bool, typer.Option("--engine", help="Also show what the database would run.")] = False,
     as_json: JsonFlag = False,
@@ -107,19 +82,25 @@ def explain(
 
     tacit explain "SELECT AVG(cost) AS cost FROM visits" --epsilon 0.5 --suppose 1000
     """
-    price = PriceOptions(epsilon, delta, rho, mu, within or [], confidence, max_groups, suppose)
     with reported("sql", as_json=as_json):
+        price = request_of(options)
         text = read_sql(sql, file)
         if text is None:
             raise InputError("sql", "say what to explain: a question in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
-            quote = curator.explain(text, **price.words)
+            quote = curator.explain(text, **price.options)
             budget = curator.budget(quote)
     if as_json:
-        from tacit.wire.responses import budget_json
+        from tacit.wire.responses import ShareSchema
 
         content = json.loads(quote.to_json())
-        print_json({**content, "engine_sql": content["engine_sql"] if engine else None, "budget": budget_json(budget)})
+        print_json(
+            {
+                **content,
+                "engine_sql": content["engine_sql"] if engine else None,
+                "budget": ShareSchema.of(budget).plain(),
+            }
+        )
         return
     screen = console()
     screen.print(show_quote(quote, engine=engine), markup=False, soft_wrap=True)
@@ -127,7 +108,7 @@ def explain(
 
 
 def show_quote(quote: Quote, *, engine: bool = False) -> str:
-    """What a quote says about itself, with or without the statements of the database."""
+    """Text of a quote, with or without the statements of the database."""
     return str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
 
 

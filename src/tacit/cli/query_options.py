@@ -1,79 +1,62 @@
-"""Options shared by ``query``, ``explain`` and ``budget``."""
+"""Options of a question on the command line, for ``query``, ``explain`` and ``budget``."""
 
 from __future__ import annotations
 
+import inspect
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tacit.core.errors import InputError
+from tacit.query.request import OPTIONS, OptionKind, QuestionOption, Request
 
-__all__ = [
-    "Confidence",
-    "Delta",
-    "Epsilon",
-    "MaxGroups",
-    "Mu",
-    "PriceOptions",
-    "Rho",
-    "SqlArgument",
-    "SqlFile",
-    "Suppose",
-    "Within",
-    "read_sql",
-]
+__all__ = ["SqlArgument", "SqlFile", "read_sql", "request_of", "with_question_options"]
 
 SqlArgument = Annotated[str | None, typer.Argument(help='The question in SQL; "-" reads it from standard input.')]
 SqlFile = Annotated[Path | None, typer.Option("--file", "-f", help="A file that holds the question.")]
-Epsilon = Annotated[str | None, typer.Option(help="What the whole question may cost: 0.5.")]
-Delta = Annotated[str | None, typer.Option(help="Its delta, where the account has one: 1e-8.")]
-Rho = Annotated[str | None, typer.Option(help="A price in rho instead, for zcdp accounts.")]
-Mu = Annotated[str | None, typer.Option(help="A price in mu instead, for gdp accounts.")]
-Within = Annotated[
-    list[str] | None, typer.Option(help="How far off answers may be instead of a price: 50, or column=50.")
-]
-Confidence = Annotated[str, typer.Option(help="Of the intervals, and of --within.")]
-MaxGroups = Annotated[int | None, typer.Option(help="The most groups one unit counts in, if fewer than declared.")]
-Suppose = Annotated[int | None, typer.Option(help="Values in a group, for the expected error of averages.")]
 
 #: More than any question may have; what is longer is refused by its length, not by memory.
 _LONGEST = 2**20
 
 
-@dataclass(frozen=True)
-class PriceOptions:
-    """What is stated beside a question, as it was typed; nothing in it is rounded or guessed."""
+def with_question_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with a parameter ``options`` and, in its place, an option for each option of a question."""
+    shown = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for each in shown.parameters.values():
+        parameters += map(_parameter, OPTIONS.values()) if each.name == "options" else [each]
 
-    epsilon: str | None = None
-    delta: str | None = None
-    rho: str | None = None
-    mu: str | None = None
-    within: list[str] = field(default_factory=list)
-    confidence: str = "0.95"
-    max_groups: int | None = None
-    suppose: int | None = None
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(**{name: value for name, value in given.items() if name not in OPTIONS}, options=_stated(given))
 
-    @property
-    def is_stated(self) -> bool:
-        """Whether it says what a question may cost or how good its answer must be."""
-        return any((self.epsilon, self.rho, self.mu, self.within))
+    run.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
-    @property
-    def words(self) -> dict[str, Any]:
-        """The keyword arguments of ``Curator.sql`` and ``Curator.explain``."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "rho": self.rho,
-            "mu": self.mu,
-            "within": _within(self.within),
-            "confidence": self.confidence,
-            "max_groups": self.max_groups,
-            "suppose": self.suppose,
-        }
+
+def request_of(options: Mapping[str, Any], sql: str = "") -> Request:
+    """The request that was typed; nothing in it is rounded or guessed."""
+    typed = {name: value if isinstance(value, int) else OPTIONS[name].typed(value) for name, value in options.items()}
+    return Request.of(sql, typed)
+
+
+def _parameter(option: QuestionOption) -> inspect.Parameter:
+    kind: Any = list[str] | None if option.named else int | None if option.kind is OptionKind.COUNT else str | None
+    example = f"{option.example}, or column={option.example}" if option.kind is OptionKind.AMOUNTS else option.example
+    told = typer.Option(help=f"{option.help[0].upper()}{option.help[1:]}: {example}.")
+    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(option.name, place, default=None, annotation=Annotated[kind, told])
+
+
+def _stated(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were typed: counts as numbers, all else as a list of texts."""
+    stated = {name: given[name] for name in OPTIONS if given.get(name) not in (None, [])}
+    return {name: [value] if isinstance(value, str) else value for name, value in stated.items()}
 
 
 def read_sql(sql: str | None, file: Path | None) -> str | None:
@@ -96,19 +79,3 @@ def _decoded(content: bytes, parameter: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(parameter, "the question is not UTF-8 text") from None
-
-
-def _within(said: list[str]) -> str | dict[str, str] | None:
-    if not said:
-        return None
-    if len(said) == 1 and "=" not in said[0]:
-        return said[0]
-    named = {}
-    for text in said:
-        name, equals, bound = text.rpartition("=")
-        if not equals or not name.strip():
-            raise InputError("within", f"must be one number, or column=number once or more; got {text!r}")
-        if name.strip() in named:
-            raise InputError("within", f"names {name.strip()} twice")
-        named[name.strip()] = bound.strip()
-    return named

@@ -233,7 +233,7 @@ def _show(receipt: Receipt) -> None:
 
 
 def _amounts(named: Mapping[str, str]) -> str:
-    from tacit.wire.responses import exact_text
+    from tacit.wire.values import exact_text
 
     return ", ".join(f"{name} {exact_text(Fraction(amount))}" for name, amount in named.items())
 

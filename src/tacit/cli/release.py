@@ -71,7 +71,7 @@ def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
 
 
 def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
-    from tacit.wire.responses import budget_json, charge_json
+    from tacit.wire.responses import ShareSchema, charge_json
 
     population = done.charge.population
     return {
@@ -80,7 +80,7 @@ def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
         "statistics": list(done.answers),
         "files": [str(file) for file in done.files],
         "charge": charge_json(done.charge),
-        "budget": budget_json(curator.budget(population=population)),
+        "budget": ShareSchema.of(curator.budget(population=population)).plain(),
     }
 
 

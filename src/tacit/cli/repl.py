@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tacit.cli.answer_output import show_answer
 from tacit.cli.budget import show_budget
 from tacit.cli.query import show_quote
-from tacit.cli.query_options import PriceOptions
 from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
+from tacit.query.request import OPTIONS, Request
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,12 +25,11 @@ __all__ = ["Prompt", "is_complete"]
 _HELP = r"""Write a question in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
 \epsilon 0.5     what a question may cost; also \rho, \mu, \delta
 \within 50       instead of a price, how far off answers may be; also \within column=50
-\confidence .99  of the intervals
+\confidence .99  of the intervals; also \max_groups, \weights, \suppose
 \explain         more about the next question: each release, its noise, its error
 \tables          the tables and what is known about their columns
 \budget          what is spent and what is left
 \q               leave (or Ctrl-D); Ctrl-C drops what you are writing"""
-_PRICES = ("epsilon", "rho", "mu")
 _HISTORY_LINES = 1000
 
 
@@ -45,7 +44,7 @@ class Prompt:
     """
 
     def __init__(
-        self, curator: Curator, price: PriceOptions, screen: Console, read: Callable[[str], str] | None = None
+        self, curator: Curator, price: Request, screen: Console, read: Callable[[str], str] | None = None
     ) -> None:
         self._curator = curator
         self._price = price
@@ -109,7 +108,7 @@ class Prompt:
         elif word in ("e", "explain"):
             self._explain = True
             self._say("The next question is explained in full.")
-        elif word in (*_PRICES, "within", "delta", "confidence"):
+        elif word in OPTIONS:
             self._set(word, rest)
         else:
             self._say(f"There is no \\{word}; \\help lists what there is.")
@@ -118,11 +117,10 @@ class Prompt:
     def _set(self, word: str, value: str) -> None:
         if not value:
             raise InputError(f"\\{word}", "needs a number after it")
-        said: dict[str, Any] = {word: value}
-        if word == "within":
-            said = dict.fromkeys(_PRICES) | {"within": value.replace(",", " ").split()}
-        elif word in _PRICES:
-            said = dict.fromkeys(_PRICES) | {word: value, "within": []}
+        option = OPTIONS[word]
+        # Another price takes the place of the one before.
+        said: dict[str, Any] = {name: None for name, each in OPTIONS.items() if option.accounts and each.accounts}
+        said[word] = option.typed(value.replace(",", " ").split() if option.named else [value])
         self._price = replace(self._price, **said)
 
     def _show_budgets(self) -> None:
@@ -132,13 +130,13 @@ class Prompt:
                 show_budget(self._screen, self._curator.budget(population=name))
 
     def _ask(self, text: str) -> None:
-        quote = self._curator.explain(text, **self._price.words)
+        quote = self._curator.explain(text, **self._price.options)
         if self._explain:
             self._explain = False
             self._say(show_quote(quote))
         self._say(self._offer(quote))
         if self._read("Ask it? [y/N] ").strip().lower() in ("y", "yes"):
-            show_answer(self._screen, self._curator, self._curator.sql(text, **self._price.words))
+            show_answer(self._screen, self._curator, self._curator.sql(text, **self._price.options))
         else:
             self._say("Not asked; nothing was charged.")
 

@@ -5,9 +5,7 @@ Modules:
 * :mod:`.http_client` — HTTP client with bounded retries for idempotent requests
 * :mod:`.key_pinning` — Pinned server keys: stated by the user or remembered from the first connection
 * :mod:`.ledger_witness` — Newest ledger entry seen from a server, to detect rollback
-* :mod:`.read_responses` — Parsing of quotes, budgets, tables and histories sent by a server
-* :mod:`.remote_answer` — Answer received from a server, with numbers read exactly
+* :mod:`.remote_answer` — Answer and quote received from a server, with numbers read exactly
 * :mod:`.remote_curator` — ``tacit.connect``: the methods of a curator over HTTP
 * :mod:`.server_identity` — Identity of a server: its ledger, its signing key and the succession of keys
-* :mod:`.write_requests` — JSON of requests, with privacy amounts exactly as typed
 """

@@ -11,8 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
 from tacit.core.errors import (
     AccessError,
@@ -26,8 +27,9 @@ from tacit.core.errors import (
 )
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
 from tacit.query.refusal import CODES, Refusal
+from tacit.wire.responses import ErrorBody
 
-__all__ = ["RateError", "RemoteError", "SignInError", "TrustError", "error_of"]
+__all__ = ["RateError", "RemoteError", "SignInError", "TrustError", "error_of", "parsing"]
 
 
 class RemoteError(TacitError):
@@ -74,26 +76,29 @@ _CLASSES: Final[dict[str, type[TacitError]]] = {
 
 def error_of(content: object, status: int) -> TacitError:
     """The error that a response describes: of the same class as the local one, with the same words."""
-    said = content.get("error") if isinstance(content, Mapping) else None
-    if not isinstance(said, Mapping) or not isinstance(said.get("code"), str):
+    try:
+        said = ErrorBody.read(content).error
+    except ValueError:
         return RemoteError(f"the server answered with status {status} and nothing that explains it")
-    code, message = said["code"], _text(said.get("message")) or f"status {status}"
-    head = code.partition(".")[0]
+    code, head = said.code, said.code.partition(".")[0]
+    message = said.message or f"status {status}"
     if head in ("input", "conflict", "request"):
-        return _input(code, said, message)
+        kind = ConflictError if code in ("input.conflict", "conflict") else InputError
+        parameter = said.parameter or "request"
+        return kind(parameter, message.removeprefix(f"{parameter}: "))
     reason = code.removeprefix("query.")
     if reason in CODES:
         return Refusal(reason, message)
-    kind = _CLASSES.get(code) or _CLASSES.get(head, RemoteError)
-    mark = _text(said.get("id"))
-    return kind(f"{message} ({mark})" if mark and mark not in message else message)
+    found = _CLASSES.get(code) or _CLASSES.get(head, RemoteError)
+    return found(f"{message} ({said.id})" if said.id and said.id not in message else message)
 
 
-def _input(code: str, said: Mapping[str, Any], message: str) -> InputError:
-    kind = ConflictError if code in ("input.conflict", "conflict") else InputError
-    parameter = _text(said.get("parameter")) or "request"
-    return kind(parameter, message.removeprefix(f"{parameter}: "))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+@contextmanager
+def parsing(subject: str) -> Iterator[None]:
+    """Report anything in a response that cannot be read as a :class:`RemoteError`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, IndexError) as problem:
+        if isinstance(problem, TacitError) and not isinstance(problem, InputError):
+            raise
+        raise RemoteError(f"{subject} that the server sent cannot be read: {problem}") from None

@@ -43,7 +43,7 @@ _TOKEN: Final = re.compile(r"[!-~]{1,512}\Z")
 
 @dataclass(frozen=True)
 class HttpReply:
-    """What came back: the object in the body, and headers by their lower-case names."""
+    """Response: the object in the body, and headers by their lower-case names."""
 
     content: dict[str, Any]
     headers: Mapping[str, str]
@@ -194,7 +194,7 @@ def _no_constant(name: str) -> float:
 
 
 def _pause(attempt: int, said: str = "") -> float:
-    """How long to wait: as the server says, else twice as long each time.
+    """Seconds to wait: as the server says, else twice as long each time.
 
     A part of it is left to chance, so that many clients of a server that was restarted do not come back all at once.
     """

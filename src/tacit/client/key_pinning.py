@@ -3,8 +3,8 @@
 A pin is a small file in the user's state folder, one for an address and one for a ledger. The first connection writes
 both; each later one must find the same ledger, and the same key or one that the pinned key has named as its successor
 (:mod:`tacit.client.server_identity`). Then the pin moves on, so that a thief of the old key later has no use for
-it. A pin is replaced for no other reason: whoever knows that the key was changed in another way deletes the file that
-the error names, or states the new key.
+it. A pin is replaced for no other reason: a user who knows that the key was changed in another way deletes the file
+that the error names, or states the new key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def pin(url: str, found: Identity, public_key: str | None) -> None:
     """Check who answers at an address against the key that was stated, or else against what was seen there before.
 
     Raises:
-        TrustError: it is somebody else.
+        TrustError: it is another server.
     """
     if public_key is not None:
         problem = why_not_followed(PREFIX + public_bytes(public_key).hex(), found)

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tacit.client.client_errors import RemoteError, TrustError
+from tacit.client.client_errors import TrustError
 from tacit.ledger.anchor import Anchor, AnchorFile, OtherHistoryError, state_folder
 from tacit.ledger.memory import MemoryAnchor
-from tacit.ledger.protocol import GENESIS, Head, RecentHeads, StorageError
+from tacit.ledger.protocol import Head, RecentHeads, StorageError
 
-__all__ = ["SEEN", "Witness", "head_of", "head_text"]
+__all__ = ["SEEN", "Witness", "head_text"]
 
 #: The header that names an entry: ``17:5f…``.
 SEEN: Final = "Tacit-Seen"
@@ -35,7 +35,7 @@ def head_text(head: Head) -> str:
 
 
 class Witness:
-    """What is remembered of one ledger. Safe to use from several threads and processes.
+    """Memory of the newest entry of one ledger. Safe to use from several threads and processes.
 
     Args:
         url: of the server, for messages.
@@ -76,7 +76,7 @@ class Witness:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a question says about it."""
+        """Header of a question that names it."""
         return {SEEN: head_text(self._known)} if self._known.seq else {}
 
     def check(self, sent: str | None, echoed: str | None) -> None:
@@ -126,18 +126,3 @@ class Witness:
         except StorageError as problem:
             raise TrustError(f"the newest entry of {self._url} cannot be remembered: {problem}") from None
         self._known = max(self._known, head, key=lambda each: each.seq)
-
-
-def head_of(content: object) -> Head:
-    """The head that a server states; place 0 where it states none."""
-    if content is None:
-        return GENESIS
-    match content:
-        case {"position": int(seq), "hash": str(hashed)} if 0 < seq < 2**62 and _is_hash(hashed):
-            return Head(seq, hashed)
-        case _:
-            raise RemoteError("what the server says about its newest entry cannot be read")
-
-
-def _is_hash(text: str) -> bool:
-    return len(text) == 64 and set(text) <= set("0123456789abcdef")

@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
-from tacit.client.client_errors import RemoteError, TrustError
+from tacit.client.client_errors import RemoteError, TrustError, parsing
 from tacit.client.http_client import Channel, HttpReply
 from tacit.client.key_pinning import pin
 from tacit.client.ledger_witness import SEEN, Witness, head_text
-from tacit.client.read_responses import RemoteQuote, read_budget, read_entry, read_quote, read_table
-from tacit.client.remote_answer import RemoteAnswer, RemoteRows, read_amounts, read_rows, understood
+from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
 from tacit.client.server_identity import Identity, identity_of, own_keys
-from tacit.client.write_requests import decimal_text, request_text
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, InputError
-from tacit.core.numbers import Number, exact
+from tacit.core.numbers import exact
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.noise import entropy
+from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
+from tacit.wire.requests import request_text
+from tacit.wire.responses import AnswerBody, Budgets, History, QuoteBody, ReceiptBody, TablesSchema
+from tacit.wire.values import read_amounts
 
 __all__ = ["RemoteCurator", "connect"]
 
@@ -48,7 +51,7 @@ def connect(
 
     Args:
         url: of the server, ``https://…``; plain ``http`` only for this machine.
-        token: as it was shown when it was issued; that in the environment variable ``TACIT_TOKEN`` unless said.
+        token: as it was shown when it was issued; by default that in the environment variable ``TACIT_TOKEN``.
         public_key: the key that receipts are signed with, as the owner of the data told you. Without it the key that
             the server shows the first time is remembered. Another one later is an error, unless the key that was
             stated or remembered has signed that it follows.
@@ -102,63 +105,45 @@ class RemoteCurator(Closing):
 
     @property
     def public_key(self) -> str:
-        """What anybody needs to check a receipt that this curator signs now."""
+        """Public key that checks receipts signed by this server now."""
         return self._identity.public_key
 
+    @takes_options
     def sql(
         self,
         sql: str,
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        mu: Number | None = None,
-        within: Number | Mapping[str, Number] | None = None,
-        confidence: Number = "0.95",
-        max_groups: int | None = None,
-        weights: Mapping[str, Number] | None = None,
-        suppose: int | None = None,
         analyst: str | None = None,
         idempotency_key: str = "",
+        **options: Unpack[QuestionOptions],
     ) -> RemoteAnswer:
-        """The answer to a question in SQL; see :meth:`tacit.Curator.sql` for the arguments.
+        """The answer to a question in SQL.
 
-        ``analyst`` cannot be chosen here: it is whoever the token was issued to.
+        Args:
+            sql: the question.
+            options: see below.
+            analyst: cannot be chosen here: it is the owner of the token.
+            idempotency_key: as for :meth:`tacit.Curator.sql`.
 
         Raises:
             TrustError: the receipt does not hold, or is about something else. The charge, if any, stands.
         """
         _check_own(analyst)
-        words = {
-            "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "within": within, "confidence": confidence,
-            "max_groups": max_groups, "weights": weights, "suppose": suppose,
-        }  # fmt: skip
-        reply = self._ask(sql, words, idempotency_key)
-        rows = read_rows(reply.content, lambda other: self._at(sql, {**words, "confidence": other}))
-        receipt, charge = self._checked(reply, sql, words)
-        note = reply.content.get("note", "")
-        return RemoteAnswer(rows, charge, receipt, note if isinstance(note, str) else "")
+        request = Request.of(sql, options)
+        reply = self._ask(request, idempotency_key)
+        with parsing("the answer"):
+            body = AnswerBody.read(reply.content)
+            rows = RemoteRows.of(body, lambda other: self._at(replace(request, confidence=other)))
+        receipt, charge = self._checked(reply, body, request)
+        return RemoteAnswer(rows, charge, receipt, body.note)
 
-    def explain(
-        self,
-        sql: str,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        mu: Number | None = None,
-        within: Number | Mapping[str, Number] | None = None,
-        confidence: Number = "0.95",
-        max_groups: int | None = None,
-        weights: Mapping[str, Number] | None = None,
-        suppose: int | None = None,
-    ) -> RemoteQuote:
-        """What :meth:`sql` would do with the same arguments: releases, noise, price, errors. Free; reads no data."""
-        words = {
-            "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "within": within, "confidence": confidence,
-            "max_groups": max_groups, "weights": weights, "suppose": suppose,
-        }  # fmt: skip
-        return read_quote(self._channel.post("/v1/explain", request_text(sql, words)).content)
+    @takes_options
+    def explain(self, sql: str, **options: Unpack[QuestionOptions]) -> RemoteQuote:
+        """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
+        reply = self._channel.post("/v1/explain", request_text(Request.of(sql, options)))
+        with parsing("the quote"):
+            body = QuoteBody.read(reply.content)
+            return RemoteQuote(*body.to_domain(), body.questions_left, body.leaves_after)
 
     def budget(
         self,
@@ -167,7 +152,7 @@ class RemoteCurator(Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """What is spent and what is left; with a quote or an answer, also how many more such questions fit."""
+        """Amounts spent and left; with a quote or an answer, also how many more such questions fit."""
         _check_own(analyst)
         charge = None
         if isinstance(quote, RemoteAnswer):
@@ -176,29 +161,30 @@ class RemoteCurator(Closing):
             population = quote.explanation.population
             charge = charge_of(quote.explanation.account, quote.guarantee)
         content = self._channel.get("/v1/budget", {} if population is None else {"population": population}).content
-        with understood("the budget"):
-            found = [each for each in content["budgets"] if population in (None, each["population"])]
-            names = ", ".join(str(each["population"]) for each in content["budgets"])
+        with parsing("the budget"):
+            told = Budgets.read(content).budgets
+            found = [each.to_domain(charge) for each in told if population in (None, each.population)]
         if len(found) != 1:
-            raise InputError("population", f"must be one of {names}")
-        return read_budget(found[0], charge)
+            raise InputError("population", f"must be one of {', '.join(each.population for each in told)}")
+        return found[0]
 
     def tables(self) -> tuple[TableInfo, ...]:
-        """The tables that you may ask about, and what is publicly known about their columns."""
+        """The tables that you may ask about, and the declarations of their columns."""
         content = self._channel.get("/v1/tables").content
-        with understood("the tables"):
-            return tuple(read_table(table) for table in content["tables"])
+        with parsing("the tables"):
+            return tuple(table.to_domain() for table in TablesSchema.read(content).tables)
 
     def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """What you asked and what it cost, in order; with ``analyst``, what they asked, if you may see that."""
+        """Your questions and their cost, in order; with ``analyst``, theirs, if you may see them."""
         entries: list[Entry] = []
         everyone = {} if analyst is None else {"everyone": "true"}
         query, before = dict(everyone), 2**63
         while True:
             content = self._channel.get("/v1/history", query).content
-            with understood("the history"):
-                entries += [read_entry(entry) for entry in content["entries"]]
-                following = None if content.get("next") is None else int(content["next"])
+            with parsing("the history"):
+                page = History.read(content)
+                entries += [entry.to_domain() for entry in page.entries]
+            following = page.next
             if following is None:
                 break
             if following >= before:
@@ -211,8 +197,8 @@ class RemoteCurator(Closing):
     def receipt(self, position: int) -> Receipt:
         """The receipt of a charge that you may see, checked."""
         content = self._channel.get(f"/v1/receipts/{int(position)}").content
-        with understood("the receipt"):
-            receipt = Receipt(content["receipt"], content["signature"])
+        with parsing("the receipt"):
+            receipt = ReceiptBody.read(content).to_domain()
         self._check(receipt)
         if receipt.position != position:
             raise TrustError(f"asked for receipt {position}, the server sent {receipt.position}")
@@ -241,7 +227,7 @@ class RemoteCurator(Closing):
         self._witness.advance(head, "", self._holds)
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Not over HTTP: the value would have to leave whoever holds it."""
+        """Not over HTTP: the value would have to leave its owner."""
         _only_local("release")
 
     def charge(self, *_: Any, **__: Any) -> NoReturn:
@@ -259,11 +245,11 @@ class RemoteCurator(Closing):
     def __repr__(self) -> str:
         return f"<RemoteCurator {self.url}>"
 
-    def _ask(self, sql: str, words: Mapping[str, Any], key: str, **headers: str) -> HttpReply:
+    def _ask(self, request: Request, key: str, **headers: str) -> HttpReply:
         # Drawn once per question, so that whatever is sent again is the same question.
         named = key or f"{entropy.current().bits(_KEY_BITS):032x}"
         seen = self._witness.headers
-        body, said = request_text(sql, words), {"Idempotency-Key": named, **headers, **seen}
+        body, said = request_text(request), {"Idempotency-Key": named, **headers, **seen}
         return self._confirming(seen, lambda: self._channel.post("/v1/query", body, said))
 
     def _confirming(self, seen: Mapping[str, str], send: Callable[[], HttpReply]) -> HttpReply:
@@ -289,33 +275,31 @@ class RemoteCurator(Closing):
             self._confirmed({SEEN: head_text(head)})
         return True
 
-    def _at(self, sql: str, words: Mapping[str, Any]) -> RemoteRows:
+    def _at(self, request: Request) -> RemoteRows:
         """The same release with other intervals; the server is told to give nothing that would cost something."""
-        decimal_text(words["confidence"], "confidence")
-        reply = self._ask(sql, words, "", **{"Tacit-Repeat": "only"})
+        reply = self._ask(request, "", **{"Tacit-Repeat": "only"})
 
         def never(_: Fraction) -> RemoteRows:
             raise InputError("confidence", "ask the answer itself")
 
-        return read_rows(reply.content, never)
+        with parsing("the answer"):
+            return RemoteRows.of(AnswerBody.read(reply.content), never)
 
-    def _checked(self, reply: HttpReply, sql: str, words: Mapping[str, Any]) -> tuple[Receipt, Entry]:
-        """The receipt and the charge of an answer, if both are about what was asked."""
+    def _checked(self, reply: HttpReply, body: AnswerBody, request: Request) -> tuple[Receipt, Entry]:
+        """The receipt and the charge of an answer, if both are about the request."""
         repeated = reply.headers.get("tacit-repeat", "").lower() == "true"
-        with understood("the receipt"):
-            said, charge = reply.content["receipt"], reply.content["charge"]
-            receipt = Receipt(said["receipt"], said["signature"])
-            amounts, position = read_amounts(charge["amounts"]), int(charge["position"])
+        receipt, charge = body.receipt.to_domain(), body.charge
+        with parsing("the receipt"):
+            amounts = read_amounts(charge.amounts)
         self._check(receipt)
         answer = receipt["answers"][0]
-        _agree("position", receipt.position, position)
-        _agree("population", receipt["population"], charge["population"])
+        _agree("position", receipt.position, charge.position)
+        _agree("population", receipt["population"], charge.population)
         _agree("charge", read_amounts(receipt["charge"]), amounts)
-        _agree("query", answer["query"], sql)
-        _agree_price(receipt["guarantee"], words)
-        entry = Entry(
-            position, charge["population"], () if repeated else amounts, sql, answer["plan"], True, repeated=repeated
-        )
+        _agree("query", answer["query"], request.sql)
+        _agree_price(receipt["guarantee"], request)
+        paid = () if repeated else amounts
+        entry = Entry(charge.position, charge.population, paid, request.sql, answer["plan"], True, repeated=repeated)
         return receipt, entry
 
     def _key_of(self, receipt: Receipt) -> str:
@@ -344,22 +328,23 @@ def _agree(what: str, stated: object, expected: object) -> None:
         raise TrustError(f"the receipt is about another {what}: {stated!r} instead of {expected!r}")
 
 
-def _agree_price(guarantee: Mapping[str, str], words: Mapping[str, Any]) -> None:
-    """What was typed is what the receipt says that it cost."""
+def _agree_price(guarantee: Mapping[str, str], request: Request) -> None:
+    """Check that the receipt states the price that was typed."""
     for name in ("epsilon", "rho", "mu"):
-        if words[name] is None:
+        stated = getattr(request, name)
+        if stated is None:
             continue
-        typed = exact(words[name], name)
+        typed = exact(stated, name)
         if name in guarantee:
             _agree(name, exact(guarantee[name], name), typed)
         elif guarantee["kind"] == "ZCDP" and exact(guarantee["rho"], "rho") > typed**2 / 2:
             # ε by itself costs ε²/2 without a δ, and less with one.
-            raise TrustError(f"the receipt is about a larger charge than epsilon {words['epsilon']}")
+            raise TrustError(f"the receipt is about a larger charge than epsilon {stated}")
 
 
 def _check_own(analyst: str | None) -> None:
     if analyst is not None:
-        raise InputError("analyst", "is whoever the token was issued to; leave it out")
+        raise InputError("analyst", "is the owner of the token; leave it out")
 
 
 def _only_local(what: str) -> NoReturn:

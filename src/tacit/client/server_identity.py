@@ -1,7 +1,8 @@
 """Identity of a server: its ledger, its signing key and the succession of keys.
 
-A server shows every key that it has replaced. Whoever trusts an older key follows from signature to signature to the
-one in force; whoever trusts the one in force takes its word for the keys before it, which older receipts need. A key
+A server shows every key that it has replaced. A client that trusts an older key follows from signature to signature
+to the one in force; a client that trusts the one in force takes its word for the keys before it, which older receipts
+need. A key
 that was lost has signed nothing, so trust in it leads nowhere.
 """
 
@@ -10,26 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tacit.client.client_errors import RemoteError
-from tacit.client.ledger_witness import head_of
+from tacit.client.client_errors import RemoteError, parsing
 from tacit.ledger.protocol import GENESIS, Head
 from tacit.ledger.signing_keys import succession_text
 from tacit.receipts.keys import is_signed, key_id
+from tacit.wire.responses import HandoverSchema, KeySchema
 
-__all__ = ["Identity", "KeyHandover", "identity_of", "own_keys", "why_not_followed"]
+__all__ = ["Identity", "identity_of", "own_keys", "why_not_followed"]
 
-#: A server that says more than this says nothing.
+#: The most keys that a server may state.
 _MOST: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class KeyHandover:
-    """One key replaced by another; see :class:`tacit.ledger.Succession`."""
-
-    previous: str
-    public_key: str
-    signature: str
-    accepted: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +29,22 @@ class Identity:
 
     ledger: str
     public_key: str
-    handovers: tuple[KeyHandover, ...] = field(default=(), compare=False)
+    handovers: tuple[HandoverSchema, ...] = field(default=(), compare=False)
     head: Head = field(default=GENESIS, compare=False)
 
 
 def identity_of(content: dict[str, Any]) -> Identity:
-    """What a server says about itself. Nothing of it is trusted yet."""
-    ledger, key, told = content.get("ledger"), content.get("public_key"), content.get("successions", [])
-    if not isinstance(ledger, str) or not isinstance(key, str) or not ledger.isalnum() or len(ledger) > 128:
-        raise RemoteError("the server does not say which ledger it has and which key it signs with")
-    key_id(key)  # Raises if it is none.
-    words = ("previous", "public_key", "signature", "accepted")
-    if (
-        not isinstance(told, list)
-        or len(told) > _MOST
-        or not all(isinstance(each, dict) and all(isinstance(each.get(word), str) for word in words) for each in told)
-    ):
-        raise RemoteError("what the server says about its older keys cannot be read")
-    return Identity(
-        ledger, key, tuple(KeyHandover(*(each[word] for word in words)) for each in told), head_of(content.get("head"))
-    )
+    """The identity that a server states. Nothing of it is trusted yet."""
+    with parsing("the identity"):
+        said = KeySchema.read(content)
+    if not said.ledger.isalnum() or len(said.ledger) > 128 or len(said.successions) > _MOST:
+        raise RemoteError("the identity that the server sent names no ledger, or too many keys")
+    key_id(said.public_key)  # Raises if it is none.
+    return Identity(said.ledger, said.public_key, tuple(said.successions), said.head.to_domain())
 
 
 def why_not_followed(trusted: str, found: Identity) -> str:
-    """What is missing between a key that is trusted and the one in force; empty if every key names its successor."""
+    """The gap between a key that is trusted and the one in force; empty if every key names its successor."""
     followed_by = {each.previous: each for each in found.handovers}
     key = trusted
     while key != found.public_key:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget, Entry, entry_of
 from tacit.curator.answer import answer, quote
 from tacit.curator.context import Caller, CuratorContext
@@ -21,7 +19,7 @@ from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.progress_bar import terminal_progress
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
-from tacit.query.request import Request
+from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.keyring import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
@@ -94,21 +92,14 @@ class Curator(Closing):
         """Public key that checks receipts signed by this curator now."""
         return self._context.keys.public_key
 
+    @takes_options
     def sql(
         self,
         sql: str,
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        mu: Number | None = None,
-        within: Number | Mapping[str, Number] | None = None,
-        confidence: Number = "0.95",
-        max_groups: int | None = None,
-        weights: Mapping[str, Number] | None = None,
-        suppose: int | None = None,
         analyst: str | None = None,
         idempotency_key: str = "",
+        **options: Unpack[QuestionOptions],
     ) -> Answer:
         """The answer to a question in SQL.
 
@@ -117,47 +108,20 @@ class Curator(Closing):
 
         Args:
             sql: the question.
-            epsilon: what it may cost; or ``rho`` (zCDP accounts) or ``mu`` (GDP accounts).
-            delta: for accounts and questions that have one.
-            rho: see ``epsilon``.
-            mu: see ``epsilon``.
-            within: instead of a price, how far off an answer may be.
-            confidence: of the intervals.
-            max_groups: the most groups that one unit counts in, if fewer than declared.
-            weights: which aggregates matter more.
-            suppose: how many values a group is supposed to have, for the errors of averages.
+            options: see below.
             analyst: who asks; by default the curator's own.
             idempotency_key: a name for this request, so that it may be sent again: the same request under the same
                 key gets the same answer and is charged once; another request under it is refused.
         """
-        request = Request(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, within=within, confidence=confidence,
-            max_groups=max_groups, weights=weights, suppose=suppose,
-        )  # fmt: skip
+        request = Request.of(sql, options)
         caller = Caller(analyst or self.analyst, idempotency_key)
         with terminal_progress() as progress:
             return answer(self._context, sql, request, caller, progress)
 
-    def explain(
-        self,
-        sql: str,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        mu: Number | None = None,
-        within: Number | Mapping[str, Number] | None = None,
-        confidence: Number = "0.95",
-        max_groups: int | None = None,
-        weights: Mapping[str, Number] | None = None,
-        suppose: int | None = None,
-    ) -> Quote:
-        """What :meth:`sql` would do with the same arguments: releases, noise, price, errors. Free; reads no data."""
-        request = Request(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, within=within, confidence=confidence,
-            max_groups=max_groups, weights=weights, suppose=suppose,
-        )  # fmt: skip
-        planned = quote(self._context, sql, request)
+    @takes_options
+    def explain(self, sql: str, **options: Unpack[QuestionOptions]) -> Quote:
+        """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
+        planned = quote(self._context, sql, Request.of(sql, options))
         with hide_internal_errors():
             return planned.quote
 

@@ -1,4 +1,4 @@
-"""Request: price or accuracy, account and options of a question.
+"""Request: a question, its price or accuracy, its account and its options.
 
 ==========  ============================== ========================================================================
 account     price                          charge for the whole query
@@ -16,20 +16,34 @@ Instead of a price, ``within`` asks for an accuracy: the smallest epsilon is fou
 those named, within so much of the bounded truth with probability ``confidence``, each cell by itself.
 
 The text of a query may state the same things in its OPTIONS. What both state must agree.
+
+An option is declared here and nowhere else: its type in :class:`Request` and, for callers, in :class:`QuestionOptions`;
+its kind, bounds, help text, accounts and name in OPTIONS in the table :data:`OPTIONS`. From it come the arguments of
+``Curator.sql`` and ``RemoteCurator.sql``, the body of ``POST /v1/query`` and its OpenAPI schema, the console's form,
+the options of the command line and of its prompt, and the OPTIONS clause. A new option further needs the code that
+heeds it: :class:`Terms`, and :class:`~tacit.query.parsing.query_options.Options` if it may be stated in OPTIONS.
+``tests/wire/test_options.py`` fails where a door does not know it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
-from tacit.query.parsing.query_options import Options
 
-__all__ = ["ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "Account", "Request", "Terms", "settle"]
+if TYPE_CHECKING:
+    from tacit.query.parsing.query_options import Options
+
+__all__ = [
+    "ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "OPTIONS", "Account", "OptionKind", "QuestionOption", "QuestionOptions",
+    "Request", "Terms", "settle", "takes_options",
+]  # fmt: skip
 
 #: The kinds of account.
 ACCOUNTS: Final = ("pure", "approx", "zcdp", "gdp")
@@ -39,23 +53,124 @@ KEYS: Final = "keys"
 BOUNDS: Final = "bounds"
 #: The name under which ``within`` speaks of every aggregate.
 EVERY: Final = "*"
+#: Longer typed counts are mistakes.
+_MOST_TYPED: Final = 15
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: A price below this buys nothing that anybody could use, and takes long to compute with.
-_SMALLEST: Final = {"epsilon": Fraction(1, 10**12), "rho": Fraction(1, 10**24), "mu": Fraction(1, 10**12)}
-#: Beyond these a number means nothing more, and only the work of computing with it grows: a free quote would be a way
-#: to keep a server busy. A price of so much hides nobody.
-_LARGEST: Final = {"epsilon": Fraction(10**6), "rho": Fraction(10**12), "mu": Fraction(10**6)}
-_WITHIN: Final = (Fraction(1, 10**12), Fraction(10**18))
-_SMALLEST_DELTA: Final = Fraction(1, 10**36)
-_SUREST: Final = 1 - Fraction(1, 10**18)
-_LEAST_SURE: Final = Fraction(1, 100)
-_WEIGHTS: Final = (Fraction(1, 10**6), Fraction(10**6))
-_CURRENCIES: Final = {
-    "pure": ("epsilon",),
-    "approx": ("epsilon",),
-    "zcdp": ("epsilon", "rho"),
-    "gdp": ("epsilon", "mu"),
-}
+
+class OptionKind(Enum):
+    """Values that an option takes."""
+
+    #: A positive number.
+    AMOUNT = "amount"
+    #: A number between 0 and 1.
+    PROBABILITY = "probability"
+    #: A whole number of things.
+    COUNT = "count"
+    #: A positive number for every aggregate, or one for each that is named.
+    AMOUNTS = "amounts"
+    #: A positive number for each aggregate that is named.
+    WEIGHTS = "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOption:
+    """An option of a question, as every door reads and describes it.
+
+    Args:
+        name: of the argument.
+        kind: of its values.
+        example: a value, as it is typed.
+        label: in the console's form.
+        help: a phrase that describes it, without a full stop.
+        low: the smallest number; a smaller price buys nothing usable and takes long to compute with.
+        high: the largest number. Beyond it only the work of computing grows, so that a free quote could keep a server
+            busy; a larger price protects no one.
+        accounts: for a price or an accuracy, the kinds of account that it may be stated for.
+        clause: its name in ``OPTIONS(…)``; empty where it cannot be stated there.
+    """
+
+    name: str
+    kind: OptionKind
+    example: str
+    label: str
+    help: str
+    low: Fraction = Fraction(0)
+    high: Fraction = Fraction(10**18)
+    accounts: tuple[str, ...] = ()
+    clause: str = ""
+
+    @property
+    def named(self) -> bool:
+        """Whether it takes a number for each of several names."""
+        return self.kind in (OptionKind.AMOUNTS, OptionKind.WEIGHTS)
+
+    def exact(self, value: Any) -> Fraction:
+        """One number of the option, exactly.
+
+        Raises:
+            InputError: it is not such a number.
+        """
+        if self.kind is OptionKind.COUNT:
+            return Fraction(check_count(value, self.name))
+        if self.kind is OptionKind.PROBABILITY:
+            return exact_probability(value, self.name, zero=self.name == "delta")
+        return exact_positive(value, self.name)
+
+    def typed(self, texts: Sequence[str]) -> Any:
+        """The value that a person typed: ``0.5``, ``1,000``, or ``column=50`` once or more; None for nothing."""
+        if not texts:
+            return None
+        if self.named and not (self.kind is OptionKind.AMOUNTS and len(texts) == 1 and "=" not in texts[0]):
+            return self._by_name(texts)
+        (text,) = texts
+        if self.kind is not OptionKind.COUNT:
+            return text
+        digits = text.replace(",", "").replace(" ", "").replace("_", "")
+        if not digits.isascii() or not digits.isdigit() or len(digits) > _MOST_TYPED:
+            raise InputError(self.name, "must be a whole number")
+        return int(digits)
+
+    def _by_name(self, texts: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        one = "one number, or " if self.kind is OptionKind.AMOUNTS else ""
+        for text in texts:
+            name, equals, bound = text.rpartition("=")
+            if not equals or not name.strip():
+                raise InputError(self.name, f"must be {one}column=number once or more; got {text!r}")
+            if name.strip() in found:
+                raise InputError(self.name, f"names {name.strip()} twice")
+            found[name.strip()] = bound.strip()
+        return found
+
+
+_TINY, _HUGE = Fraction(1, 10**12), Fraction(10**6)
+# fmt: off
+_TABLE: Final = (
+    QuestionOption("epsilon", OptionKind.AMOUNT, "0.5", "price, in ε", "price of the whole question in epsilon",
+                   low=_TINY, high=_HUGE, accounts=ACCOUNTS, clause="epsilon"),
+    QuestionOption("delta", OptionKind.PROBABILITY, "1e-8", "δ, if any",
+                   "delta of the whole question, for accounts that have one", low=Fraction(1, 10**36), clause="delta"),
+    QuestionOption("rho", OptionKind.AMOUNT, "0.1", "price, in ρ", "price in rho instead of epsilon, for zcdp accounts",
+                   low=Fraction(1, 10**24), high=Fraction(10**12), accounts=("zcdp",), clause="rho"),
+    QuestionOption("mu", OptionKind.AMOUNT, "0.5", "price, in μ", "price in mu instead of epsilon, for gdp accounts",
+                   low=_TINY, high=_HUGE, accounts=("gdp",)),
+    QuestionOption("within", OptionKind.AMOUNTS, "50", "accuracy, ±",
+                   "largest error of the answers, instead of a price", low=_TINY, accounts=ACCOUNTS, clause="within"),
+    QuestionOption("confidence", OptionKind.PROBABILITY, "0.95", "Intervals at",
+                   "confidence of the intervals and of within, by default 0.95",
+                   low=Fraction(1, 100), high=1 - Fraction(1, 10**18), clause="confidence"),
+    QuestionOption("max_groups", OptionKind.COUNT, "2", "Groups per person, at most",
+                   "most groups that one unit counts in, if fewer than declared", clause="max_groups_contributed"),
+    QuestionOption("weights", OptionKind.WEIGHTS, "column=2", "Weights, column=2",
+                   "importance of aggregates: weight 2 gets twice the epsilon of weight 1",
+                   low=Fraction(1, 10**6), high=Fraction(10**6)),
+    QuestionOption("suppose", OptionKind.COUNT, "1000", "Values in a group, about",
+                   "supposed number of values in a group, for the expected error of averages"),
+)
+# fmt: on
+#: The options of a question by name, in the order in which they are shown.
+OPTIONS: Final[Mapping[str, QuestionOption]] = {option.name: option for option in _TABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +179,7 @@ class Account:
 
     Args:
         kind: one of :data:`ACCOUNTS`.
-        delta: what a query that needs a delta and states none is given; None makes such a query state one.
+        delta: for queries that need a delta and state none; None makes such a query state one.
         target_delta: delta of the whole account, at which an epsilon without a delta is meant; None where it has none.
     """
 
@@ -80,25 +195,34 @@ class Account:
                 object.__setattr__(self, name, exact_probability(getattr(self, name), name))
 
 
-@dataclass(frozen=True)
+class QuestionOptions(TypedDict, total=False):
+    """The types of a question's options, for callers of ``sql`` and ``explain``; see :class:`Request`."""
+
+    epsilon: Number | None
+    delta: Number | None
+    rho: Number | None
+    mu: Number | None
+    within: Number | Mapping[str, Number] | None
+    confidence: Number
+    max_groups: int | None
+    weights: Mapping[str, Number] | None
+    suppose: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked for; exactly one of epsilon, rho, mu and within, here or in the text of the query.
+    """A question and its options; exactly one of epsilon, rho, mu and within, here or in the text of the query.
 
     Args:
-        epsilon: the guarantee of the whole query.
-        delta: likewise.
-        rho: a zCDP price.
-        mu: a GDP price.
-        within: how far off an answer may be: one number for every aggregate, or a number for each one named, by its
-            column in the answer or by its text such as ``avg(cost)``.
-        confidence: the probability of being within, and of the errors that a plan shows.
-        max_groups: the most groups that one unit counts in; not more than declared.
-        weights: how much an aggregate (or ``"keys"``, or ``"bounds"`` for the search for AUTO bounds) matters; one of
-            weight 2 gets twice the epsilon of one of weight 1.
-        account: what pays.
-        suppose: how many values a group is supposed to have, for errors of averages and variances, which depend on it.
+        sql: the question; empty where a plan is made from a question that was resolved before.
+        within: one number for every aggregate, or a number for each one named, by its column in the answer or by its
+            text such as ``avg(cost)``.
+        max_groups: not more than declared.
+        weights: by the same names, or ``"keys"``, or ``"bounds"`` for the search for AUTO bounds.
+        account: the account that pays.
     """
 
+    sql: str = ""
     epsilon: Number | None = None
     delta: Number | None = None
     rho: Number | None = None
@@ -107,8 +231,47 @@ class Request:
     confidence: Number = "0.95"
     max_groups: int | None = None
     weights: Mapping[str, Number] | None = None
-    account: Account = field(default_factory=lambda: Account("pure"))
     suppose: int | None = None
+    account: Account = field(default_factory=lambda: Account("pure"))
+
+    @property
+    def options(self) -> QuestionOptions:
+        """The options by name, as ``Curator.sql`` takes them."""
+        return {name: getattr(self, name) for name in OPTIONS}  # type: ignore[return-value]  # mypy: a key is any text
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether it states a price or an accuracy."""
+        return any(option.accounts and getattr(self, name) is not None for name, option in OPTIONS.items())
+
+    @classmethod
+    def of(cls, sql: str, options: Mapping[str, Any]) -> Request:
+        """The request of a caller; options alone, so that a caller cannot state the account.
+
+        Raises:
+            TypeError: an option is unknown.
+        """
+        for name in options:
+            if name not in OPTIONS:
+                raise TypeError(f"{name!r} is not an option of a question; there are {', '.join(OPTIONS)}")
+        return cls(sql=sql, **options)
+
+
+def takes_options(function: _Function) -> _Function:
+    """Show the options of a question in the signature and the docstring of a function with ``**options``."""
+    shown = inspect.signature(function)
+    types = {each.name: each for each in fields(Request)}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, keyword, default=types[name].default, annotation=types[name].type) for name in OPTIONS
+    ]
+    own = [each for each in shown.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    before = [each for each in own if each.kind is not keyword]
+    parameters = [*before, *added, *(each for each in own if each.kind is keyword)]
+    function.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    lines = "\n".join(f"            {name}: {option.help}." for name, option in OPTIONS.items())
+    function.__doc__ = (function.__doc__ or "").replace("            options: see below.", lines)
+    return function
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,33 +307,29 @@ class Terms:
 
 
 def settle(request: Request, options: Options) -> Terms:
-    """The terms of a query, or an :class:`InputError` that says what contradicts what."""
+    """The terms of a query, or an :class:`InputError` that names a contradiction or a number out of bounds."""
     kind = request.account.kind
-    typed = {
-        "epsilon": _one("epsilon", _positive(request.epsilon, "epsilon"), options.epsilon),
-        "rho": _one("rho", _positive(request.rho, "rho"), options.rho),
-        "mu": _positive(request.mu, "mu"),
-    }
+    typed = {name: _stated(request, options, name) for name in ("epsilon", "rho", "mu")}
     within = _within(request, options)
     given = [name for name, value in typed.items() if value is not None] + ["within"] * bool(within)
     if len(given) != 1:
         _refuse_number(given, kind)
     currency = given[0]
     amount = typed.get(currency) or Fraction(0)
-    if currency in _SMALLEST and amount < _SMALLEST[currency]:
-        raise InputError(currency, f"is too small to buy an answer; state at least {float(_SMALLEST[currency]):g}")
-    if currency in _LARGEST and amount > _LARGEST[currency]:
-        raise InputError(currency, f"protects nobody; state at most {float(_LARGEST[currency]):g}")
-    if currency != "within" and currency not in _CURRENCIES[kind]:
-        allowed = " or ".join(_CURRENCIES[kind])
-        raise InputError(currency, f"is not what a {kind} account is charged in; state {allowed}")
-    confidence = exact_probability(
-        request.confidence if options.confidence is None else options.confidence, "confidence"
-    )
-    weights = {name: exact_positive(weight, "weights") for name, weight in (request.weights or {}).items()}
-    _check_sizes("confidence", [confidence], _LEAST_SURE, _SUREST)
-    _check_sizes("within", [bound for _, bound in within], *_WITHIN)
-    _check_sizes("weights", weights.values(), *_WEIGHTS)
+    price = OPTIONS[currency]
+    if currency != "within":
+        if amount < price.low:
+            raise InputError(currency, f"is too small to buy an answer; state at least {float(price.low):g}")
+        if amount > price.high:
+            raise InputError(currency, f"is too large to protect anyone; state at most {float(price.high):g}")
+        if kind not in price.accounts:
+            allowed = " or ".join(name for name in typed if kind in OPTIONS[name].accounts)
+            raise InputError(currency, f"is not what a {kind} account is charged in; state {allowed}")
+    confidence = OPTIONS["confidence"].exact(request.confidence if options.confidence is None else options.confidence)
+    weights = {name: OPTIONS["weights"].exact(weight) for name, weight in (request.weights or {}).items()}
+    _check_sizes("confidence", [confidence])
+    _check_sizes("within", [bound for _, bound in within])
+    _check_sizes("weights", weights.values())
     delta, alone = _deltas(request, options, currency)
     return Terms(
         account=kind,
@@ -187,14 +346,15 @@ def settle(request: Request, options: Options) -> Terms:
     )
 
 
-def _check_sizes(name: str, values: Iterable[Fraction], low: Fraction, high: Fraction) -> None:
+def _check_sizes(name: str, values: Iterable[Fraction]) -> None:
+    low, high = OPTIONS[name].low, OPTIONS[name].high
     for value in values:
         if not low <= value <= high:
             raise InputError(name, f"must lie between {float(low):g} and {float(high):g}")
 
 
 def _refuse_number(given: list[str], kind: str) -> None:
-    choices = ", ".join((*_CURRENCIES[kind], "within"))
+    choices = ", ".join(name for name, option in OPTIONS.items() if kind in option.accounts)
     if not given:
         raise InputError("epsilon", f"state what the query may cost or how accurate it must be: one of {choices}")
     raise InputError(given[1], f"contradicts {given[0]}: state exactly one of {choices}")
@@ -203,10 +363,9 @@ def _refuse_number(given: list[str], kind: str) -> None:
 def _deltas(request: Request, options: Options, currency: str) -> tuple[Fraction | None, Fraction | None]:
     """The delta that may be used up, and the one at which an epsilon is meant."""
     account = request.account
-    stated = None if request.delta is None else exact_probability(request.delta, "delta", zero=True)
-    stated = _one("delta", stated, options.delta)
-    if stated and stated < _SMALLEST_DELTA:
-        raise InputError("delta", f"is too small to mean anything; state 0 or at least {float(_SMALLEST_DELTA):g}")
+    stated, low = _stated(request, options, "delta"), OPTIONS["delta"].low
+    if stated and stated < low:
+        raise InputError("delta", f"is too small to mean anything; state 0 or at least {float(low):g}")
     if stated and (account.kind == "pure" or (account.kind == "gdp" and currency == "mu")):
         raise InputError("delta", f"a {account.kind} account has no delta to spend; leave it out")
     target = account.target_delta if stated is None else stated
@@ -225,16 +384,14 @@ def _within(request: Request, options: Options) -> tuple[tuple[str, Fraction], .
         if not asked:
             raise InputError("within", "must name at least one aggregate")
         return tuple(sorted((name, exact_positive(bound, "within")) for name, bound in asked.items()))
-    bound = _one("within", _positive(asked, "within"), options.within)
+    bound = _stated(request, options, "within")
     return () if bound is None else ((EVERY, bound),)
 
 
-def _positive(value: Number | None, name: str) -> Fraction | None:
-    return None if value is None else exact_positive(value, name)
-
-
-def _one(name: str, beside: Fraction | None, inside: Fraction | None) -> Fraction | None:
-    """What the request and the text of the query state, if they do not contradict one another."""
+def _stated(request: Request, options: Options, name: str) -> Fraction | None:
+    """The number that the request and the text of the query state, if they do not contradict one another."""
+    value, inside = getattr(request, name), getattr(options, name, None)
+    beside = None if value is None else OPTIONS[name].exact(value)
     if beside is not None and inside is not None and beside != inside:
         raise InputError(name, f"is {float(inside):g} in the query and {float(beside):g} beside it; state it once")
     return inside if beside is None else beside

@@ -1,8 +1,8 @@
 """Permission-checked operations shared by the API and the console.
 
-What a person may not see does not exist for them. Questions are resolved with a catalogue that lacks the tables of
+Data that a person may not see does not exist for them. Questions are resolved with a catalogue that lacks the tables of
 other populations, so that a forbidden table and one that never was take the same way, with the same words. Plans still
-name the digest of the whole catalogue: whoever may see a release shares it, whatever else they see.
+name the digest of the whole catalogue: all who may see a release share it, whatever else they see.
 
 Everything here is synchronous and safe to use from several threads. How long things take, and how often they may be
 asked for, is the business of doors.
@@ -11,12 +11,10 @@ asked for, is the business of doors.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import AccessError, InputError, TacitError
-from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget
 from tacit.curator.answer import answer, public_rows, quote, release_key, to_answer
 from tacit.curator.context import Caller, CuratorContext
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
 
-__all__ = ["ADMIN", "ASK", "AUDIT", "Ask", "CuratorService"]
+__all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
 #: Scopes, as :class:`tacit.server.identity.Scope` writes them.
 ASK: Final = "ask"
@@ -48,38 +46,12 @@ AUDIT: Final = "audit"
 ADMIN: Final = "admin"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """A question and what is asked for besides; the words are those of :meth:`tacit.curator.curator.Curator.sql`."""
-
-    sql: str
-    epsilon: Number | None = None
-    delta: Number | None = None
-    rho: Number | None = None
-    mu: Number | None = None
-    within: Number | Mapping[str, Number] | None = None
-    confidence: Number = "0.95"
-    max_groups: int | None = None
-    weights: Mapping[str, Number] | None = None
-    suppose: int | None = None
-
-    @property
-    def words(self) -> dict[str, Any]:
-        """All but the question."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "sql"}
-
-    @property
-    def request(self) -> Request:
-        """The same, for a planner."""
-        return Request(**self.words)
-
-
 class CuratorService:
     """A curator and the people it works for.
 
     Args:
         curator: answers.
-        people: says who somebody is.
+        people: identifies callers.
         settings: how much of the ledger one page of history looks at.
     """
 
@@ -90,15 +62,15 @@ class CuratorService:
         self._lock = threading.Lock()
         self._seen: dict[frozenset[str] | None, Curator] = {}
 
-    def quote(self, access: Access, ask: Ask) -> Quote:
-        """What a question would do and cost. Free; reads no data."""
+    def quote(self, access: Access, ask: Request) -> Quote:
+        """Effect and price of a question. Free; reads no data."""
         self._need(access, ASK)
-        return self._for(access).explain(ask.sql, **ask.words)
+        return self._for(access).explain(ask.sql, **ask.options)
 
     def ask(
         self,
         access: Access,
-        ask: Ask,
+        ask: Request,
         *,
         key: str = "",
         free: bool = False,
@@ -128,15 +100,15 @@ class CuratorService:
             caller = Caller(access.person.name, key)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
-            return answer(context, ask.sql, ask.request, caller, departure=departure)
+            return answer(context, ask.sql, ask, caller, departure=departure)
         except TacitError as problem:
-            # The ledger refuses whoever was revoked between showing a token and asking.
+            # The ledger refuses a person who was revoked between showing a token and asking.
             if isinstance(problem, AccessError) and not self._is_active(access):
                 raise Unauthenticated from None
             raise
 
     def budget(self, access: Access, population: str | None = None, quote: Quote | None = None) -> tuple[Budget, ...]:
-        """What is spent and left of each population that the person sees, with their own share; or of one of them."""
+        """Amounts spent and left of each population that the person sees, with their own share; or of one of them."""
         curator = self._for(access)
         if quote is not None:
             return (curator.budget(quote, analyst=access.person.name),)
@@ -148,7 +120,7 @@ class CuratorService:
         return tuple(curator.budget(population=name, analyst=access.person.name) for name in names)
 
     def questions_left(self, access: Access, quote: Quote) -> int | None:
-        """How many more such questions fit in the budget, in the person's share of it and in the project's."""
+        """Number of such questions that still fit in the budget, in the person's share of it and in the project's."""
         context = self.curator.context
         who = access.person.name
         with hide_internal_errors():
@@ -162,7 +134,7 @@ class CuratorService:
     def history(
         self, access: Access, *, before: int | None = None, limit: int | None = None, everyone: bool = False
     ) -> Page:
-        """Charges, newest first: the person's own, or everybody's for those who may audit.
+        """Charges, newest first: the person's own, or those of all people for those who may audit.
 
         Args:
             access: who asks.
@@ -190,11 +162,11 @@ class CuratorService:
     def receipt(self, access: Access, position: int) -> Receipt:
         """The receipt of a charge that the person may see, in the words in which it was paid for.
 
-        Where a run died, somebody else who asked the same may have finished it, in their words. Those are for whoever
-        may see everybody's.
+        Where a run died, another person who asked the same may have finished it, in their words. Those are for people
+        who may see all charges.
 
         Raises:
-            Unknown: there is none, or it is somebody else's.
+            Unknown: there is none, or it is another person's.
         """
         found, outcome = self._charged(access, position)
         receipt = Receipt.from_json(outcome.receipt)
@@ -203,13 +175,13 @@ class CuratorService:
         return self.answer_again(access, position).receipt
 
     def answer_again(self, access: Access, position: int) -> Answer:
-        """What was released at a place in the history, once more and for nothing.
+        """The answer at a place in the history, once more and for nothing.
 
-        What was asked for besides the text is read from the charge, so a question that stated more (weights,
+        The options beside the text are read from the charge, so a question that stated more (weights,
         fewer groups) cannot be shown again by its place: ask it again, which is free as well.
 
         Raises:
-            Unknown: there is none, it is somebody else's, or it cannot be shown by its place.
+            Unknown: there is none, it is another person's, or it cannot be shown by its place.
             FailedRunError: its run failed.
         """
         found, outcome = self._charged(access, position)
@@ -294,9 +266,9 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
     return population is not None and plain_name(population, "population") in names
 
 
-def _repeat(context: CuratorContext, access: Access, ask: Ask) -> Answer:
-    """What was released for a question before; nothing is reserved, so nothing can be charged."""
-    planned = quote(context, ask.sql, ask.request)
+def _repeat(context: CuratorContext, access: Access, ask: Request) -> Answer:
+    """The earlier answer to a question; nothing is reserved, so nothing can be charged."""
+    planned = quote(context, ask.sql, ask)
     with hide_internal_errors():
         found = outcome_of(context.ledger, planned.plan.final.population, release_key(context, planned.plan))
     if found is None:
@@ -304,9 +276,9 @@ def _repeat(context: CuratorContext, access: Access, ask: Ask) -> Answer:
     return _told(context, planned, ask.sql, found, access.person.name)
 
 
-def _check_late(context: CuratorContext, ask: Ask, departure: QuestionDeparture) -> None:
+def _check_late(context: CuratorContext, ask: Request, departure: QuestionDeparture) -> None:
     """Refuse what would read data where too many answers were late; repeats stay free."""
-    planned = quote(context, ask.sql, ask.request)
+    planned = quote(context, ask.sql, ask)
     try:
         departure.check(planned.plan)
     except LateLimit:

@@ -1,5 +1,7 @@
-"""Wire format: JSON of responses.
+"""Wire format: the JSON of requests and responses; what is sent, read and described comes from the same classes.
 
 Modules:
-* :mod:`.responses` — JSON of responses: answers, quotes, budgets, tables, histories
+* :mod:`.requests` — Bodies of requests, read strictly and described in OpenAPI
+* :mod:`.responses` — Bodies of responses, written, read and described in OpenAPI
+* :mod:`.values` — Exact numbers, types and cells in JSON, written and read
 """

@@ -1,143 +1,670 @@
-"""JSON of responses: answers, quotes, budgets, tables, histories.
+"""Bodies of responses: one class writes a body (``of``), reads it (``read``, ``to_domain``) and describes it.
 
-Numbers of privacy are exact text. Within a cell, integers beyond ±(2⁵³ − 1), decimals, dates and timestamps are text,
-because readers of JSON round or lack them; the type of the column says how to read it.
+Writing and reading are strict about types. Readers ignore fields that they do not know, so that a server may say more.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from collections.abc import Mapping, Set
+from dataclasses import fields
+from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from numbers import Rational
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, core_schema
+
+from tacit.accounting.currencies import CURRENCIES
+from tacit.accounting.filters import Line
 from tacit.core.errors import InputError
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import exact, exact_probability
+from tacit.core.relations import as_relation
+from tacit.curator.accounts import Budget, Entry
+from tacit.curator.curator import TableInfo
+from tacit.ledger import Balance
+from tacit.ledger.protocol import Head
+from tacit.query.catalog import Column, ForeignKey, Table
+from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
+from tacit.query.postprocess.cells import Ends
+from tacit.query.question import OutputColumn
+from tacit.query.types import Domain, Value
+from tacit.receipts.receipt import Receipt, guarantee_to_plain
+from tacit.wire.requests import Role, Scopes
+from tacit.wire.values import cell_to_json, exact_text, read_amounts, read_type, read_value, value_to_json
 
 if TYPE_CHECKING:
-    from tacit.accounting.filters import Line
-    from tacit.curator.accounts import Budget, Entry
-    from tacit.curator.curator import Curator, TableInfo
+    from tacit.curator.curator import Curator
     from tacit.curator.quote import Quote
     from tacit.curator.views.answer_object import Answer
-    from tacit.ledger import Ledger, Record
-    from tacit.query.catalog import Column
+    from tacit.ledger import Amount, Ledger, Record
 
 __all__ = [
-    "EXACT_IN_JSON",
-    "answer_head",
-    "answer_json",
-    "answer_wire",
-    "budget_json",
-    "charge_json",
-    "charged_json",
-    "entry_json",
-    "exact_text",
-    "key_json",
-    "lines_json",
-    "quote_json",
-    "seen_text",
-    "table_json",
-]
+    "AnswerBody", "AnswerTable", "Budgets", "ChargeSchema", "EntryTold", "ErrorBody", "ErrorTold", "Health",
+    "History", "JobBody", "JobPut", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
+    "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "TableTold", "TablesSchema", "TokenShown", "TokenTold",
+    "TokensSchema", "Withdrawn", "answer_json", "charge_json", "seen_text",
+]  # fmt: skip
 
-#: Integers of at most this size are read exactly by every reader of JSON.
-EXACT_IN_JSON: Final = 2**53 - 1
-_MOST_DECIMALS = 40
+
+def _sorted(names: Any) -> Any:
+    return sorted(map(str, names)) if isinstance(names, Set) else names
+
+
+def _seconds(moment: Any) -> Any:
+    return moment.isoformat(timespec="seconds") if isinstance(moment, datetime) else moment
+
+
+Exact = Annotated[
+    str,
+    BeforeValidator(lambda value: exact_text(value) if isinstance(value, Rational) else value),
+    Field(description="exact: a decimal, or a fraction p/q"),
+]
+_Role = Annotated[Role, BeforeValidator(lambda role: str(role) if isinstance(role, str) else role)]
+_Scopes = Annotated[Scopes, BeforeValidator(_sorted)]
+_Populations = Annotated[list[str] | None, BeforeValidator(_sorted)]
+_Moment = Annotated[str, BeforeValidator(_seconds)]
+#: A value in JSON.
+_Scalar = bool | int | float | str | None
 _SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
 
 
-def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
-    """The answer as one object, with what is left; a number that carries noise has its interval with it."""
-    columns, finished = answer.columns, answer.finished
-    known = finished.has_interval
-    rows = [
-        {column.name: _cell(values[i], ends[i] if known[i] else None, column.type) for i, column in enumerate(columns)}
-        for values, ends in zip(finished.values, finished.intervals(), strict=True)
+def _maybe(**words: Any) -> Any:
+    """A field that may be left out, and is never null."""
+    return Field(default=None, **words)
+
+
+class _DescribedAs:
+    """Describe a field as a type without checking its values one by one: there may be millions of cells."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.json_or_python_schema(
+            json_schema=handler.generate_schema(self._kind),
+            python_schema=core_schema.list_schema(strict=True),
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda rows: rows),
+        )
+
+
+class ResponseBody(BaseModel):
+    """The body of a response, or a part of one."""
+
+    model_config = ConfigDict(
+        extra="ignore", strict=True, from_attributes=True, json_schema_extra={"additionalProperties": False}
+    )
+
+    @classmethod
+    def from_domain(cls, thing: object, **more: Any) -> Self:
+        """The body of an object whose attributes have the names of the fields, but for those stated."""
+        same = (name for name, field in cls.model_fields.items() if name not in more and field.is_required())
+        return cls.model_validate({**{name: getattr(thing, name) for name in same}, **more})
+
+    def plain(self) -> dict[str, Any]:
+        """The object to send: fields in order, without those that are left out."""
+        return self.model_dump(exclude_unset=True)
+
+    @classmethod
+    def read(cls, content: Any) -> Self:
+        """The body that a server sent.
+
+        Raises:
+            ValueError: it is another; names the field.
+        """
+        try:
+            return cls.model_validate(content)
+        except ValidationError as problem:
+            first = problem.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+
+class ErrorTold(ResponseBody):
+    """A failure."""
+
+    code: str = Field(description="stable; may be matched on")
+    message: str = Field(description="for people")
+    id: str = _maybe(description="under which the operator's log has the reason")
+    parameter: str = _maybe(description="the input that cannot be used")
+
+
+class ErrorBody(ResponseBody):
+    """The one shape of every failure."""
+
+    error: ErrorTold
+
+
+class ColumnTold(ResponseBody):
+    """A column of an answer."""
+
+    name: str
+    type: str
+    interval: bool = Field(description="whether its cells have value, low and high")
+
+    def to_domain(self) -> OutputColumn:
+        """The column, of which only name, type and noise are known."""
+        return OutputColumn(self.name, read_type(self.type), self.interval, Domain())
+
+
+class CellSchema(ResponseBody):
+    """A number with noise and its interval."""
+
+    value: _Scalar
+    low: _Scalar
+    high: _Scalar
+
+
+class ChargeSchema(ResponseBody):
+    """The charge of the release, when it was made."""
+
+    population: str
+    amounts: dict[str, Exact]
+    position: int = Field(description="of the charge in the ledger, and of its receipt")
+
+    @classmethod
+    def of(cls, statement: Mapping[str, Any]) -> Self:
+        """The charge that a receipt states."""
+        amounts = {name: exact_text(Fraction(amount)) for name, amount in statement["charge"].items()}
+        return cls(population=statement["population"], amounts=amounts, position=statement["ledger"]["position"])
+
+
+class ReceiptBody(ResponseBody):
+    """A signed statement; see ``tacit receipt verify``."""
+
+    receipt: dict[str, Any]
+    signature: str
+
+    def to_domain(self) -> Receipt:
+        """The receipt; its signature is not checked here."""
+        return Receipt(self.receipt, self.signature)
+
+
+class AnswerTable(ResponseBody):
+    """The table of an answer."""
+
+    columns: list[ColumnTold]
+    rows: Annotated[list[list[Any]], _DescribedAs(list[list[CellSchema | _Scalar]])]
+    confidence: Exact
+
+    def to_domain(self) -> tuple[tuple[OutputColumn, ...], list[list[tuple[Value | None, Ends]]], Fraction]:
+        """The columns, every cell with its interval, and the confidence of the intervals."""
+        columns = tuple(column.to_domain() for column in self.columns)
+        cells = [[_read_cell(cell, column) for cell, column in zip(row, columns, strict=True)] for row in self.rows]
+        return columns, cells, exact_probability(self.confidence, "confidence")
+
+
+class AnswerBody(AnswerTable):
+    """An answer: a function of the release and the request alone."""
+
+    charge: ChargeSchema
+    note: str
+    receipt: ReceiptBody
+
+    @classmethod
+    def of(cls, answer: Answer) -> Self:
+        """The answer, the same for every caller and every time: the charge is that of the release."""
+        finished, kinds = answer.finished, [column.type for column in answer.columns]
+        known = finished.has_interval
+        rows = [
+            [cell_to_json(values[i], ends[i] if known[i] else None, kind) for i, kind in enumerate(kinds)]
+            for values, ends in zip(finished.values, finished.intervals(), strict=True)
+        ]
+        return cls(columns=[ColumnTold(**each) for each in _columns(answer)], rows=rows, **cls.head(answer))
+
+    @classmethod
+    def head(cls, answer: Answer) -> dict[str, Any]:
+        """All fields but the table itself."""
+        found = f"Bounds found: {'; '.join(map(str, answer.bounds))}. " if answer.bounds else ""
+        note = f"{answer.confidence_text()} over the noise; clipping to bounds and dropped groups are not in them."
+        return {
+            "confidence": exact_text(answer.finished.confidence),
+            "charge": ChargeSchema.of(answer.receipt.statement).plain(),
+            "note": f"{found}{note}",
+            "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
+        }
+
+
+def _columns(answer: Answer) -> list[dict[str, Any]]:
+    known = answer.finished.has_interval
+    return [{"name": c.name, "type": str(c.type), "interval": known[i]} for i, c in enumerate(answer.columns)]
+
+
+def _read_cell(cell: Any, column: OutputColumn) -> tuple[Value | None, Ends]:
+    if not column.noisy:
+        value = read_value(cell, column.type)
+        return value, (value, value) if column.type.is_ordered else (None, None)
+    value, low, high = (read_value(cell[word], column.type) for word in ("value", "low", "high"))
+    return value, (low, high)
+
+
+class JobPut(ResponseBody):
+    """A question that will be answered later."""
+
+    id: str
+    state: Literal["waiting"]
+
+
+class JobBody(ResponseBody):
+    """The state of such a question."""
+
+    id: str
+    state: Literal["waiting", "running", "done", "failed"]
+    seconds: float = Field(description="since it was put down, in whole slots")
+    answer: AnswerBody = _maybe()
+    error: ErrorTold = _maybe()
+
+
+class PriceSchema(ResponseBody):
+    """The charge that a question would make."""
+
+    text: str
+    amounts: dict[str, Exact]
+
+
+class ReleaseTold(ResponseBody):
+    """One release: how far one unit moves it, and the noise it gets."""
+
+    name: str
+    mechanism: str
+    l1_sensitivity: str
+    l2_sensitivity: str
+    reason: str
+    scale: str
+    share: str
+    cost: str
+    integers: int
+
+
+class ErrorExpected(ResponseBody):
+    """Expected error of one cell."""
+
+    label: str
+    bound: str | None
+    meaning: str
+
+
+GuaranteeKind = Literal["PureDP", "ApproxDP", "ZCDP", "GDP"]
+
+
+class GuaranteeTold(ResponseBody):
+    """A guarantee: its kind, its exact amounts, and the relation that it is about."""
+
+    kind: GuaranteeKind
+    amounts: dict[str, Exact]
+    relation: str
+
+    @classmethod
+    def of(cls, guarantee: Guarantee) -> Self:
+        """The guarantee; an amount of 0 is left out."""
+        amounts = guarantee_to_plain(guarantee)
+        kind = amounts.pop("kind")
+        exactly = {name: exact_text(Fraction(text)) for name, text in amounts.items() if Fraction(text)}
+        return cls.model_validate({"kind": kind, "amounts": exactly, "relation": guarantee.relation.value})
+
+    def to_domain(self) -> Guarantee:
+        """The guarantee."""
+        currency = next(each for each in CURRENCIES.values() if each.guarantee_type.__name__ == self.kind)
+        numbers = {name: exact(self.amounts.get(name, 0), name) for name in currency.numbers}
+        return currency.guarantee(numbers, as_relation(self.relation))
+
+
+class QuoteBody(ResponseBody):
+    """Effect and price of a question."""
+
+    price: PriceSchema
+    guarantee: GuaranteeKind
+    population: str
+    protected: list[str]
+    unit: str
+    relation: str
+    bounding: str
+    keys: str
+    bounds: str | None
+    releases: list[ReleaseTold]
+    account: str
+    alone: str | None
+    confidence: Exact
+    errors: list[ErrorExpected]
+    plan: str = Field(description="digest")
+    engine_sql: str | None = _maybe(description="for owners")
+    questions_left: int | None = Field(description="how many more such questions fit")
+    leaves_after: float = Field(
+        description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
+    )
+
+    @classmethod
+    def of(
+        cls, quote: Quote, *, engine: bool = False, questions_left: int | None = None, leaves_after: float = 0.0
+    ) -> Self:
+        """The quote; ``engine`` adds the statements of the engine, which are for owners."""
+        it, price = quote.explanation, GuaranteeTold.of(quote.guarantee)
+        return cls.from_domain(
+            it,
+            price=PriceSchema(text=it.charge, amounts=price.amounts),
+            guarantee=price.kind,
+            protected=list(it.protected),
+            releases=list(it.releases),
+            errors=list(it.errors),
+            plan=it.digest,
+            questions_left=questions_left,
+            leaves_after=leaves_after,
+            **({"engine_sql": it.engine_sql} if engine else {}),
+        )
+
+    def to_domain(self) -> tuple[Explanation, Guarantee]:
+        """The explanation of the plan, and the charge of the account."""
+        said: dict[str, Any] = {each.name: getattr(self, each.name, None) for each in fields(Explanation)}
+        said |= {
+            "charge": self.price.text,
+            "digest": self.plan,
+            "protected": tuple(self.protected),
+            "releases": tuple(ExplainedRelease(**each.plain()) for each in self.releases),
+            "errors": tuple(ExplainedError(**each.plain()) for each in self.errors),
+        }
+        guarantee = GuaranteeTold(kind=self.guarantee, amounts=self.price.amounts, relation=self.relation)
+        return Explanation(**said), guarantee.to_domain()
+
+
+class LineSchema(ResponseBody):
+    """One currency of an account."""
+
+    currency: str
+    cap: Exact
+    spent: Exact
+    left: Exact
+
+    def to_domain(self) -> Line:
+        """The line."""
+        return Line(self.currency, exact(self.cap, "cap"), exact(self.spent, "spent"))
+
+
+class ShareTold(ResponseBody):
+    """The part of an account that one analyst or project may use."""
+
+    owner: str
+    limited: bool
+    currencies: list[LineSchema]
+
+
+class ShareSchema(ResponseBody):
+    """The account of a population."""
+
+    population: str
+    guarantee: str = Field(description="of all answers together, for people: rounded up")
+    promise: GuaranteeTold = Field(description="the same, exactly")
+    currencies: list[LineSchema]
+    shares: list[ShareTold]
+    questions_left: int | None
+    durable: bool
+
+    @classmethod
+    def of(cls, budget: Budget) -> Self:
+        """The account."""
+        own, *shares = (ShareTold.from_domain(share, currencies=list(share.lines)) for share in budget.balances)
+        return cls(
+            population=budget.population,
+            guarantee=str(budget.guarantee),
+            promise=GuaranteeTold.of(budget.guarantee),
+            currencies=own.currencies,
+            shares=shares,
+            questions_left=budget.questions,
+            durable=budget.durable,
+        )
+
+    def to_domain(self, charge: tuple[Amount, ...] | None = None) -> Budget:
+        """The account; with a charge, also how many more such charges fit in it and in its shares."""
+        own = ShareTold(owner="population", limited=True, currencies=self.currencies)
+        balances = tuple(
+            Balance(share.owner, share.limited, tuple(line.to_domain() for line in share.currencies))
+            for share in (own, *self.shares)
+        )
+        questions = self.questions_left if charge is None else _fitting(balances, charge)
+        return Budget(self.population, self.promise.to_domain(), balances, questions, self.durable)
+
+
+def _fitting(balances: tuple[Balance, ...], charge: tuple[Amount, ...]) -> int | None:
+    prices = {amount.currency: amount.amount for amount in charge if amount.amount}
+    counts = [
+        int(line.left // prices[line.currency])
+        for balance in balances
+        if balance.limited
+        for line in balance.lines
+        if line.currency in prices
     ]
-    return {
-        "columns": _columns(answer),
-        "rows": rows,
-        "confidence": exact_text(finished.confidence),
-        "charge": charge_json(answer.charge),
-        "budget": budget_json(curator.budget(answer)),
-        "receipt": json.loads(answer.receipt.to_json()),
-    }
+    return min(counts, default=None)
 
 
-def answer_wire(answer: Answer) -> dict[str, Any]:
-    """The answer as one object that is a function of the release and the request alone.
+class Budgets(ResponseBody):
+    """All accounts that the caller sees."""
 
-    It is the same for whoever asks and however often: the charge is that of the release, whether or not it was made
-    just now.
-    """
-    finished = answer.finished
-    known = finished.has_interval
-    kinds = [column.type for column in answer.columns]
-    cells = [
-        [_cell(values[i], ends[i] if known[i] else None, kind, wide=True) for i, kind in enumerate(kinds)]
-        for values, ends in zip(finished.values, finished.intervals(), strict=True)
-    ]
-    return {"columns": _columns(answer), "rows": cells, **answer_head(answer)}
+    budgets: list[ShareSchema]
 
 
-def answer_head(answer: Answer) -> dict[str, Any]:
-    """All of :func:`answer_wire` but the table itself."""
-    found = f"Bounds found: {'; '.join(map(str, answer.bounds))}. " if answer.bounds else ""
-    return {
-        "confidence": exact_text(answer.finished.confidence),
-        "charge": charged_json(answer.receipt.statement),
-        "note": f"{found}{answer.confidence_text()} over the noise; clipping to bounds and dropped groups are not in "
-        "them.",
-        "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
-    }
+class TableColumn(ResponseBody):
+    """A column as its owner declared it."""
+
+    name: str
+    type: str
+    bounds: list[bool | int | float | str] | None
+    step: Exact | None
+    categories: list[_Scalar] | None
+    nullable: bool
+    unique: bool
+
+    @classmethod
+    def of(cls, column: Column) -> Self:
+        """The column."""
+        kind, values = column.type, column.categories
+        bounds = None if column.bounds is None else [value_to_json(end, kind) for end in column.bounds]
+        listed = None if values is None else [value_to_json(value, kind) for value in values]
+        return cls.from_domain(column, type=str(kind), bounds=bounds, categories=listed)
+
+    def to_domain(self) -> Column:
+        """The column."""
+        kind = read_type(self.type)
+        bounds = None if self.bounds is None else tuple(read_value(end, kind) for end in self.bounds)
+        return Column(
+            self.name,
+            kind,
+            bounds=bounds,  # type: ignore[arg-type]  # a Column checks its bounds itself
+            step=None if self.step is None else exact(self.step, "step"),
+            categories=None if self.categories is None else tuple(read_value(value, kind) for value in self.categories),
+            nullable=self.nullable,
+            unique=self.unique,
+        )
 
 
-def charged_json(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """What a release was charged, as its receipt states it."""
-    return {
-        "population": statement["population"],
-        "amounts": {name: exact_text(Fraction(amount)) for name, amount in statement["charge"].items()},
-        "position": statement["ledger"]["position"],
-    }
+class KeyTold(ResponseBody):
+    """A foreign key."""
+
+    column: str
+    table: str
+    references: str
 
 
-def charge_json(charge: Entry) -> dict[str, Any]:
-    """What was charged, exactly."""
-    return {
-        "population": charge.population,
-        "amounts": {amount.currency: exact_text(amount.amount) for amount in charge.amounts},
-        "repeat": charge.repeated,
-        "position": charge.number,
-        "text": charge.text,
-    }
+class TableTold(ResponseBody):
+    """A table as its owner declared it."""
+
+    name: str
+    public: bool
+    population: str | None
+    unit: str | None
+    max_groups: int
+    max_rows: int
+    unit_rows: int
+    columns: list[TableColumn]
+    foreign_keys: list[KeyTold]
+
+    @classmethod
+    def of(cls, info: TableInfo) -> Self:
+        """The table."""
+        columns = [TableColumn.of(column) for column in info.table.columns]
+        return cls.from_domain(info.table, columns=columns, foreign_keys=list(info.table.foreign_keys))
+
+    def to_domain(self) -> TableInfo:
+        """The table."""
+        said = {name: getattr(self, name) for name in type(self).model_fields}
+        said["columns"] = tuple(column.to_domain() for column in self.columns)
+        said["foreign_keys"] = tuple(ForeignKey(**key.plain()) for key in self.foreign_keys)
+        return TableInfo(Table(**said))
 
 
-def entry_json(record: Record) -> dict[str, Any]:
-    """One charge of the history."""
-    return {
-        "position": record.seq,
-        "time": record.time,
-        "analyst": record.analyst,
-        "population": record.population,
-        "sql": record.sql,
-        "amounts": {amount.currency: exact_text(amount.amount) for amount in record.amounts if amount.amount},
-        "answered": record.answered,
-        "failed": record.failed,
-        "plan": record.plan,
-    }
+class TablesSchema(ResponseBody):
+    """All tables that the caller sees."""
+
+    tables: list[TableTold]
 
 
-def key_json(ledger: Ledger) -> dict[str, Any]:
-    """The key that signs receipts, and every one that was replaced: what both keys have signed, not who or why."""
-    followed, head = ledger.successions(), ledger.head
-    words = ("previous", "public_key", "signature", "accepted")
-    return {
-        "public_key": followed[-1].public_key if followed else ledger.first_key,
-        "ledger": ledger.id,
-        "head": {"position": head.seq, "hash": head.hash},
-        "successions": [{word: getattr(each, word) for word in words} for each in followed],
-    }
+class EntryTold(ResponseBody):
+    """One charge."""
+
+    position: int
+    time: str
+    analyst: str
+    population: str
+    sql: str
+    amounts: dict[str, Exact]
+    answered: bool
+    failed: bool = Field(description="whether its run failed: nothing was released, and nothing will be")
+    plan: str
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """The charge."""
+        amounts = {amount.currency: amount.amount for amount in record.amounts if amount.amount}
+        return cls.from_domain(record, position=record.seq, amounts=amounts)
+
+    def to_domain(self) -> Entry:
+        """The line of the history."""
+        amounts = read_amounts(self.amounts)
+        return Entry(self.position, self.population, amounts, self.sql, self.plan, self.answered, self.analyst)
+
+
+class History(ResponseBody):
+    """A page of charges, newest first; a page may be short, or empty, and still have a next one."""
+
+    entries: list[EntryTold]
+    next: int | None = Field(description="the 'before' of the next page")
+
+
+class HandoverSchema(ResponseBody):
+    """One key that signed receipts replaced by another; both have signed that."""
+
+    previous: str
+    public_key: str
+    signature: str = Field(description="by the previous key; empty where it was lost")
+    accepted: str = Field(description="by the new key")
+
+
+class Newest(ResponseBody):
+    """The newest entry of the ledger."""
+
+    position: int = Field(ge=1, lt=2**62)
+    hash: str = Field(pattern="^[0-9a-f]{64}$")
+
+    def to_domain(self) -> Head:
+        """The entry."""
+        return Head(self.position, self.hash)
+
+
+class KeySchema(ResponseBody):
+    """The key that receipts are signed with, and the keys before it."""
+
+    public_key: str = Field(description="signs receipts now")
+    ledger: str
+    head: Newest
+    successions: list[HandoverSchema] = Field(description="every key that was replaced, in order")
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Self:
+        """The keys of a ledger: what both keys have signed, not who or why."""
+        followed, head = ledger.successions(), ledger.head
+        key = followed[-1].public_key if followed else ledger.first_key
+        handovers = [HandoverSchema.from_domain(each) for each in followed]
+        newest = Newest(position=head.seq, hash=head.hash)
+        return cls(public_key=key, ledger=ledger.id, head=newest, successions=handovers)
+
+
+class Me(ResponseBody):
+    """The person that the token stands for."""
+
+    name: str
+    role: _Role
+    scopes: _Scopes
+    populations: _Populations
+    audits: bool
+
+
+class Health(ResponseBody):
+    """Questions can be asked."""
+
+    status: Literal["ok"]
+
+
+class PersonBody(ResponseBody):
+    """A person, and what they may spend and have spent."""
+
+    name: str
+    role: _Role
+    active: bool
+    populations: _Populations
+    budgets: list[ShareSchema]
+
+
+class PeopleBody(ResponseBody):
+    """All people."""
+
+    people: list[PersonBody]
+
+
+class Revoked(ResponseBody):
+    """A person who is refused from now on."""
+
+    name: str
+    active: bool
+
+
+class TokenShown(ResponseBody):
+    """A new token; its text is shown this once."""
+
+    token: str
+    id: str
+    name: str
+    label: str
+    scopes: _Scopes
+    expires: _Moment | None
+
+
+class TokenTold(ResponseBody):
+    """A token, without what would open anything."""
+
+    id: str
+    name: str
+    label: str
+    scopes: _Scopes
+    issued: _Moment
+    expires: _Moment | None
+    used: str | None
+    alive: bool
+
+
+class TokensSchema(ResponseBody):
+    """All tokens."""
+
+    tokens: list[TokenTold]
+
+
+class Withdrawn(ResponseBody):
+    """A token that opens nothing any more."""
+
+    id: str
+    alive: bool
+
+
+# Headers and printed answers ------------------------------------------------------------------------------------------
 
 
 def seen_text(ledger: Ledger, said: str) -> str:
@@ -163,120 +690,33 @@ def seen_text(ledger: Ledger, said: str) -> str:
     return f"{position}:{here}"
 
 
-def quote_json(quote: Quote, *, engine: bool = False) -> dict[str, Any]:
-    """What a question would do and cost; ``engine`` adds what the engine would run, which is for owners."""
-    from dataclasses import asdict
-
-    from tacit.receipts.receipt import guarantee_to_plain
-
-    told = asdict(quote.explanation)
-    statements, text, plan = told.pop("engine_sql"), told.pop("charge"), told.pop("digest")
-    amounts = guarantee_to_plain(quote.guarantee)
-    kind = amounts.pop("kind")
-    exact = {name: exact_text(Fraction(amount)) for name, amount in amounts.items() if Fraction(amount)}
-    return {
-        "price": {"text": text, "amounts": exact},
-        "guarantee": kind,
-        **told,
-        "plan": plan,
-        **({"engine_sql": statements} if engine else {}),
-    }
-
-
-def budget_json(budget: Budget) -> dict[str, Any]:
-    """An account, exactly."""
-    return {
-        "population": budget.population,
-        "guarantee": str(budget.guarantee),
-        "currencies": lines_json(budget.lines),
-        "shares": [
-            {"owner": share.owner, "limited": share.limited, "currencies": lines_json(share.lines)}
-            for share in budget.balances[1:]
-        ],
-        "questions_left": budget.questions,
-        "durable": budget.durable,
-    }
-
-
-def lines_json(lines: Iterable[Line]) -> list[dict[str, str]]:
-    """Cap and consumption of each currency, exactly."""
-    return [
+def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
+    """The answer as the command line prints it: rows by name, and what is left."""
+    columns, finished = answer.columns, answer.finished
+    known = finished.has_interval
+    rows = [
         {
-            "currency": line.currency,
-            "cap": exact_text(line.cap),
-            "spent": exact_text(Fraction(line.spent)),
-            "left": exact_text(line.left),
+            column.name: cell_to_json(values[i], ends[i] if known[i] else None, column.type, wide=False)
+            for i, column in enumerate(columns)
         }
-        for line in lines
+        for values, ends in zip(finished.values, finished.intervals(), strict=True)
     ]
-
-
-def table_json(info: TableInfo) -> dict[str, Any]:
-    """A table as anyone who sees it may know it: what its owner declared."""
-    table = info.table
     return {
-        "name": table.name,
-        "public": table.public,
-        "population": table.population,
-        "unit": table.unit,
-        "max_groups": table.max_groups,
-        "max_rows": table.max_rows,
-        "unit_rows": table.unit_rows,
-        "columns": [_column(column) for column in table.columns],
-        "foreign_keys": [
-            {"column": key.column, "table": key.table, "references": key.references} for key in table.foreign_keys
-        ],
+        "columns": _columns(answer),
+        "rows": rows,
+        "confidence": exact_text(finished.confidence),
+        "charge": charge_json(answer.charge),
+        "budget": ShareSchema.of(curator.budget(answer)).plain(),
+        "receipt": json.loads(answer.receipt.to_json()),
     }
 
 
-def exact_text(value: Fraction) -> str:
-    """A rational without loss: as a decimal where it is one of reasonable length, else as a fraction."""
-    value = Fraction(value)
-    for digits in range(_MOST_DECIMALS + 1):
-        scaled = value * 10**digits
-        if scaled.denominator == 1:
-            text = f"{abs(scaled.numerator):0{digits + 1}d}"
-            sign = "-" if value < 0 else ""
-            return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else f"{sign}{text}"
-    return str(value)
-
-
-def _columns(answer: Answer) -> list[dict[str, Any]]:
-    known = answer.finished.has_interval
-    return [{"name": c.name, "type": str(c.type), "interval": known[i]} for i, c in enumerate(answer.columns)]
-
-
-def _column(column: Column) -> dict[str, Any]:
-    kind = column.type
-    bounds = None if column.bounds is None else [_plain(end, kind, wide=True) for end in column.bounds]
-    values = None if column.categories is None else [_plain(value, kind, wide=True) for value in column.categories]
+def charge_json(charge: Entry) -> dict[str, Any]:
+    """A charge as the command line prints it."""
     return {
-        "name": column.name,
-        "type": str(kind),
-        "bounds": bounds,
-        "step": None if column.step is None else exact_text(column.step),
-        "categories": values,
-        "nullable": column.nullable,
-        "unique": column.unique,
+        "population": charge.population,
+        "amounts": {amount.currency: exact_text(amount.amount) for amount in charge.amounts},
+        "repeat": charge.repeated,
+        "position": charge.number,
+        "text": charge.text,
     }
-
-
-def _cell(value: Any, ends: tuple[Any, Any] | None, kind: Any, *, wide: bool = False) -> Any:
-    if ends is None:
-        return _plain(value, kind, wide=wide)
-    low, high = (_plain(end, kind, wide=wide) for end in ends)
-    return {"value": _plain(value, kind, wide=wide), "low": low, "high": high}
-
-
-def _plain(value: Any, kind: Any, *, wide: bool = False) -> Any:
-    """A value as JSON has it; ``wide`` writes as text what readers of JSON would round or lack, in one form."""
-    from tacit.curator.views.arrow_tables import plain
-
-    shown = plain(value, kind)
-    if shown is None or isinstance(shown, (bool, float, str)):
-        return shown
-    if isinstance(shown, int):
-        return str(shown) if wide and abs(shown) > EXACT_IN_JSON else shown
-    if wide:
-        return f"{shown:f}" if isinstance(shown, Decimal) else shown.isoformat()
-    return str(shown)

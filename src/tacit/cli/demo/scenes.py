@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.cli.demo import attack
 from tacit.cli.demo.display import DemoBar, Stage, number
 from tacit.project.example_hospital import PROJECT, Hospital, make_hospital
-from tacit.wire.responses import answer_json, budget_json
+from tacit.wire.responses import ShareSchema, answer_json
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
@@ -246,7 +246,7 @@ def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
     owners = ("total", "mallory")
     at.stage.table(budget_table(zip(owners, (share.lines for share in account.balances), strict=False)))
     ledger = {"ok": report.ok, "entries": report.entries, "charges": report.charges}
-    return ledger, budget_json(account)
+    return ledger, ShareSchema.of(account).plain()
 
 
 def _farewell(stage: Stage, seconds: float) -> None:

@@ -20,8 +20,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query import limits
-from tacit.query.parsing.option_text import take_options
-from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.query_options import Options, take_options
 from tacit.query.refusal import Refusal
 
 __all__ = ["parse"]

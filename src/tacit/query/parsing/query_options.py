@@ -1,4 +1,4 @@
-"""OPTIONS of ``SELECT WITH DIFFERENTIAL_PRIVACY``.
+"""OPTIONS of ``SELECT WITH DIFFERENTIAL_PRIVACY``, read from tokens.
 
 Numbers are read exactly from their decimal text and must be constants; an unknown or repeated option is refused rather
 than ignored, because an ignored epsilon is a surprise bill.
@@ -6,10 +6,19 @@ than ignored, because an ignored epsilon is a surprise bill.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any, Final
 
-__all__ = ["SELECTION_STRATEGIES", "Options"]
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tacit.core.errors import InputError
+from tacit.query.refusal import Refusal
+from tacit.query.request import OPTIONS, OptionKind, QuestionOption
+
+__all__ = ["SELECTION_STRATEGIES", "Options", "take_options"]
 
 #: How private keys may be chosen: BigQuery's words, and Tacit's for the rule itself. PUBLIC_GROUPS insists on public
 #: keys.
@@ -18,7 +27,7 @@ SELECTION_STRATEGIES = ("AUTO", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD", "TRUN
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options typed in the SQL text; None where nothing was said.
+    """Options typed in the SQL text; None where nothing is stated.
 
     Args:
         epsilon: the guarantee of the whole query.
@@ -42,3 +51,115 @@ class Options:
     within: Fraction | None = None
     confidence: Fraction | None = None
     max_rows_joined: int | None = field(default=None, repr=False)
+
+
+_PLAIN: Final = re.compile(r"[0-9]{0,30}\.?[0-9]{0,30}([eE][+-]?[0-9]{1,3})?\Z")
+
+
+def take_options(tokens: list[Token]) -> tuple[Options, list[Token]]:
+    """The options of the one SELECT that has them, and the tokens without that clause."""
+    places = [i for i in range(len(tokens) - 2) if _starts(tokens, i)]
+    if not places:
+        return Options(), tokens
+    if len(places) > 1:
+        raise Refusal("option", "Write WITH DIFFERENTIAL_PRIVACY once, at the SELECT that aggregates.")
+    start = places[0]
+    if start + 3 >= len(tokens) or not _is_word(tokens[start + 3], "OPTIONS"):
+        return Options(), tokens[: start + 1] + tokens[start + 3 :]
+    if start + 4 >= len(tokens) or tokens[start + 4].token_type is not TokenType.L_PAREN:
+        raise Refusal("option", "Write OPTIONS(epsilon = …, delta = …).")
+    end = next((i for i in range(start + 5, len(tokens)) if tokens[i].token_type is TokenType.R_PAREN), None)
+    if end is None:
+        raise Refusal("option", "OPTIONS( is never closed.")
+    return _read(tokens[start + 5 : end]), tokens[: start + 1] + tokens[end + 1 :]
+
+
+def _starts(tokens: list[Token], place: int) -> bool:
+    first, second, third = tokens[place : place + 3]
+    return (
+        first.token_type is TokenType.SELECT
+        and second.token_type is TokenType.WITH
+        and _is_word(third, "DIFFERENTIAL_PRIVACY")
+    )
+
+
+def _is_word(token: Token, word: str) -> bool:
+    return token.token_type is not TokenType.STRING and token.text.upper() == word
+
+
+def _read(tokens: list[Token]) -> Options:
+    found: dict[str, Any] = {}
+    for part in _split(tokens):
+        if len(part) != 3 or part[1].token_type is not TokenType.EQ:
+            raise Refusal("option", "Each option is written name = constant, separated by commas.")
+        name = part[0].text.lower()
+        if name not in _READERS:
+            raise Refusal("option", f"There is no option {name[:40]!r}; known are {', '.join(_READERS)}.")
+        field, read = _READERS[name]
+        if field in found:
+            raise Refusal("option", f"The option {name} is given twice.")
+        found[field] = read(name, part[2])
+    if "epsilon" in found and ("rho" in found or "within" in found):
+        raise Refusal("option", "Give one of epsilon, rho and within.")
+    if "rho" in found and "within" in found:
+        raise Refusal("option", "Give one of epsilon, rho and within.")
+    return Options(**found)
+
+
+def _split(tokens: list[Token]) -> list[list[Token]]:
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type is TokenType.COMMA:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts if tokens else []
+
+
+def _number(name: str, token: Token) -> str:
+    if (
+        token.token_type not in (TokenType.NUMBER, TokenType.STRING)
+        or not _PLAIN.match(token.text)
+        or token.text in (".", "")
+    ):
+        raise Refusal("option", f"{name} must be a positive number written out, such as 0.5.")
+    return token.text
+
+
+def _reader(option: QuestionOption) -> Callable[[str, Token], object]:
+    def read(name: str, token: Token) -> Fraction:
+        try:
+            return option.exact(_number(name, token))
+        except InputError as problem:
+            raise Refusal("option", f"{problem}.") from None
+
+    return _count if option.kind is OptionKind.COUNT else read
+
+
+def _count(name: str, token: Token) -> int:
+    if (
+        token.token_type is not TokenType.NUMBER
+        or not token.text.isascii()
+        or not token.text.isdigit()
+        or len(token.text) > 9
+    ):
+        raise Refusal("option", f"{name} must be a whole number between 1 and 999999999.")
+    if int(token.text) == 0:
+        raise Refusal("option", f"{name} must be at least 1.")
+    return int(token.text)
+
+
+def _strategy(name: str, token: Token) -> str:
+    word = token.text.upper()
+    if word not in SELECTION_STRATEGIES:
+        raise Refusal("option", f"{name} must be one of {', '.join(SELECTION_STRATEGIES)}.")
+    return word
+
+
+#: By its name in the clause: the attribute of :class:`Options`, and how it is read.
+_READERS: Final[dict[str, tuple[str, Callable[[str, Token], object]]]] = {
+    **{option.clause: (name, _reader(option)) for name, option in OPTIONS.items() if option.clause},
+    "max_rows_contributed": ("max_rows", _count),
+    "max_rows_joined": ("max_rows_joined", _count),
+    "group_selection_strategy": ("group_selection", _strategy),
+}

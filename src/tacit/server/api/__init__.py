@@ -8,11 +8,9 @@ Modules:
 * :mod:`.jobs` — Background questions: submit, poll, fetch
 * :mod:`.openapi` — OpenAPI description and its HTML page
 * :mod:`.request` — API request and response objects, and the table entry of an endpoint
-* :mod:`.request_body` — Body of a question: fields and their types
+* :mod:`.request_body` — Strict JSON bodies of requests
 * :mod:`.request_limits` — Limits on paths, headers and bodies of requests
 * :mod:`.routes` — Endpoints for analysts
-* :mod:`.schemas` — Schemas of requests and responses
-* :mod:`.strict_json` — Strict JSON parsing
 * :mod:`.thread_pools` — Bounded thread pools of a worker, whose threads analysts take in turns
 * :mod:`.worker_runtime` — Thread pools, response timing and rate limits of one worker
 """

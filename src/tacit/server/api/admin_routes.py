@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import AccessError, InputError
 from tacit.curator.accounts import share_caps
 from tacit.ledger.entries import plain_name
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
-from tacit.server.api.request_body import count, numbers, object_of, text
+from tacit.server.api.request_body import read_body
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN
-from tacit.wire.responses import budget_json
+from tacit.wire import responses as wire
+from tacit.wire.requests import NewPerson, NewToken, Quota
 
 if TYPE_CHECKING:
-    from tacit.server.identity import People, Person, TokenInfo
+    from tacit.server.identity import People, Person
 
 __all__ = ["ROUTES"]
-
-_MOST_DAYS: Final = 3650
-_LONGEST: Final = 200
-_PERSON: Final[Mapping[str, object]] = {"name": text, "role": text, "populations": list}
-_TOKEN: Final[Mapping[str, object]] = {"name": text, "label": text, "scopes": list, "days": count}
-_QUOTA: Final[Mapping[str, object]] = {"name": text, "population": text, "caps": numbers}
 
 
 def everyone(call: ApiRequest) -> ApiResponse:
     """All people ever added, with their shares and spending."""
     people = _people(call)
-    return json_response({"people": [_person(call, person) for person in people.everyone()]})
+    return json_response(wire.PeopleBody(people=[_person(call, person) for person in people.everyone()]).plain())
 
 
 def add(call: ApiRequest) -> ApiResponse:
@@ -38,23 +32,18 @@ def add(call: ApiRequest) -> ApiResponse:
     from tacit.server.identity import Role
 
     people = _people(call)
-    said = object_of(call.body, _PERSON, needed=("name", "role"))
-    role = text("role", said["role"])
-    if role not in set(Role):
-        raise InputError("role", f"must be one of {', '.join(Role)}")
-    name = text("name", said["name"])
-    if "populations" in said:
+    said = read_body(NewPerson, call.body)
+    if "populations" in said.model_fields_set:
         known = {each.name for each in call.floor.office.curator.context.catalog.populations}
-        listed = said["populations"]
-        populations = None if listed is None else frozenset(_texts("populations", listed))
+        populations = None if said.populations is None else frozenset(said.populations)
         if populations is not None and not populations <= known:
             raise InputError("populations", f"there are {', '.join(sorted(known))}")
     else:
         # A change of role alone does not show more.
-        before = people.person(name)
+        before = people.person(said.name)
         populations = None if before is None else before.populations
-    person = people.add(name, Role(role), populations=populations, operator=_operator(call))
-    return json_response(_person(call, person), 201)
+    person = people.add(said.name, Role(said.role), populations=populations, operator=_operator(call))
+    return json_response(_person(call, person).plain(), 201)
 
 
 def revoke(call: ApiRequest) -> ApiResponse:
@@ -66,13 +55,14 @@ def revoke(call: ApiRequest) -> ApiResponse:
     if person.name == call.someone.person.name:
         raise InputError("name", "you cannot revoke yourself; another owner can")
     people.revoke(person.name, operator=_operator(call))
-    return json_response({"name": person.name, "active": False})
+    return json_response(wire.Revoked(name=person.name, active=False).plain())
 
 
 def tokens(call: ApiRequest) -> ApiResponse:
     """All tokens, without their secrets."""
     people = _people(call)
-    return json_response({"tokens": [_token(each) for each in people.tokens()]})
+    found = [wire.TokenTold.from_domain(each, used=each.used and each.used.isoformat()) for each in people.tokens()]
+    return json_response(wire.TokensSchema(tokens=found).plain())
 
 
 def issue(call: ApiRequest) -> ApiResponse:
@@ -80,26 +70,15 @@ def issue(call: ApiRequest) -> ApiResponse:
     from tacit.server.identity import TokenScope
 
     people = _people(call)
-    said = object_of(call.body, _TOKEN, needed=("name", "days"))
-    days = count("days", said["days"])
-    if not 1 <= days <= _MOST_DAYS:
-        raise InputError("days", f"must be a whole number from 1 to {_MOST_DAYS}")
-    scopes = None
-    if "scopes" in said:
-        names = _texts("scopes", said["scopes"])
-        if not set(names) <= set(TokenScope):
-            raise InputError("scopes", f"must be of {', '.join(TokenScope)}")
-        scopes = frozenset(map(TokenScope, names))
+    said = read_body(NewToken, call.body)
     issued = people.issue(
-        text("name", said["name"]),
-        label=_short("label", said.get("label", "")),
-        scopes=scopes,
-        expires=datetime.now(UTC) + timedelta(days=days),
+        said.name,
+        label=said.label or "",
+        scopes=None if said.scopes is None else frozenset(map(TokenScope, said.scopes)),
+        expires=datetime.now(UTC) + timedelta(days=said.days),
         operator=_operator(call),
     )
-    expires = None if issued.expires is None else issued.expires.isoformat(timespec="seconds")
-    shown = {"token": issued.text, "id": issued.id, "name": issued.name, "label": issued.label}
-    return json_response({**shown, "scopes": sorted(map(str, issued.scopes)), "expires": expires}, 201)
+    return json_response(wire.TokenShown.from_domain(issued, token=issued.text).plain(), 201)
 
 
 def withdraw(call: ApiRequest) -> ApiResponse:
@@ -108,24 +87,24 @@ def withdraw(call: ApiRequest) -> ApiResponse:
     if call.part not in {each.id for each in people.tokens()}:
         raise Unknown("token")
     people.withdraw(call.part, operator=_operator(call))
-    return json_response({"id": call.part, "alive": False})
+    return json_response(wire.Withdrawn(id=call.part, alive=False).plain())
 
 
 def quota(call: ApiRequest) -> ApiResponse:
     """Limit a person's share of a budget, earlier spending included; without caps the limit is removed."""
     people = _people(call)
     office = call.floor.office
-    said = object_of(call.body, _QUOTA, needed=("name", "population", "caps"))
-    person = people.person(_name(text("name", said["name"])))
+    said = read_body(Quota, call.body)
+    person = people.person(_name(said.name))
     if person is None:
         raise Unknown("person")
-    population = text("population", said["population"])
-    (found,) = office.budget(call.someone, population)
-    caps = numbers("caps", said["caps"])
+    (found,) = office.budget(call.someone, said.population)
     ledger = office.curator.ledger
-    shares = share_caps(ledger.filter(found.population), caps) if caps else None
+    shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
     ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
-    return json_response(budget_json(office.curator.budget(population=found.population, analyst=person.name)))
+    return json_response(
+        wire.ShareSchema.of(office.curator.budget(population=found.population, analyst=person.name)).plain()
+    )
 
 
 def _people(call: ApiRequest) -> People:
@@ -146,43 +125,10 @@ def _name(text: str) -> str:
         raise Unknown("person") from None
 
 
-def _person(call: ApiRequest, person: Person) -> dict[str, Any]:
+def _person(call: ApiRequest, person: Person) -> wire.PersonBody:
     curator = call.floor.office.curator
-    return {
-        "name": person.name,
-        "role": str(person.role),
-        "active": person.active,
-        "populations": None if person.populations is None else sorted(person.populations),
-        "budgets": [
-            budget_json(curator.budget(population=name, analyst=person.name)) for name in curator.ledger.accounts()
-        ],
-    }
-
-
-def _token(token: TokenInfo) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "label": token.label,
-        "scopes": sorted(map(str, token.scopes)),
-        "issued": token.issued.isoformat(timespec="seconds"),
-        "expires": None if token.expires is None else token.expires.isoformat(timespec="seconds"),
-        "used": None if token.used is None else token.used.isoformat(),
-        "alive": token.alive,
-    }
-
-
-def _texts(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list) or len(value) > _LONGEST:
-        raise InputError(name, "must be a list of names")
-    return [text(name, item) for item in value]
-
-
-def _short(name: str, value: Any) -> str:
-    found = text(name, value)
-    if len(found) > _LONGEST:
-        raise InputError(name, f"must have at most {_LONGEST} characters")
-    return found
+    budgets = [curator.budget(population=name, analyst=person.name) for name in curator.ledger.accounts()]
+    return wire.PersonBody.from_domain(person, budgets=[wire.ShareSchema.of(each) for each in budgets])
 
 
 ROUTES: Final = (

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tacit.core.errors import InputError, TacitError
 from tacit.curator.failures import log_failure
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
+from tacit.wire.responses import ErrorBody, ErrorTold
 
 __all__ = ["STATUS", "Failure", "describe", "failure_bytes", "failure_json", "page"]
 
@@ -37,7 +38,7 @@ _LONGEST: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is told of a failure.
+    """Public description of a failure.
 
     Args:
         status: of the response.
@@ -57,7 +58,7 @@ class Failure:
 
 
 def describe(problem: BaseException) -> Failure:
-    """What is told of a failure; of one whose words might quote data, an id, and the operator's log gets the rest."""
+    """Public description of a failure; if its words might quote data, an id, and the operator's log gets the rest."""
     if not isinstance(problem, TacitError) or problem.opaque:
         return _opaque(problem)
     code, message = problem.code, str(problem)[:_LONGEST]
@@ -76,16 +77,12 @@ def describe(problem: BaseException) -> Failure:
 
 def failure_json(failure: Failure) -> dict[str, Any]:
     """The one shape of every error."""
-    told = {"code": failure.code, "message": failure.message}
-    if failure.id:
-        told["id"] = failure.id
-    if failure.parameter:
-        told["parameter"] = failure.parameter
-    return {"error": told}
+    more = {name: text for name in ("id", "parameter") if (text := getattr(failure, name))}
+    return ErrorBody(error=ErrorTold(code=failure.code, message=failure.message, **more)).plain()
 
 
 def failure_bytes(failure: Failure) -> bytes:
-    """The same, as it is sent."""
+    """Bytes of an error response."""
     return json.dumps(failure_json(failure), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Final
 from tacit.core.errors import InputError, InternalError, TacitError
 from tacit.ledger import ConflictError
 from tacit.noise import entropy
+from tacit.query.request import Request
 from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request import ApiRequest, ApiResponse
 from tacit.server.api.request_body import ask_back, ask_text
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
-from tacit.server.service import ASK, Ask
-from tacit.wire.responses import answer_wire
+from tacit.server.service import ASK
+from tacit.wire.responses import AnswerBody
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
@@ -39,7 +40,7 @@ _MOST_TRIES: Final = 3
 _KEPT: Final = timedelta(days=1)
 
 
-def put_off(call: ApiRequest, ask: Ask, key: str) -> ApiResponse:
+def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
     """Put a question down as a job; one that would be refused is refused now."""
     from tacit.server.identity import Job
 
@@ -192,7 +193,7 @@ class JobRunner:
             ask, key = ask_back(job.request)
             # A space keeps it apart from every key that can be sent.
             answer = self._floor.office.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)
-            return json_bytes(answer_wire(answer)).decode(), False
+            return json_bytes(AnswerBody.of(answer).plain()).decode(), False
         except Exception as problem:
             return _told(problem), True
 

@@ -6,17 +6,19 @@ import base64
 import hashlib
 import html
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
 from tacit.server.api.content_negotiation import ARROW, JSON, json_bytes
 from tacit.server.api.request import ApiRequest, ApiResponse, Route
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from tacit.wire import requests as taken
+from tacit.wire import responses as sent
 
 __all__ = ["described", "description"]
 
-#: What any request may get, whatever it asks for.
+#: Statuses that any request may get.
 _ANY: Final = (400, 414, 431, 500, 503)
 _KNOWN: Final = (401, 429)
 _BODY: Final = (408, 413, 415)
@@ -45,39 +47,44 @@ _STYLE: Final = (
 
 
 class _About(NamedTuple):
-    """What is said of one endpoint beside what its route says."""
+    """Description of one endpoint beside its route."""
 
     summary: str
-    gives: dict[int, str]
-    takes: str = ""
+    gives: dict[int, type[sent.ResponseBody]]
+    takes: type[taken.RequestBody] | None = None
     fails: tuple[int, ...] = ()
 
 
 _ABOUT: Final = {
     "POST /v1/query": _About(
         "Ask a question; it is charged before data is read, and a repeat is free",
-        {200: "AnswerBody", 202: "JobPut"},
-        "Question",
+        {200: sent.AnswerBody, 202: sent.JobPut},
+        taken.QuestionSchema,
         (402, 403, 406, 409, 422),
     ),
     "POST /v1/explain": _About(
-        "What a question would do and cost; free, and reads no data", {200: "QuoteBody"}, "Question", (403, 406, 422)
+        "Effect and price of a question; free, and reads no data",
+        {200: sent.QuoteBody},
+        taken.QuestionSchema,
+        (403, 406, 422),
     ),
-    "GET /v1/budget": _About("What is spent and what is left", {200: "Budgets"}, fails=(404,)),
-    "GET /v1/tables": _About("Tables, and what is publicly known about them", {200: "Tables"}),
-    "GET /v1/history": _About("Charges, newest first", {200: "History"}, fails=(403,)),
-    "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: "ReceiptBody"}, fails=(404,)),
-    "GET /v1/jobs/{id}": _About("Where a question is that was put off", {200: "JobBody"}, fails=(404,)),
-    "GET /v1/key": _About("The key that receipts are signed with, and the newest entry", {200: "Key"}, fails=(409,)),
-    "GET /v1/me": _About("Who the token stands for", {200: "Me"}),
-    "GET /v1/health": _About("Whether questions can be asked", {200: "Health"}),
-    "GET /v1/people": _About("Everybody, and what they may spend", {200: "PeopleBody"}, fails=(403,)),
-    "POST /v1/people": _About("Add somebody, or change what they are", {201: "PersonBody"}, "NewPerson", (403,)),
-    "DELETE /v1/people/{name}": _About("Refuse somebody from now on", {200: "Revoked"}, fails=(403, 404)),
-    "GET /v1/tokens": _About("All tokens", {200: "Tokens"}, fails=(403,)),
-    "POST /v1/tokens": _About("Issue a token; shown once", {201: "TokenShown"}, "NewToken", (403,)),
-    "DELETE /v1/tokens/{id}": _About("End a token at once", {200: "Withdrawn"}, fails=(403, 404)),
-    "POST /v1/quotas": _About("Limit what somebody may spend", {200: "Share"}, "Quota", (403, 404)),
+    "GET /v1/budget": _About("Amounts spent and left", {200: sent.Budgets}, fails=(404,)),
+    "GET /v1/tables": _About("Tables, as their owner declared them", {200: sent.TablesSchema}),
+    "GET /v1/history": _About("Charges, newest first", {200: sent.History}, fails=(403,)),
+    "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: sent.ReceiptBody}, fails=(404,)),
+    "GET /v1/jobs/{id}": _About("State of a question that was put off", {200: sent.JobBody}, fails=(404,)),
+    "GET /v1/key": _About(
+        "The key that receipts are signed with, and the newest entry", {200: sent.KeySchema}, fails=(409,)
+    ),
+    "GET /v1/me": _About("Person that the token stands for", {200: sent.Me}),
+    "GET /v1/health": _About("Whether questions can be asked", {200: sent.Health}),
+    "GET /v1/people": _About("All people, and what they may spend", {200: sent.PeopleBody}, fails=(403,)),
+    "POST /v1/people": _About("Add a person, or change their role", {201: sent.PersonBody}, taken.NewPerson, (403,)),
+    "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: sent.Revoked}, fails=(403, 404)),
+    "GET /v1/tokens": _About("All tokens", {200: sent.TokensSchema}, fails=(403,)),
+    "POST /v1/tokens": _About("Issue a token; shown once", {201: sent.TokenShown}, taken.NewToken, (403,)),
+    "DELETE /v1/tokens/{id}": _About("End a token at once", {200: sent.Withdrawn}, fails=(403, 404)),
+    "POST /v1/quotas": _About("Limit what a person may spend", {200: sent.ShareSchema}, taken.Quota, (403, 404)),
 }
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "population": {"type": "string", "maxLength": 200},
@@ -154,12 +161,12 @@ def _operation(route: Route) -> dict[str, Any]:
         "summary": about.summary,
         "parameters": [*_parameters(route)],
         "responses": {
-            **{str(status): _given(status, name, route.asks) for status, name in about.gives.items()},
-            **{str(status): _content(_REASONS[status], "ErrorBody") for status in fails},
+            **{str(status): _given(status, body, route.asks) for status, body in about.gives.items()},
+            **{str(status): _content(_REASONS[status], sent.ErrorBody) for status in fails},
         },
         "security": [{"token": []}] if route.rate else [],
     }
-    if about.takes:
+    if about.takes is not None:
         told["requestBody"] = {"required": True, **_content("", about.takes)}
         del told["requestBody"]["description"]
     return told
@@ -176,8 +183,8 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
 
 
-def _given(status: int, name: str, asks: bool) -> dict[str, Any]:
-    told = _content({200: "as asked", 201: "made", 202: "put off; poll Location"}[status], name)
+def _given(status: int, body: type[sent.ResponseBody], asks: bool) -> dict[str, Any]:
+    told = _content({200: "as asked", 201: "made", 202: "put off; poll Location"}[status], body)
     if asks and status == 200:
         told["content"][ARROW] = {"schema": {"type": "string", "format": "binary"}}
         text = "true where nothing was charged for this call"
@@ -189,18 +196,17 @@ def _given(status: int, name: str, asks: bool) -> dict[str, Any]:
     return told
 
 
-def _content(text: str, name: str) -> dict[str, Any]:
+def _content(text: str, body: type[BaseModel]) -> dict[str, Any]:
+    name = _shape_name(body.__name__)
     return {"description": text, "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
 
 
 def _schemas() -> dict[str, Any]:
-    from pydantic.json_schema import models_json_schema
-
-    from tacit.server.api import schemas
-
-    models: list[type[BaseModel]] = [getattr(schemas, name) for name in schemas.__all__]
+    models: dict[type[BaseModel], Literal["validation"]] = {sent.ErrorBody: "validation"}
+    for about in _ABOUT.values():
+        models |= dict.fromkeys((*about.gives.values(), *([about.takes] if about.takes else [])), "validation")
     template = "#/components/schemas/{model}"
-    _, found = models_json_schema([(model, "validation") for model in models], ref_template=template)
+    _, found = models_json_schema(list(models.items()), ref_template=template)
     parts: dict[str, Any] = found["$defs"]
     for part in parts.values():
         for field in part.get("properties", {}).values():

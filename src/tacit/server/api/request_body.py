@@ -1,105 +1,120 @@
-"""Body of a question: fields and their types."""
+"""Strict JSON bodies of requests.
+
+Refused are: anything but UTF-8, a byte order mark, a key that occurs twice, NaN and infinities, halves of characters,
+numbers of absurd length or size, and bytes after the end. Numbers come out as their decimal text, so that one tenth
+stays one tenth.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+import re
+from typing import Any, Final, TypeVar
 
-from tacit.core.errors import InputError
-from tacit.server.api.strict_json import NumberText, read_json
-from tacit.server.service import Ask
+from tacit.query.request import Request
+from tacit.server.errors import RequestError
+from tacit.wire.requests import NumberText, RequestBody, read_question
+from tacit.wire.values import MAX_DIGITS
 
-__all__ = ["FIELDS", "ask_back", "ask_of", "ask_text", "count", "number", "numbers", "object_of", "text"]
+__all__ = ["ask_back", "ask_of", "ask_text", "read_body", "read_json"]
 
-#: Names in ``within`` and ``weights``.
-_MOST_NAMES: Final = 256
-
-
-def object_of(body: bytes, known: Mapping[str, object], *, needed: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The object that a body is, if it has only known fields and all that are needed."""
-    content = read_json(body)
-    if not isinstance(content, dict):
-        raise InputError("body", "must be a JSON object")
-    for name in content:
-        if name not in known:
-            raise InputError(name[:80], f"is not a field; there are {', '.join(known)}")
-    for name in needed:
-        if name not in content:
-            raise InputError(name, "is missing")
-    return content
+#: Largest absolute value of a decimal exponent.
+MAX_EXPONENT: Final = 40
+_HALF: Final = re.compile("[\ud800-\udfff]")
+_Body = TypeVar("_Body", bound=RequestBody)
 
 
-def ask_of(body: bytes) -> Ask:
+def read_body(kind: type[_Body], body: bytes) -> _Body:
+    """A body of a kind.
+
+    Raises:
+        RequestError, InputError: it is another.
+    """
+    return kind.of(read_json(body))
+
+
+def ask_of(body: bytes) -> Request:
     """The question in a body.
 
     Raises:
         RequestError, InputError: the body is not a question.
     """
-    content = object_of(body, FIELDS, needed=("sql",))
-    return Ask(**{name: FIELDS[name](name, value) for name, value in content.items()})
+    return read_question(read_json(body))
 
 
-def ask_text(ask: Ask, key: str) -> str:
+def ask_text(ask: Request, key: str) -> str:
     """A question and its key as one text, equal for equal questions; :func:`ask_back` reads it."""
-    told = {"sql": ask.sql, **{name: value for name, value in ask.words.items() if value is not None}}
+    told = {"sql": ask.sql, **{name: value for name, value in ask.options.items() if value is not None}}
     return json.dumps([told, key], sort_keys=True, separators=(",", ":"))
 
 
-def ask_back(told: str) -> tuple[Ask, str]:
-    """What :func:`ask_text` wrote down."""
+def ask_back(told: str) -> tuple[Request, str]:
+    """The question and the key that :func:`ask_text` wrote."""
     words, key = json.loads(told)
-    return Ask(**words), key
+    return Request(**words), key
 
 
-def text(name: str, value: Any) -> str:
-    """A field that is text."""
-    if isinstance(value, NumberText) or not isinstance(value, str):
-        raise InputError(name, f"must be text, not {_kind(value)}")
+def read_json(body: bytes) -> Any:
+    """The value of a JSON text; numbers as :class:`~tacit.wire.requests.NumberText`.
+
+    Raises:
+        RequestError: it is not JSON, or could be read in two ways.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _refused("is not UTF-8") from None
+    try:
+        value = _DECODER.decode(text)
+        half = "\\u" in text and _has_half(value)
+    except RecursionError:
+        raise _refused("is nested too deeply") from None
+    except ValueError as problem:
+        raise _refused(f"is not JSON: {_words(problem)}") from None
+    if half:
+        raise _refused("holds half of a character (a lone surrogate)")
     return value
 
 
-def number(name: str, value: Any) -> str:
-    """A field that is a number, in the digits that were sent."""
-    if not isinstance(value, NumberText):
-        raise InputError(name, f"must be a JSON number such as 0.5, not {_kind(value)}")
-    return str(value)
+def _number(text: str) -> NumberText:
+    # Everything before an exponent counts, so that the work stays small whatever was written.
+    mantissa, _, exponent = text.lower().partition("e")
+    digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
+    if len(digits) > MAX_DIGITS or len(mantissa) > 2 * MAX_DIGITS:
+        raise _refused(f"holds a number of more than {MAX_DIGITS} digits")
+    if exponent and (len(exponent) > 6 or abs(int(exponent)) > MAX_EXPONENT):
+        raise _refused(f"holds a number with an exponent beyond ±{MAX_EXPONENT}")
+    return NumberText(text)
 
 
-def count(name: str, value: Any) -> int:
-    """A field that is a whole number of things."""
-    if not isinstance(value, NumberText) or not value.whole:
-        raise InputError(name, f"must be a whole number, not {_kind(value)}")
-    return int(value)
+def _no_constant(text: str) -> Any:
+    raise _refused(f"holds {text}, which is not a number of JSON")
 
 
-def numbers(name: str, value: Any) -> dict[str, str]:
-    """A field that is an object of numbers."""
-    if not isinstance(value, dict) or len(value) > _MOST_NAMES:
-        raise InputError(name, f"must be an object of at most {_MOST_NAMES} numbers, not {_kind(value)}")
-    return {key: number(f"{name}.{key[:80]}", item) for key, item in value.items()}
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _refused("has a key that occurs twice")
+    return found
 
 
-def _within(name: str, value: Any) -> str | dict[str, str]:
-    return numbers(name, value) if isinstance(value, dict) else number(name, value)
+def _has_half(value: Any) -> bool:
+    if isinstance(value, str):
+        return _HALF.search(value) is not None
+    if isinstance(value, dict):
+        return any(_has_half(key) or _has_half(item) for key, item in value.items())
+    return isinstance(value, list) and any(map(_has_half, value))
 
 
-def _kind(value: Any) -> str:
-    if isinstance(value, NumberText):
-        return "the number " + value
-    names = {str: "text", bool: "a truth value", dict: "an object", list: "a list", type(None): "null"}
-    return names.get(type(value), "that")
+def _refused(what: str) -> RequestError:
+    return RequestError("body", 400, f"the body {what}")
 
 
-FIELDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "sql": text,
-    "epsilon": number,
-    "delta": number,
-    "rho": number,
-    "mu": number,
-    "within": _within,
-    "confidence": number,
-    "max_groups": count,
-    "weights": numbers,
-    "suppose": count,
-}
+def _words(problem: ValueError) -> str:
+    """Where it went wrong, without quoting what was sent."""
+    return f"{problem.msg} at character {problem.pos}" if isinstance(problem, json.JSONDecodeError) else "unreadable"
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_once, parse_float=_number, parse_int=_number, parse_constant=_no_constant
+)

@@ -14,17 +14,7 @@ from tacit.server.api.request_body import ask_of
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN, AUDIT
-from tacit.wire.responses import (
-    answer_head,
-    answer_wire,
-    budget_json,
-    charged_json,
-    entry_json,
-    key_json,
-    quote_json,
-    seen_text,
-    table_json,
-)
+from tacit.wire import responses as wire
 
 if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
@@ -58,7 +48,7 @@ def explain(call: ApiRequest) -> ApiResponse:
     key = ("quote", quote.explanation.digest, str(engine))
     shown = call.floor.shown.get(key)
     if shown is None:
-        shown = json_bytes(quote_json(quote, engine=engine))[:-1]
+        shown = json_bytes(wire.QuoteBody.of(quote, engine=engine).plain()).rpartition(b',"questions_left":')[0]
         call.floor.shown.put(key, shown, len(shown))
     leaves = call.floor.leaves_after(access, quote)
     about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
@@ -68,12 +58,13 @@ def explain(call: ApiRequest) -> ApiResponse:
 def budget(call: ApiRequest) -> ApiResponse:
     """Budgets: spent and left."""
     found = call.floor.office.budget(call.someone, call.query.get("population"))
-    return json_response({"budgets": [budget_json(each) for each in found]})
+    return json_response(wire.Budgets(budgets=[wire.ShareSchema.of(each) for each in found]).plain())
 
 
 def tables(call: ApiRequest) -> ApiResponse:
     """The tables that exist for the caller."""
-    return json_response({"tables": [table_json(each) for each in call.floor.office.tables(call.someone)]})
+    found = call.floor.office.tables(call.someone)
+    return json_response(wire.TablesSchema(tables=[wire.TableTold.of(each) for each in found]).plain())
 
 
 def history(call: ApiRequest) -> ApiResponse:
@@ -88,7 +79,9 @@ def history(call: ApiRequest) -> ApiResponse:
         limit=_whole("limit", words.get("limit")),
         everyone=everyone == "true",
     )
-    return json_response({"entries": [entry_json(record) for record in page.records], "next": page.next})
+    return json_response(
+        wire.History(entries=[wire.EntryTold.of(record) for record in page.records], next=page.next).plain()
+    )
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
@@ -100,28 +93,20 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 def key(call: ApiRequest) -> ApiResponse:
     """The key to check receipts with, the keys before it, and the head of the ledger, which shows a rollback."""
-    return json_response(key_json(call.floor.office.curator.ledger), headers=_seen(call))
+    return json_response(wire.KeySchema.of(call.floor.office.curator.ledger).plain(), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
     """The person behind the token, and its scopes."""
     access = call.someone
-    person = access.person
-    return json_response(
-        {
-            "name": person.name,
-            "role": str(person.role),
-            "scopes": sorted(map(str, access.scopes)),
-            "populations": None if person.populations is None else sorted(person.populations),
-            "audits": bool({AUDIT, ADMIN} & set(access.scopes)),
-        }
-    )
+    audits = bool({AUDIT, ADMIN} & set(access.scopes))
+    return json_response(wire.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
 
 
 def health(call: ApiRequest) -> ApiResponse:
     """Whether questions can be asked."""
     _ = call.floor.office.curator.ledger.head
-    return json_response({"status": "ok"})
+    return json_response(wire.Health(status="ok").plain())
 
 
 def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
@@ -129,14 +114,14 @@ def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
     said = call.headers.get(b"tacit-seen")
     if said is None:
         return ()
-    return ((b"tacit-seen", seen_text(call.floor.office.curator.ledger, said.decode("latin-1")).encode()),)
+    return ((b"tacit-seen", wire.seen_text(call.floor.office.curator.ledger, said.decode("latin-1")).encode()),)
 
 
 def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:
-    repeated, charged = answer.charge.repeated, charged_json(answer.receipt.statement)
-    call.about |= {"population": charged["population"], "position": charged["position"], "repeat": repeated}
+    repeated, charged = answer.charge.repeated, wire.ChargeSchema.of(answer.receipt.statement)
+    call.about |= {"population": charged.population, "position": charged.position, "repeat": repeated}
     if not repeated:
-        call.about["charge"] = charged["amounts"]
+        call.about["charge"] = charged.amounts
     headers = ((b"tacit-repeat", b"true" if repeated else b"false"), *seen)
     return ApiResponse(200, _shown(call, answer, form), form, headers)
 
@@ -146,7 +131,10 @@ def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
     key = ("answer", answer.receipt.signature, answer.plan.digest, form)
     found = call.floor.shown.get(key)
     if found is None:
-        found = arrow_bytes(answer, answer_head(answer)) if form == ARROW else json_bytes(answer_wire(answer))
+        if form == ARROW:
+            found = arrow_bytes(answer, wire.AnswerBody.head(answer))
+        else:
+            found = json_bytes(wire.AnswerBody.of(answer).plain())
         # Public rows may be others tomorrow.
         if not answer.plan.question.reads:
             call.floor.shown.put(key, found, len(found))

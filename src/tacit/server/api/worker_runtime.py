@@ -16,7 +16,7 @@ from tacit.server.departure import QuestionDeparture
 from tacit.server.errors import TooMany, Unauthenticated
 from tacit.server.rate_limit import RateLimit, network_of
 from tacit.server.response_slots import ResponseSlots
-from tacit.server.service import Ask, CuratorService
+from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
 from tacit.server.timing import DepartureSchedule, LateAnswers
@@ -24,6 +24,7 @@ from tacit.server.timing import DepartureSchedule, LateAnswers
 if TYPE_CHECKING:
     from tacit.curator.quote import Quote
     from tacit.curator.views.answer_object import Answer
+    from tacit.query.request import Request
     from tacit.server.identity import Access
 
 __all__ = ["WorkerRuntime"]
@@ -67,7 +68,7 @@ class WorkerRuntime:
             RateLimit(settings.failures_per_minute, buckets=counted, name=name) for name in ("strangers", "guesses")
         )
 
-    async def ask(self, access: Access, ask: Ask, key: str = "") -> Answer:
+    async def ask(self, access: Access, ask: Request, key: str = "") -> Answer:
         """As :meth:`CuratorService.ask`, in a thread; the outcome leaves at a time that was decided before."""
         name = access.person.name
         self.rates["asks"].take(name)
@@ -88,7 +89,7 @@ class WorkerRuntime:
         name = access.person.name
         return self._schedule.decide(quote.plan, self.late.late(name), self.late.slow(name)).first
 
-    async def quote(self, access: Access, ask: Ask) -> Quote:
+    async def quote(self, access: Access, ask: Request) -> Quote:
         """As :meth:`CuratorService.quote`, in a thread."""
         self.rates["quotes"].take(access.person.name)
         return await self.quick.run(self.office.quote, access, ask)

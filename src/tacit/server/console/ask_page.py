@@ -12,6 +12,7 @@ from starlette.responses import Response
 from tacit.core.errors import InputError, TacitError
 from tacit.curator.accounts import Budget
 from tacit.curator.views.answer_object import Answer
+from tacit.query.request import OPTIONS, Request
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.budget_bars import left_words
 from tacit.server.console.chart_url import address
@@ -21,10 +22,10 @@ from tacit.server.console.datasets import view_table
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text
 from tacit.server.console.page_request import PageRequest
-from tacit.server.console.quotes import LEVELS, PAYS, AskForm, QuoteView, view_quote
+from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
-from tacit.wire.responses import exact_text
+from tacit.wire.values import exact_text
 
 __all__ = ["answer_page", "ask", "chart", "quote", "show_ask", "table_csv"]
 
@@ -38,7 +39,7 @@ async def show_ask(visit: PageRequest) -> Response:
 
 
 async def quote(visit: PageRequest) -> Response:
-    """What the question in the form would do and cost. Free."""
+    """Effect and price of the question in the form. Free."""
     form = AskForm.of(visit.form)
     quoted = await _quote(visit, form) if form.sql else _NOTHING
     if not visit.partly:
@@ -113,13 +114,13 @@ async def chart(visit: PageRequest) -> Response:
     if not same(visit.request.query_params.get("mark", ""), _mark(visit, of)):
         raise InputError("of", "is not a drawing of an answer")
     svg = await visit.run(draw_answer, of, look)
-    # Kept by nobody, like the page it belongs to: whoever uses this browser next could look at it.
+    # Not cached, like the page it belongs to: the next user of this browser could look at it.
     headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
     return Response(svg, media_type="image/svg+xml", headers=headers)
 
 
 async def answered(visit: PageRequest, answer: Answer, *, again: bool = False) -> dict[str, Any]:
-    """What the template of an answer needs."""
+    """Context of the template of an answer."""
     budget = await visit.run(visit.office.curator.budget, answer, analyst=visit.name)
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
@@ -159,7 +160,7 @@ def _words(answer: Answer, *, again: bool) -> str:
 
 
 def _mark(visit: PageRequest, of: str) -> str:
-    """What shows that this server wrote an address, in whichever worker."""
+    """Mark that shows that this server wrote an address, in any worker."""
     return visit.office.curator.context.keys.veil(f"drawing {of}")[:32]
 
 
@@ -208,7 +209,7 @@ def _stops(quoted: dict[str, Any]) -> bool:
     return quoted["quote_problem"] is not None or (view is not None and not view.fits)
 
 
-def _is_free(visit: PageRequest, wanted: Any) -> bool:
+def _is_free(visit: PageRequest, wanted: Request) -> bool:
     try:
         visit.office.ask(visit.whoever, wanted, free=True)
     except TacitError:
@@ -257,7 +258,8 @@ async def _bench(
         "ask.html",
         status,
         ask=form,
-        choices=[{"word": word, "name": PAYS[word]} for word in _pays(budgets)],
+        choices=[OPTIONS[name] for name in _pays(budgets)],
+        more=MORE,
         levels=LEVELS,
         tables=[view_table(info) for info in tables],
         budgets=budgets,
@@ -266,7 +268,7 @@ async def _bench(
 
 
 def _pays(budgets: tuple[Budget, ...]) -> list[str]:
-    """What can be typed for the accounts there are."""
+    """Options that state a price for the accounts there are."""
     currencies = {line.currency for each in budgets for line in each.lines}
     rare = {"rho": "rho" in currencies, "mu": "mu squared" in currencies}
     return [word for word in PAYS if rare.get(word, True)]

@@ -22,7 +22,7 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Person, Role, TokenInfo
 from tacit.server.identity.invitations import WELCOME_WORDS
-from tacit.wire.responses import exact_text
+from tacit.wire.values import exact_text
 
 __all__ = ["add", "invite", "issue", "quota", "revoke", "role", "show_people", "show_person", "withdraw"]
 

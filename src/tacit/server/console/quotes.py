@@ -12,47 +12,49 @@ from tacit.core.numbers import float_nearest
 from tacit.curator.accounts import Budget
 from tacit.curator.quote import Quote
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease
+from tacit.query.request import OPTIONS, QuestionOption, Request
 from tacit.server.console.budget_bars import Gauge, gauges
 from tacit.server.console.number_format import amounts_text, charge_of, symbol, up
-from tacit.server.service import Ask
 
-__all__ = ["LEVELS", "PAYS", "AskForm", "QuoteView", "view_quote"]
+__all__ = ["LEVELS", "MORE", "PAYS", "AskForm", "QuoteView", "view_quote"]
 
-#: What may be typed, in plain words.
-PAYS: Final = {
-    "epsilon": "price, in ε",
-    "within": "accuracy, ±",
-    "rho": "price, in ρ",
-    "mu": "price, in μ",
-}
+#: Options that state a price or an accuracy; the form asks for one of them.
+PAYS: Final = sorted(
+    (name for name, option in OPTIONS.items() if option.accounts), key=lambda name: -len(OPTIONS[name].accounts)
+)
+#: Options that are rarely stated.
+MORE: Final = [option for option in OPTIONS.values() if not option.accounts and option.name != "confidence"]
 LEVELS: Final = (("0.5", "50%"), ("0.8", "80%"), ("0.9", "90%"), ("0.95", "95%"), ("0.99", "99%"), ("0.999", "99.9%"))
 _NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
 
 
 @dataclass(frozen=True)
 class AskForm:
-    """The fields of the form, as text."""
+    """The fields of the form, as text.
+
+    Args:
+        sql: the question.
+        pay: name of the option that states the price or the accuracy.
+        amount: its value.
+        confidence: of intervals.
+        said: the other options by name; see :data:`MORE`.
+    """
 
     sql: str = ""
     pay: str = "epsilon"
     amount: str = ""
     confidence: str = "0.95"
-    suppose: str = ""
-    max_groups: str = ""
-    delta: str = ""
+    said: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fields: Mapping[str, str]) -> AskForm:
-        """What was sent; what was not keeps its default."""
-        return cls(**{name: fields[name].strip(" \t\n") for name in cls.__dataclass_fields__ if name in fields})
+        """The form that was sent; a missing field keeps its default."""
+        sent = {name: text.strip(" \t\n") for name, text in fields.items()}
+        own = {name: sent[name] for name in ("sql", "pay", "amount", "confidence") if name in sent}
+        return cls(**own, said={option.name: text for option in MORE if (text := sent.get(option.name, ""))})
 
-    @property
-    def more(self) -> bool:
-        """Whether anything rare was said."""
-        return bool(self.suppose or self.max_groups or self.delta)
-
-    def ask(self) -> Ask:
-        """What is asked for.
+    def ask(self) -> Request:
+        """The request that the form states.
 
         Raises:
             InputError: something is missing or is no number.
@@ -61,18 +63,15 @@ class AskForm:
             raise InputError("sql", "write a question")
         if self.pay not in PAYS:
             raise InputError("pay", f"must be one of {', '.join(PAYS)}")
-        words: dict[str, Any] = {self.pay: self.amount} if self.amount else {}
-        for name in ("suppose", "max_groups"):
-            if text := getattr(self, name):
-                words[name] = _count(text, name)
-        if self.delta:
-            words["delta"] = self.delta
-        return Ask(sql=self.sql, confidence=self.confidence, **words)
+        options = {name: _typed(OPTIONS[name], text) for name, text in self.said.items()}
+        if self.amount:
+            options[self.pay] = _typed(OPTIONS[self.pay], self.amount)
+        return Request.of(self.sql, {"confidence": self.confidence, **options})
 
 
 @dataclass(frozen=True)
 class ErrorView:
-    """How far off a column may be: a number, and what belongs to it."""
+    """Expected error of a column: a number, and the words that belong to it."""
 
     label: str
     bound: str
@@ -122,7 +121,7 @@ class QuoteView:
 
     @property
     def said(self) -> str:
-        """What is read out when it changes."""
+        """Text that is read out when it changes."""
         errors = "; ".join(
             f"{e.label} plus or minus {e.bound}" if e.bound else f"{e.label} {e.meaning}" for e in self.errors
         )
@@ -154,7 +153,7 @@ def view_quote(
         confidence=f"{float_nearest(100 * Fraction(it.confidence)):.6g}%",
         errors=tuple(map(_error, it.errors)),
         releases=tuple(map(_release, it.releases)),
-        groups=f"Groups are {it.keys}." if it.keys.startswith(("public", "private")) else "One row about everybody.",
+        groups=f"Groups are {it.keys}." if it.keys.startswith(("public", "private")) else "One row about all people.",
         bounding=f"Of one person, {it.bounding}.".replace(" of a unit", "").replace("1 row count ", "1 row counts "),
         bounds="" if it.bounds is None else f"Bounds: {it.bounds}",
         unit=it.unit,
@@ -202,15 +201,13 @@ def _release(release: ExplainedRelease) -> ReleaseView:
     words = _NOISE.get(release.mechanism)
     noise = f"{words} {release.scale}" if words else f"{release.mechanism}, {release.scale}"
     if release.mechanism == "constant":
-        noise = "no noise: the same whoever takes part"
+        noise = "no noise: the same for any data"
     cost = release.cost
     for currency in ("epsilon", "delta", "rho", "mu"):
         cost = cost.replace(currency, symbol(currency))
     return ReleaseView(release.name, noise, cost, release.reason, release.l1_sensitivity, release.l2_sensitivity)
 
 
-def _count(text: str, name: str) -> int:
-    digits = text.replace(",", "").replace(" ", "").replace("_", "")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 15:
-        raise InputError(name, "must be a whole number")
-    return int(digits)
+def _typed(option: QuestionOption, text: str) -> Any:
+    """The value of a field; several names are separated by commas."""
+    return option.typed(text.split(",") if option.named else [text])

@@ -1,0 +1,264 @@
+"""Bodies of requests: one class reads a body and describes it in OpenAPI; unknown fields are refused.
+
+Numbers of privacy are JSON numbers, read from their digits (:class:`NumberText`), so that one tenth stays one tenth.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+)
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import check_count
+from tacit.query.request import OPTIONS, OptionKind, Request
+from tacit.wire.values import decimal_text
+
+__all__ = [
+    "NewPerson", "NewToken", "NumberText", "QuestionSchema", "Quota", "RequestBody", "Role", "Scopes",
+    "read_question", "request_text",
+]  # fmt: skip
+
+Role = Literal["owner", "analyst", "auditor"]
+Scopes = list[Literal["ask", "audit", "admin"]]
+_KNOWN_SCOPES: Final = get_args(get_args(Scopes)[0])
+#: Names in ``within`` and ``weights``, and in lists.
+_MOST_NAMES: Final = 256
+_LONGEST: Final = 200
+_MOST_DAYS: Final = 3650
+
+
+class NumberText(str):
+    """A JSON number, as it was written."""
+
+    __slots__ = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it was written without a point and an exponent."""
+        return self.lstrip("-").isdigit()
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, NumberText) or not isinstance(value, str):
+        raise InputError(name, f"must be text, not {_kind(value)}")
+    return value
+
+
+def _number(name: str, value: Any) -> str:
+    if not isinstance(value, NumberText):
+        raise InputError(name, f"must be a JSON number such as 0.5, not {_kind(value)}")
+    return str(value)
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, NumberText) or not value.whole:
+        raise InputError(name, f"must be a whole number, not {_kind(value)}")
+    return int(value)
+
+
+def _numbers(name: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > _MOST_NAMES:
+        raise InputError(name, f"must be an object of at most {_MOST_NAMES} numbers, not {_kind(value)}")
+    return {key: _number(f"{name}.{key[:80]}", item) for key, item in value.items()}
+
+
+def _number_or_numbers(name: str, value: Any) -> str | dict[str, str]:
+    return _numbers(name, value) if isinstance(value, dict) else _number(name, value)
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or len(value) > _LONGEST:
+        raise InputError(name, "must be a list of names")
+    return [_text(name, item) for item in value]
+
+
+def _names(name: str, value: Any) -> list[str] | None:
+    return None if value is None else _texts(name, value)
+
+
+def _role(name: str, value: Any) -> str:
+    if _text(name, value) not in get_args(Role):
+        raise InputError(name, f"must be one of {', '.join(get_args(Role))}")
+    return str(value)
+
+
+def _scopes(name: str, value: Any) -> list[str]:
+    if not set(found := _texts(name, value)) <= set(_KNOWN_SCOPES):
+        raise InputError(name, f"must be of {', '.join(_KNOWN_SCOPES)}")
+    return found
+
+
+def _days(name: str, value: Any) -> int:
+    if not 1 <= (days := _count(name, value)) <= _MOST_DAYS:
+        raise InputError(name, f"must be a whole number from 1 to {_MOST_DAYS}")
+    return days
+
+
+def _label(name: str, value: Any) -> str:
+    if len(found := _text(name, value)) > _LONGEST:
+        raise InputError(name, f"must have at most {_LONGEST} characters")
+    return found
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, NumberText):
+        return "the number " + value
+    names = {str: "text", bool: "a truth value", dict: "an object", list: "a list", type(None): "null"}
+    return names.get(type(value), "that")
+
+
+def _by(read: Callable[[str, Any], Any]) -> PlainValidator:
+    """Read a field by a function of its name and its value."""
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        return read(info.field_name or "", value)
+
+    return PlainValidator(validate)
+
+
+def _maybe(**words: Any) -> Any:
+    """A field that may be left out, and is never null."""
+    return Field(default=None, **words)
+
+
+_AMOUNT: Final = {
+    "type": "number",
+    "exclusiveMinimum": 0,
+    "description": "read exactly from its decimal text; at most 40 digits",
+}
+_AMOUNTS: Final = {"type": "object", "additionalProperties": _AMOUNT}
+_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+_SCOPES: Final = {"type": "array", "items": {"type": "string", "enum": _KNOWN_SCOPES}}
+_CAPS: Final = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
+
+Text = Annotated[str, _by(_text), WithJsonSchema({"type": "string"})]
+Name = Annotated[str, _by(_text), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": _LONGEST})]
+Days = Annotated[int, _by(_days), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _MOST_DAYS})]
+Names = Annotated[list[str] | None, _by(_names), WithJsonSchema({"anyOf": [_TEXTS, {"type": "null"}]})]
+_Amount = Annotated[str, _by(_number), WithJsonSchema(_AMOUNT)]
+_OPTION_TYPES: Final[Mapping[OptionKind, Any]] = {
+    OptionKind.AMOUNT: _Amount,
+    OptionKind.PROBABILITY: _Amount,
+    OptionKind.COUNT: Annotated[int, _by(_count), WithJsonSchema({"type": "integer", "minimum": 1})],
+    OptionKind.AMOUNTS: Annotated[Any, _by(_number_or_numbers), WithJsonSchema({"anyOf": [_AMOUNT, _AMOUNTS]})],
+    OptionKind.WEIGHTS: Annotated[Any, _by(_numbers), WithJsonSchema(_AMOUNTS)],
+}
+
+
+class RequestBody(BaseModel):
+    """The body of a request."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def of(cls, content: Any) -> Self:
+        """The body, from JSON whose numbers are :class:`NumberText`.
+
+        Raises:
+            InputError: it is not such an object; names the field.
+        """
+        if not isinstance(content, dict):
+            raise InputError("body", "must be a JSON object")
+        for name in content:
+            if name not in cls.model_fields:
+                raise InputError(name[:80], f"is not a field; there are {', '.join(cls.model_fields)}")
+        try:
+            return cls.model_validate(content)
+        except ValidationError as problem:
+            found = problem.errors(include_url=False)
+        missing = [error for error in found if error["type"] == "missing"]
+        if missing:
+            raise InputError(str(missing[0]["loc"][0]), "is missing")
+        refused: InputError = found[0]["ctx"]["error"]
+        raise refused
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The fields that were sent."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class NewPerson(RequestBody):
+    """A person to add, or to change."""
+
+    name: Name
+    role: Annotated[str, _by(_role), WithJsonSchema({"type": "string", "enum": get_args(Role)})]
+    populations: Names = _maybe(
+        description="populations that exist for them, null for all; if left out, as before, or all"
+    )
+
+
+class NewToken(RequestBody):
+    """A token to issue."""
+
+    name: Name
+    days: Days = Field(description="until it ends")
+    label: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = _maybe()
+    scopes: Annotated[list[str] | None, _by(_scopes), WithJsonSchema(_SCOPES)] = _maybe(
+        description="by default those of the person"
+    )
+
+
+class Quota(RequestBody):
+    """A limit for one person, counting what they have spent; no caps take it away."""
+
+    name: Name
+    population: Text
+    caps: Annotated[dict[str, str], _by(_numbers), WithJsonSchema(_CAPS)] = Field(
+        description="by currency of the account"
+    )
+
+
+class _QuestionBody(RequestBody):
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"sql": "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", "epsilon": 0.5}}
+    )
+
+
+_QUESTION: Final[dict[str, Any]] = {
+    "sql": (Text, Field(description="one SELECT")),
+    **{name: (_OPTION_TYPES[option.kind], _maybe(description=option.help)) for name, option in OPTIONS.items()},
+}
+QuestionSchema: Final[type[RequestBody]] = create_model(
+    "QuestionSchema",
+    __base__=_QuestionBody,
+    __doc__="A question in SQL, and exactly one of epsilon, rho, mu and within, here or in the text of the query.",
+    **_QUESTION,
+)
+
+
+def read_question(content: Any) -> Request:
+    """The question in a body, from JSON whose numbers are :class:`NumberText`."""
+    return Request(**QuestionSchema.of(content).stated)
+
+
+def request_text(request: Request) -> str:
+    """The body of a question as a client sends it: the text, and the options that are stated."""
+    if not isinstance(request.sql, str):
+        raise InputError("sql", f"must be text, not {type(request.sql).__name__}")
+    parts = [f'"sql":{json.dumps(request.sql)}']
+    stated = ((name, getattr(request, name)) for name in OPTIONS)
+    parts += [f"{json.dumps(name)}:{_written(value, name)}" for name, value in stated if value is not None]
+    return "{" + ",".join(parts) + "}"
+
+
+def _written(value: Any, name: str) -> str:
+    if OPTIONS[name].kind is OptionKind.COUNT:
+        return str(check_count(value, name))
+    if not isinstance(value, Mapping):
+        return decimal_text(value, name)
+    if not all(isinstance(key, str) for key in value):
+        raise InputError(name, "must name columns or aggregates by their text")
+    return "{" + ",".join(f"{json.dumps(key)}:{decimal_text(each, name)}" for key, each in value.items()) + "}"

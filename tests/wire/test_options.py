@@ -1,0 +1,161 @@
+"""Every option of a question is known at every door: Python, a remote curator, SQL, HTTP, OpenAPI, console, CLI."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from io import StringIO
+from typing import Any, get_type_hints
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from support.served import COUNT, serve
+from support.visiting import PASSWORD, Visitor
+from tacit.accounting.currencies import CURRENCIES
+from tacit.cli.app import app
+from tacit.cli.query_options import request_of
+from tacit.cli.repl import Prompt
+from tacit.client.remote_curator import RemoteCurator
+from tacit.curator.curator import Curator
+from tacit.query.parsing.parse import parse
+from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QuestionOption, QuestionOptions, Request
+from tacit.server.api.openapi import description
+from tacit.server.api.request_body import ask_back, ask_of, ask_text
+from tacit.server.api.routes import ROUTES
+from tacit.server.console.quotes import LEVELS, AskForm
+from tacit.wire.requests import request_text
+
+EVERY = pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+
+
+def exactly(request: Request, option: QuestionOption) -> Any:
+    """The value of an option in a request, as an exact number or as exact numbers by name."""
+    value = getattr(request, option.name)
+    if isinstance(value, dict):
+        return {name: option.exact(number) for name, number in value.items()}
+    return option.exact(value)
+
+
+def stating(option: QuestionOption) -> Request:
+    """A request that states one option."""
+    return Request.of(COUNT, {option.name: option.typed([option.example])})
+
+
+def test_the_table_is_about_all_of_a_request() -> None:
+    assert [each.name for each in fields(Request)] == ["sql", *OPTIONS, "account"]
+    types, stated = get_type_hints(Request), get_type_hints(QuestionOptions)
+    assert stated == {name: types[name] for name in OPTIONS}
+    assert tuple(CURRENCIES) == ACCOUNTS
+    for kind, currency in CURRENCIES.items():
+        prices = tuple(name for name, option in OPTIONS.items() if kind in option.accounts)
+        assert prices == (*currency.prices, "within")
+
+
+@EVERY
+@pytest.mark.parametrize("method", [Curator.sql, Curator.explain, RemoteCurator.sql, RemoteCurator.explain])
+def test_python_shows_it(option: QuestionOption, method: Callable[..., Any]) -> None:
+    shown = inspect.signature(method).parameters[option.name]
+    assert shown.kind is inspect.Parameter.KEYWORD_ONLY
+    assert shown.default == getattr(Request(), option.name)
+    if method.__name__ == "sql":
+        assert f"{option.name}: {option.help}." in (method.__doc__ or "")
+
+
+def test_python_refuses_what_is_no_option() -> None:
+    with pytest.raises(TypeError, match="'epsilonn' is not an option of a question; there are epsilon, delta"):
+        Request.of(COUNT, {"epsilonn": 1})
+    with pytest.raises(TypeError, match="account"):
+        Request.of(COUNT, {"account": "approx"})
+
+
+@EVERY
+def test_the_client_writes_and_the_server_reads_it(option: QuestionOption) -> None:
+    written = stating(option)
+    read = ask_of(request_text(written).encode())
+    assert read.sql == COUNT
+    assert exactly(read, option) == exactly(written, option)
+    again, key = ask_back(ask_text(read, "key"))
+    assert (again, key) == (read, "key"), "a job keeps it"
+
+
+@EVERY
+def test_openapi_describes_it(option: QuestionOption) -> None:
+    properties = description(ROUTES)["components"]["schemas"]["Question"]["properties"]
+    assert properties[option.name]["description"] == option.help
+    assert list(properties) == ["sql", *OPTIONS]
+
+
+#: Accounts of kinds that between them are charged in every currency.
+BUDGETS = {
+    "patients": {"accounting": "zcdp", "rho": "1"},
+    "employees": {"accounting": "gdp", "mu": "1"},
+}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The console's page for asking."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TACIT_STATE", str(tmp_path_factory.mktemp("state")))
+        served = serve(budgets=BUDGETS)
+        served.people.set_password("alice", PASSWORD, operator="test")
+        visitor = Visitor(served)
+        visitor.sign_in("alice")
+        yield visitor.get("/console/ask").text
+        visitor.close()
+        served.close()
+
+
+@EVERY
+def test_the_form_of_the_console_has_it(option: QuestionOption, page: str) -> None:
+    if option.accounts:
+        assert f'<option value="{option.name}"' in page
+        form = AskForm.of({"sql": COUNT, "pay": option.name, "amount": option.example})
+    else:
+        assert f' name="{option.name}"' in page
+        form = AskForm.of({"sql": COUNT, option.name: f" {option.example}\n"})
+    assert option.label in page
+    assert exactly(form.ask(), option) == exactly(stating(option), option)
+    assert option.example in dict(LEVELS) or option.name != "confidence"
+
+
+@EVERY
+@pytest.mark.parametrize("command", ["query", "explain", "budget"])
+def test_the_command_line_has_it(option: QuestionOption, command: str) -> None:
+    shown = CliRunner(env={"COLUMNS": "300", "TERM": "dumb"}).invoke(app, [command, "--help"]).output
+    words = " ".join(shown.split())
+    assert f"--{option.name.replace('_', '-')}" in words
+    assert option.help[1:] in words
+    typed = int(option.example) if option.kind is OptionKind.COUNT else [option.example]
+    assert request_of({option.name: typed}, COUNT) == stating(option)
+
+
+@EVERY
+def test_the_prompt_has_it(option: QuestionOption) -> None:
+    lines = iter([f"\\{option.name} {option.example}"])
+    seen = StringIO()
+
+    def read(_: str) -> str:
+        for line in lines:
+            return line
+        raise EOFError
+
+    curator: Any = type("Named", (), {"name": "clinic"})()
+    prompt = Prompt(curator, replace(Request(), epsilon="1"), Console(file=seen), read)
+    prompt.run()
+    assert "There is no" not in seen.getvalue()
+    assert exactly(prompt._price, option) == exactly(stating(option), option)
+
+
+@EVERY
+def test_the_clause_of_a_query_has_it_or_says_that_it_has_not(option: QuestionOption) -> None:
+    if not option.clause:
+        assert option.name in ("mu", "weights", "suppose")
+        return
+    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({option.clause} = {option.example}) COUNT(*) FROM visits"
+    assert getattr(parse(sql).options, option.name) == option.exact(
+        int(option.example) if option.kind is OptionKind.COUNT else option.example
+    )
