@@ -106,7 +106,7 @@ def _import_modules_of_workers() -> None:
     import tacit.curator.opening
     import tacit.engines.registry
     import tacit.server.api.app
-    import tacit.server.identity  # noqa: F401
+    import tacit.server.identity
 
     tacit.engines.registry.warm()
 
