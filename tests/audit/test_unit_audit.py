@@ -7,7 +7,7 @@ import pytest
 from tacit.assurance import unit_audit as audited_units
 from tacit.assurance.unit_audit import unit_checks
 from tacit.audit.self_audit import run_checks
-from tacit.project.unit_binding import BoundUnits
+from tacit.project.source_binding import BoundUnits
 from tacit.query import catalog
 
 pytestmark = pytest.mark.usefixtures("seeded")

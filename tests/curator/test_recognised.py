@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit.core.errors import InputError
-from tacit.project import row_digests
-from tacit.project.row_digests import RowDigest, digest_of_file, digest_of_frame
+from tacit.project import fingerprints
+from tacit.project.fingerprints import RowDigest, digest_of_file, digest_of_frame
 
 KEY = b"k" * 32
 LINES = [
@@ -109,8 +109,8 @@ def test_several_files_are_the_one_that_they_were(source: Path) -> None:
         path = source.parent / f"part{i}.csv"
         path.write_text("\n".join([LINES[0], *LINES[1 + i :: 3]]) + "\n")
         parts.append(digest_of_file(str(path), "csv", KEY))
-    assert row_digests.combined(parts) == whole
-    assert row_digests.combined([*parts, None]) is None
+    assert fingerprints.combined(parts) == whole
+    assert fingerprints.combined([*parts, None]) is None
 
 
 def test_what_is_another_file_has_another_digest(source: Path) -> None:
@@ -142,9 +142,9 @@ def test_of_what_cannot_be_read_or_is_too_large_there_is_none(source: Path, monk
     assert digest_of_file(str(source), "duckdb", KEY) is None
     (folder / "bytes.csv").write_bytes(b"a,b\n\xff\xfe,2\n")
     assert digest_of_file(str(folder / "bytes.csv"), "csv", KEY) is not None
-    monkeypatch.setattr(row_digests, "LARGEST_CELLS", 1000)
+    monkeypatch.setattr(fingerprints, "LARGEST_CELLS", 1000)
     assert digest_of_file(str(source), "csv", KEY) is None
-    monkeypatch.setattr(row_digests, "LARGEST_BYTES", 10)
+    monkeypatch.setattr(fingerprints, "LARGEST_BYTES", 10)
     assert digest_of_file(str(source), "csv", KEY) is None
 
 

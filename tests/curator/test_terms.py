@@ -200,7 +200,7 @@ def test_a_ledger_from_before_gets_its_unit_at_the_first_opening(
 ) -> None:
     """A ledger of an earlier version has no entry about units; the first opening fixes it, and nothing else changes."""
     from tacit.curator import opening
-    from tacit.project.unit_binding import BoundUnits
+    from tacit.project.source_binding import BoundUnits
 
     project = write(tmp_path)
     with monkeypatch.context() as earlier:

@@ -172,7 +172,7 @@ def _source(loaded: Project, name: str) -> DoctorFinding:
 
 def _recognised(kind: str, largest: int) -> str:
     """Which copies of a protected source the ledger knows again."""
-    from tacit.project.row_digests import LARGEST_BYTES
+    from tacit.project.fingerprints import LARGEST_BYTES
 
     if kind not in ("csv", "parquet"):
         return "; only exact copies of it are recognised"
@@ -278,7 +278,7 @@ def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
     from tacit.ledger.entries import plain_name, unit_name
     from tacit.ledger.journal import read_body
     from tacit.ledger.protection import changes_in, unit_words
-    from tacit.project.unit_binding import unit_terms
+    from tacit.project.source_binding import unit_terms
 
     try:
         with reading(place) as (reader, _):

@@ -6,7 +6,6 @@ Modules:
 * :mod:`.context` — Context of paid work: metadata, data, ledger and keys of an open project, and who asks
 * :mod:`.curator` — ``Curator``: the object users hold
 * :mod:`.failures` — Failures as callers may know them: an id, or that a charged run failed
-* :mod:`.lru_cache` — Thread-safe LRU cache bounded by total weight
 * :mod:`.mechanism_release` — Mechanisms used from Python, charged and receipted like questions
 * :mod:`.model_fit` — Models fitted to protected rows inside the curator, charged and receipted like questions
 * :mod:`.opening` — ``tacit.open``: a curator from a project file, or from one file or frame; its ledger and keys

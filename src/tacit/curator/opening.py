@@ -24,8 +24,7 @@ from tacit.ledger.protocol import Reader
 from tacit.project.fingerprints import Digests
 from tacit.project.project_file import Project, ProjectModel, build, load, validate
 from tacit.project.source import Source, table_name
-from tacit.project.source_binding import SourceBinder
-from tacit.project.unit_binding import BoundUnits, declared_terms, unit_terms
+from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
 from tacit.query.catalog import UNIT_ROWS, Table
 from tacit.receipts.keyring import Keyring, keys_in_force, mismatch
 from tacit.receipts.keys import Keys, has_waiting, make_keys, missing_keys, open_keys

@@ -12,13 +12,14 @@ answered is told by the price of a repeat.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from tacit.core.errors import InputError
-from tacit.curator.lru_cache import WeightedLRUCache
 from tacit.curator.quote import Quote
 from tacit.engines.protocol import Engine
 from tacit.project.public_sizes import PublicSizes
@@ -33,7 +34,7 @@ from tacit.query.resolve import resolve
 from tacit.receipts.receipt import mechanisms_of, quoted
 from tacit.receipts.release_format import released_from_text
 
-__all__ = ["Planner", "PricedPlan", "ReadAnswer", "read_back"]
+__all__ = ["Planner", "PricedPlan", "ReadAnswer", "WeightedLRUCache", "read_back"]
 
 #: Characters of text that all questions together may have, and all plans, and all results: each takes some 40 bytes.
 _MOST: Final = 300_000
@@ -170,3 +171,58 @@ def _plain(sql: str) -> str:
 
 def _weight(sql: str, question: Question) -> int:
     return len(sql) + len(question.text)
+
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+
+#: One thing may take this share of the whole, so that a single long text does not drive out all others.
+_SHARE: Final = 16
+
+
+class WeightedLRUCache(Generic[Key, Item]):
+    """Cache by key, bounded by total weight: the least recently used items go first.
+
+    Safe to use from several threads. What is kept must never change, because several of them may hold it.
+
+    Args:
+        most: what all things together may weigh.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._items: OrderedDict[Key, tuple[Item, int]] = OrderedDict()
+        self._weight = 0
+
+    @property
+    def weight(self) -> int:
+        """Total weight."""
+        return self._weight
+
+    def get(self, key: Key) -> Item | None:
+        """Value under a key, if any."""
+        with self._lock:
+            found = self._items.get(key)
+            if found is None:
+                return None
+            self._items.move_to_end(key)
+            return found[0]
+
+    def put(self, key: Key, item: Item, weight: int) -> Item:
+        """Keep a value, unless it weighs too much; returns the value in force for its key: the one kept first."""
+        if weight * _SHARE > self._most:
+            return item
+        with self._lock:
+            found = self._items.get(key)
+            if found is not None:
+                return found[0]
+            self._items[key] = item, weight
+            self._weight += weight
+            while self._weight > self._most:
+                _, (_, freed) = self._items.popitem(last=False)
+                self._weight -= freed
+        return item
+
+    def __len__(self) -> int:
+        return len(self._items)

@@ -9,9 +9,7 @@ Modules:
 * :mod:`.project_template` — Text of a new project file with comments and marked gaps
 * :mod:`.public_sizes` — Sizes of public tables, counted once per version
 * :mod:`.read_project` — Reading of a project file as TOML, with no gap of the template left open
-* :mod:`.row_digests` — Digest of a file's rows, independent of order and encoding
 * :mod:`.schema_inference` — Schema inference for a new project: unit, types and categories
 * :mod:`.source` — Sources of tables and the names and types of their columns; reads no row
 * :mod:`.source_binding` — Binding of sources to the populations they protect
-* :mod:`.unit_binding` — Units of populations, columns of sources and declarations, compared with the ledger
 """

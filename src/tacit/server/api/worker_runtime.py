@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from tacit.curator.lru_cache import WeightedLRUCache
+from tacit.curator.planner import WeightedLRUCache
 from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.departure import QuestionDeparture
 from tacit.server.errors import TooMany, Unauthenticated
