@@ -13,6 +13,8 @@ RUN     = $(VENV)/.installed
 TEST    = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 comma  := ,
 PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
+# What is imported is compiled then; most of what is installed never is.
+export PIP_NO_COMPILE = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test suite lint types layers slowest bench docs clean

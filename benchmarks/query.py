@@ -188,7 +188,7 @@ LITTLE: dict[str, Callable[[str], Callable[[], object]]] = {
     "Tacit, user-level, answer": lambda path: curator(path, "user_id"),
 }
 
-#: What a server does all day.
+#: Typical load of a server.
 SMALL: dict[str, Callable[[str], Callable[[], object]]] = {
     "quote, cold": lambda path: small(path, "user_id", "cold"),
     "quote, known text at another price": lambda path: small(path, "user_id", "price"),

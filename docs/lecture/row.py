@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: What every call may use; the page begins with it.
+#: Names that every call may use; the page begins with it.
 HEADER = """\
 import math
 from fractions import Fraction

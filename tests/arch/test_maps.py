@@ -61,3 +61,13 @@ def test_the_first_line_of_a_module_says_what_it_is() -> None:
         path: line for path, line in first.items() if not line.endswith((".", ":", "?", "!")) or RIDDLES.match(line)
     }
     assert wrong == {}
+
+
+def test_engines_are_named_in_the_registry_alone() -> None:
+    """A new engine is a package of its own, its lines in the registry, and its libraries in pyproject.toml."""
+    kinds = sorted(path.parent.name for path in (SOURCE / "engines").glob("*/engine.py") if path.parent.name != "sql")
+    assert len(kinds) == 3
+    module = re.compile(rf"tacit\.engines\.({'|'.join(kinds)})\b")
+    rooms = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[1:2] not in {(k,) for k in kinds}]
+    naming = {named(path) for path in rooms if module.search(path.read_text())}
+    assert naming == {"engines/registry.py"}

@@ -118,6 +118,9 @@ def test_a_tool_that_goes_blind_fails_the_self_audit(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tacit.assurance.project_audit.sql_checks", list)
     monkeypatch.setattr(standing, "standing_checks", checks_that(caught=True))
     assert run("--self").exit_code == 0
+    # They have passed; what is left to see is that one blind tool is enough.
+    for checks in ("fit_audit.fit_checks", "ledger_audit.ledger_checks", "unit_audit.unit_checks"):
+        monkeypatch.setattr(f"tacit.assurance.{checks}", list)
     monkeypatch.setattr(standing, "standing_checks", checks_that(caught=False))
     result = run("--self", "--json")
     assert result.exit_code == 1

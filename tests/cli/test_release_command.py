@@ -71,7 +71,7 @@ def test_on_a_terminal(clinic: Path, plan: Path) -> None:
         ('epsilon = "1"', 'epsilon = "9"', 4, "patients: "),
         ('epsilon = "1"', "", 2, "--release: state one total"),
         ("COUNT(*)", "patient_id", 3, ""),
-        ("weight = 3", "weigth = 3", 2, "statistics.visits.weigth: is not a word"),
+        ("weight = 3", "weigth = 3", 2, "statistics.visits.weigth: is an unknown setting"),
         ("weight = 3", "weight = -3", 2, "statistics.visits.weight: must be greater"),
         ("[release]", "[release", 2, "plan: plan.toml is not TOML"),
         ("[statistics.cost]", '[statistics."../cost"]', 2, "statistics.../cost: a name becomes a file"),

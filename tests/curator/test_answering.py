@@ -245,7 +245,7 @@ def test_different_questions_at_once_never_exceed_the_cap() -> None:
     assert (spent(curator), engine.measured, len(curator.history())) == ([1], 10, 10)
 
 
-#: What (0.1, 1e-6)-DP by itself costs in a zCDP account.
+#: Cost of (0.1, 1e-6)-DP by itself in a zCDP account.
 RHO = largest_rho_of(Fraction(1, 10), Fraction(1, 10**6))
 
 

@@ -20,7 +20,7 @@ from tacit.core.errors import BudgetError, FailedRunError, InputError, QueryErro
 from tacit.core.relations import REPLACE_ONE
 from tacit.curator.curator import Curator
 from tacit.engines.duckdb import DuckDBEngine
-from tacit.engines.duckdb.sources import DataSource
+from tacit.engines.protocol import DataSource
 from tacit.learn import PCA, LogisticRegression, MinMaxScaler, Ridge
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal

@@ -36,9 +36,20 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "zcdp": {"accounting": "zcdp", "rho": "8", "delta": "1e-2"},
     "gdp": {"accounting": "gdp", "mu": "5"},
 }
+#: The price of half an epsilon, and of a quarter, as each account counts it.
+HALF: dict[str, dict[str, Any]] = {kind: {"epsilon": "0.5"} for kind in BUDGETS} | {"zcdp": {"rho": "1/8"}}
+QUARTER: dict[str, dict[str, Any]] = {kind: {"epsilon": "0.25"} for kind in BUDGETS} | {"zcdp": {"rho": "1/32"}}
 STREETS = "SELECT street, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY street"
 #: Times differ with the machine; that of the first entry of a ledger is of the same clock.
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+
+
+class Noon(dt.datetime):
+    """A clock that stands still."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Any:
+        return NOON
 
 
 def seed(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -48,20 +59,20 @@ def seed(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 def written(curator: Curator) -> list[dict[str, Any]]:
     """All entries of a ledger with the bytes they hold."""
-    store = curator.ledger._store
+    store = curator.ledger.journal.store
     found = []
     for entry in store.entries():
-        papers = {name: store.paper(entry.seq, name) for name in ("result", "receipt")}
+        papers = {name: store.attachment(entry.seq, name) for name in ("result", "receipt")}
         found.append({"entry": entry.body, "hash": entry.hash} | {k: v.decode() for k, v in papers.items() if v})
     return found
 
 
 def questions(kind: str, _: Path, __: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     curator, _engine = open_clinic(**BUDGETS[kind])
-    curator.sql(COUNT, epsilon="0.5", analyst="alice", idempotency_key="k1")
-    other = curator.sql("SELECT COUNT(*) AS m, ward AS w FROM visits GROUP BY ward -- mine", epsilon="0.5")
+    curator.sql(COUNT, **HALF[kind], analyst="alice", idempotency_key="k1")
+    other = curator.sql("SELECT COUNT(*) AS m, ward AS w FROM visits GROUP BY ward -- mine", **HALF[kind])
     if kind in ("approx", "zcdp"):
-        curator.sql(STREETS, epsilon="0.5", delta="1e-5")
+        curator.sql(STREETS, **HALF[kind], delta="1e-5")
     return [*written(curator), {"receipt": other.receipt.to_json()}]
 
 
@@ -89,13 +100,13 @@ def failures(kind: str, _: Path, __: pytest.MonkeyPatch) -> list[dict[str, Any]]
     words = []
     for _ in range(2):
         with pytest.raises(FailedRunError) as caught:
-            curator.sql(COUNT, epsilon="0.5")
+            curator.sql(COUNT, **HALF[kind])
         words.append(str(caught.value))
     engine.fail = Killed()
     with pytest.raises(Killed):
-        curator.sql(COUNT, epsilon="0.25")
+        curator.sql(COUNT, **QUARTER[kind])
     engine.fail = None
-    curator.sql(COUNT, epsilon="0.25")
+    curator.sql(COUNT, **QUARTER[kind])
     return [*written(curator), {"words": words}]
 
 
@@ -148,7 +159,7 @@ WORK = {
 
 def made(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     seed(monkeypatch, 20261115)
-    monkeypatch.setattr(journal, "_now", lambda: NOON)
+    monkeypatch.setattr(journal, "datetime", Noon)
     make, kind = WORK[name]
     return json.loads(json.dumps(make(kind, folder, monkeypatch)))
 

@@ -166,7 +166,7 @@ def test_a_changed_file_is_a_new_version(folder: Path) -> None:
         ({**PLAIN, "columns": {"cost": (1, 0)}}, "columns.cost: the lower bound"),
         ({**PLAIN, "columns": {"cost": ("a", "b")}}, "columns.cost.bounds: must be a number"),
         ({**PLAIN, "columns": {"ward": (1, 2)}}, "columns.ward: bounds make no sense|1 is not"),
-        ({**PLAIN, "columns": {"cost": {"bound": [0, 1]}}}, "columns.cost.bound: is not a word"),
+        ({**PLAIN, "columns": {"cost": {"bound": [0, 1]}}}, "columns.cost.bound: is an unknown setting"),
         ({**PLAIN, "columns": {"cost": 7}}, "columns.cost: must be"),
         ({**PLAIN, "max_rows": 0}, "max_rows: .*greater than or equal to 1"),
         ({**PLAIN, "accounting": "zcdp"}, "needs delta, epsilon or rho"),
@@ -188,7 +188,7 @@ def test_mistakes_are_named(folder: Path, arguments: dict[str, Any], message: st
             r"tables.visits.population: there is no \[populations.staff\]",
         ),
         (('unit = "patient_id"', 'unit = "patient"'), "visits: the unit 'patient'"),
-        (("max_groups = 2", "max_group = 2"), "tables.visits.max_group: is not a word"),
+        (("max_groups = 2", "max_group = 2"), "tables.visits.max_group: is an unknown setting"),
         (("max_groups = 2", 'max_groups = "2"'), "tables.visits.max_groups"),
         (("bounds = [0, 500]", "bounds = [0]"), "tables.visits.columns.cost.bounds"),
         (

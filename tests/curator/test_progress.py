@@ -22,7 +22,7 @@ CATALOG = Catalog(
 )
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 ROWS = [{"patient": i} for i in range(10)]
-#: What rich writes to wipe a line away.
+#: Control codes by which rich wipes a line away.
 WIPED = "\x1b[2K"
 
 

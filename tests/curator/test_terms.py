@@ -13,6 +13,7 @@ import tacit
 from tacit.core.errors import EngineError, InputError
 from tacit.curator.opening import fix_units, open_ledger
 from tacit.ledger import Ledger
+from tacit.ledger.protection import ProtectedUnits
 from tacit.project.project_file import load
 
 VISITS = "".join(f"{i},{i % 3},{'ab'[i % 2]},{i}\n" for i in range(60))
@@ -206,7 +207,7 @@ def test_a_ledger_from_before_gets_its_unit_at_the_first_opening(
         for name in ("check", "fix", "bind", "still"):
             earlier.setattr(BoundUnits, name, lambda *_: None)
         earlier.setattr(opening, "declared_terms", lambda *_: {})
-        earlier.setattr(Ledger, "declare", lambda *_: None)
+        earlier.setattr(ProtectedUnits, "declare", lambda *_: None)
         ask(project)
     kinds = [body["kind"] for body in bodies(tmp_path)]
     assert "source" in kinds

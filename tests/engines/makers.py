@@ -13,7 +13,7 @@ import pyarrow as pa
 from support.postgres import address
 from tacit.engines import Engine
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.postgres import PostgresEngine, PostgresLimits
+from tacit.engines.postgres import PostgresEngine
 from tacit.query.catalog import Catalog
 
 __all__ = ["MAKERS", "OTHERS", "load", "postgres_engine"]
@@ -53,7 +53,7 @@ def load(frames: Frames, place: str | None = None, *, text: str = "text") -> dic
 
 @contextmanager
 def postgres_engine(catalog: Catalog, frames: Frames) -> Iterator[Engine]:
-    with PostgresEngine(catalog, load(frames), database(), PostgresLimits()) as engine:
+    with PostgresEngine(catalog, load(frames), database(), Limits()) as engine:
         yield engine
 
 

@@ -25,7 +25,7 @@ from tacit.query.types import decimal as decimal_type
 
 __all__ = ["NASTY", "PERSON", "Nasty", "catalog", "questions", "tables"]
 
-#: Whose row holds the value; others who hold one have larger numbers.
+#: Person whose row holds the value; others who hold one have larger numbers.
 PERSON = 99
 MONEY = decimal_type(2)
 _LARGE = 2**63 - 1
@@ -241,8 +241,8 @@ def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
 
 def check_neighbours(alone: Found, together: Found, declared: SqlType, people: int) -> None:
     """The others' rows are what they were, and each further person moves one group at most, by one unit at most."""
-    for everybody, others in questions(declared):
-        assert together[others] == alone[others] == alone[everybody], others
-        before, after = alone[everybody][0], together[everybody][0]
+    for all_persons, others in questions(declared):
+        assert together[others] == alone[others] == alone[all_persons], others
+        before, after = alone[all_persons][0], together[all_persons][0]
         moved = {key: after.get(key, 0) - before.get(key, 0) for key in {*before, *after}}
-        assert sum(map(abs, moved.values())) <= people, everybody
+        assert sum(map(abs, moved.values())) <= people, all_persons

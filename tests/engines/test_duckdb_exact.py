@@ -10,7 +10,8 @@ from engines import clinic, slow_engine
 from support.engine_comparison import final_of
 from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.statements import statements
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.resolve import resolve
 
@@ -78,7 +79,7 @@ def test_plans_for_much_and_for_little_data_agree(monkeypatch: pytest.MonkeyPatc
     with engine(data) as fast:
         little = plain(fast.measure(MeasurementTask(final, SECRET)))
         monkeypatch.setattr("tacit.engines.duckdb.statements._LARGE", 0)
-        (statement,) = statements(final, fast._tables, SECRET)
+        (statement,) = DuckDBWriter.of(DUCKDB, final, fast._tables, SECRET).statements()
         assert "nearly" in statement.sql
         assert plain(fast.measure(MeasurementTask(final, SECRET))) == little
 

@@ -132,9 +132,9 @@ def test_progress_is_told() -> None:
 def test_duckdb_counts_progress_for_one_cursor_and_prints_nothing() -> None:
     settings = "SELECT current_setting('enable_progress_bar'), current_setting('enable_progress_bar_print')"
     with engine(Limits(threads=1), rows=1) as made:
-        with made._sources.latest.cursor(None, watched=True) as session:
+        with made._sources.latest.session(watched=True) as session:
             assert session.cursor.execute(settings).fetchall() == [(True, False)]
-        with made._sources.latest.cursor(None, watched=False) as session:
+        with made._sources.latest.session(watched=False) as session:
             assert session.cursor.execute(settings).fetchall()[0][0] is False
 
 
@@ -145,12 +145,31 @@ def test_progress_of_two_questions_at_once() -> None:
     def ask() -> None:
         found.append(made.measure(MeasurementTask(EASY, b"k", progress=lambda percent: None)).raw[0].tolist())
 
-    with engine(Limits(threads=1)) as made, made._sources.latest.cursor(None, watched=True) as held:
+    with engine(Limits(threads=1)) as made, made._sources.latest.session(watched=True) as held:
         assert held.cursor is made._sources.latest.watched
         thread = threading.Thread(target=ask)
         thread.start()
         thread.join()
     assert found == [[50_000]]
+
+
+def test_a_stop_that_comes_late_is_not_for_the_next_question() -> None:
+    """The cursor that tells progress serves one question after the other."""
+    with engine(Limits(threads=1), rows=1) as made:
+        sources = made._sources.latest
+        with sources.session(watched=True) as session:
+            used = session.cursor
+        late = threading.Timer(0.1, session.interrupt)
+        late.start()
+        with sources.session(watched=True) as following:
+            assert following.cursor is used
+            slow = "SELECT count(*) FROM range(100_000_000) WHERE hash(range) % 7 = 3"
+            assert len(following.rows(slow)) == 1
+            assert late.finished.is_set(), "it came in time to do harm"
+            following.check()
+        late.join()
+        with pytest.raises(InterruptedError):
+            session.check()
 
 
 def test_what_cannot_be_exact_is_refused_before_data_is_read() -> None:

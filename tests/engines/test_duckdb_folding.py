@@ -13,13 +13,11 @@ import pytest
 from tacit.core.errors import EngineError
 from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.fast import rows as fetching
-from tacit.engines.duckdb.fast.dense_totals import in_cells
-from tacit.engines.duckdb.fast.sorted_totals import FetchedRows, Fold, Segments
-from tacit.engines.duckdb.fast.sorted_totals import ValueColumn as Values
-from tacit.engines.duckdb.fast.unit_arrays import TooWideError, UnitShare
-from tacit.engines.duckdb.session import DuckDBSession
-from tacit.engines.duckdb.statements import statements
+from tacit.engines.duckdb.database import DuckDBSession
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.fast import array_totals as fetching
+from tacit.engines.duckdb.fast.array_totals import TooWideError, UnitGroups, UnitShare
+from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.question import FinalAggregation
 from tacit.query.resolve import resolve
@@ -93,44 +91,17 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
         with DuckDBEngine(catalog(declared), data) as by_sql:
             want = [plain(by_sql.measure(MeasurementTask(final, SECRET))) for final in finals]
-    monkeypatch.setattr("tacit.engines.duckdb.fast.rows._BATCH", 2048)
+    monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals._BATCH", 2048)
     # In batches where there are more than a few rows, and else all at once.
     for threads, block, few in ((1, 64, 100), (2, 500, 2**18), (2, 2**17, 5999), (1, 2**17, 6000)):
-        monkeypatch.setattr("tacit.engines.duckdb.fast.sorted_totals._BLOCK", block)
-        monkeypatch.setattr("tacit.engines.duckdb.fast.rows.FEW", few)
+        monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals._BLOCK", block)
+        monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals.FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
             assert [plain(folded.measure(MeasurementTask(final, SECRET))) for final in finals] == want
 
 
-@pytest.mark.parametrize(("name", "taken"), [("small", 5), ("negative", 5), ("narrow", 5), ("wide", 0), ("text", 0)])
-def test_units_that_keep_all_their_groups_are_added_up_in_cells(
-    name: str, taken: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And give the integers of SQL, as they do when there are no cells; the second question has too many groups."""
-    declared, kind, unit = UNITS[name]
-    whole = catalog(declared, max_groups=300)
-    data = {"t": DataSource("frame", None, frame(kind, unit))}
-    finals = [resolve(sql, whole).final for sql in QUESTIONS]
-    found: list[object] = []
-
-    def counted(*arguments: object) -> object:
-        found.append(in_cells(*arguments))  # type: ignore[arg-type]
-        return found[-1]
-
-    with DuckDBEngine(whole, data) as engine:
-        with monkeypatch.context() as alone:
-            alone.setattr(engine, "_most_rows", 0)
-            want = [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals]
-        monkeypatch.setattr(fetching, "in_cells", counted)
-        assert [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals] == want
-        assert sum(each is not None for each in found) == taken
-        monkeypatch.setattr("tacit.engines.duckdb.fast.dense_totals._CELLS", 0)
-        assert [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals] == want
-        assert sum(each is not None for each in found) == taken
-
-
 def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> fetching.RowPlan | None:
-    return statements(final, engine._tables, SECRET)[0].rows
+    return DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET).statements()[0].rows
 
 
 def shares_of(sql: str) -> tuple[UnitShare, ...]:
@@ -153,8 +124,8 @@ def test_which_questions_are_folded() -> None:
             assert plan is not None, sql
             cursor = engine._connection.cursor()
             cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
-            assert fetching.folded_rows(DuckDBSession(cursor), plan, 10**6, 1), sql
-            assert fetching.folded_rows(DuckDBSession(cursor), plan, 20, 1) is None, sql
+            assert fetching.measure(DuckDBSession(cursor), plan, 10**6, 1), sql
+            assert fetching.measure(DuckDBSession(cursor), plan, 20, 1) is None, sql
 
 
 def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +146,7 @@ def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypat
 
         def rows(plan: fetching.RowPlan) -> tuple[object, int]:
             read.clear()
-            return fetching.folded_rows(DuckDBSession(cursor), plan, 10**6, 1), len(read)
+            return fetching.measure(DuckDBSession(cursor), plan, 10**6, 1), len(read)
 
         found, batches = rows(plan)
         assert batches == 0
@@ -206,7 +177,7 @@ def test_interrupted_while_folding(monkeypatch: pytest.MonkeyPatch) -> None:
             return real(*arguments)  # type: ignore[arg-type]
 
         with monkeypatch.context() as during:
-            during.setattr("tacit.engines.duckdb.fast.rows.fold", interrupted)
+            during.setattr("tacit.engines.duckdb.fast.array_totals.fold", interrupted)
             with pytest.raises(EngineError):
                 engine.measure(MeasurementTask(final, SECRET))
         assert engine.measure(MeasurementTask(final, SECRET)).raw_units.any()
@@ -215,27 +186,14 @@ def test_interrupted_while_folding(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_running_sums_may_wrap_and_segments_may_not() -> None:
     lengths = np.array([1, 2, 1])
     values = np.array([2**62, 2**62, -5, 2**62])
-    segments = Segments(lambda _: values, (), lengths)
+    segments = UnitGroups(lambda _: values, (), lengths)
     assert segments.totals("y").tolist() == [2**62, 2**62 - 5, 2**62]
     assert segments.counts("y").tolist() == [1, 1, 1]
 
 
 def test_shares_that_might_not_fit_are_given_back() -> None:
-    many = Segments(lambda _: np.ones(1, dtype=np.int64), (), np.array([2**40]))
+    many = UnitGroups(lambda _: np.ones(1, dtype=np.int64), (), np.array([2**40]))
     many._last = np.array([0])
     squares = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
     with pytest.raises(TooWideError):
         squares.of(many)
-
-
-def test_cells_whose_shares_might_not_add_up_are_given_back() -> None:
-    share = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
-    rows = FetchedRows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": Values(np.full(4, 3), 0)})
-
-    def added(largest: int) -> list[tuple[int, ...]] | None:
-        wide = replace(share, column="y0", measure=replace(share.measure, clamp=(0, largest)))
-        return in_cells(rows, Fold(1, 1, 0, lambda _, codes: codes.astype(np.uint32), {"y0": 9}, (wide,)))
-
-    assert added(2**59) is not None
-    with pytest.raises(TooWideError):
-        added(2**60)

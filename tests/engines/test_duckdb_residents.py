@@ -20,8 +20,9 @@ from support.resident_files import CATALOG, COLUMNS, engine_on, write
 from tacit.core.errors import EngineError
 from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast import table_cache as residents
-from tacit.engines.duckdb.statements import statements
+from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.query.catalog import Catalog, Population, Table
 from tacit.query.resolve import resolve
 
@@ -121,7 +122,7 @@ def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: 
         want = shown(plain.measure(MeasurementTask(final, SECRET)))
         assert [shown(engine.measure(MeasurementTask(final, SECRET))) for _ in range(3)] == [want] * 3
         with engine._residents.reading({"t"}) as reading:
-            rows = statements(final, reading.tables, SECRET)[0].rows
+            rows = DuckDBWriter.of(DUCKDB, final, reading, SECRET).statements()[0].rows
         assert rows is not None
         assert ('"c1"' in rows.sql) is looked_up
 
@@ -133,7 +134,7 @@ def test_texts_that_are_listed_otherwise_are_looked_up(tmp_path: Path) -> None:
         units(engine)
         units(engine)
         with engine._residents.reading({"t"}) as reading:
-            plans = [statements(each, reading.tables, SECRET)[0].rows for each in (final, turned)]
+            plans = [DuckDBWriter.of(DUCKDB, each, reading, SECRET).statements()[0].rows for each in (final, turned)]
     assert ['"c1"' in plan.sql for plan in plans if plan is not None] == [False, True]
 
 
@@ -167,7 +168,7 @@ def test_a_copy_lives_as_long_as_a_question_reads_it(tmp_path: Path) -> None:
             write(path, 20)
             assert [units(engine) for _ in range(2)] == [[10, 10]] * 2
             assert opened is not engine._sources.latest
-            assert opened.connection.execute(f"SELECT count(*) FROM {reading.tables['t'].scan}").fetchall() == [(10,)]
+            assert opened.connection.execute(f"SELECT count(*) FROM {reading['t'].scan}").fetchall() == [(10,)]
         assert len(copies(engine)) == 1
         with pytest.raises(duckdb.ConnectionException):
             opened.connection.execute("SELECT 1")

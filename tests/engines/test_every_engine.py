@@ -13,7 +13,6 @@ from sql.corpus.by_value import BY_VALUE, STRUCTURES
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from support.engine_comparison import NOT_DONE, SECRET, agree, check_close, corpus_frames, final_of, plain, shown
-from tacit.curator.model_fit import ReadsExamples
 from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.resolve import resolve
@@ -110,7 +109,6 @@ def test_one_row_of_each_unit_for_a_model(other: str) -> None:
             label = names.index("note" if "note" in names else "free")
             found = []
             for engine in (one, two):
-                assert isinstance(engine, ReadsExamples)
                 raw, labels = engine.examples(relation, numbers, label, SECRET)
                 assert labels is not None
                 found.append(sorted(map(repr, zip(raw.tolist(), labels.tolist(), strict=True))))

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import psycopg
@@ -24,8 +25,9 @@ from sql.corpus.gated import PERSON, gated
 from support.engine_comparison import corpus_frames, opened
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DuckDBEngine
+from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import _register
-from tacit.engines.duckdb.statements import statements
+from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS
@@ -59,18 +61,22 @@ def person() -> dict[str, list[dict[str, Any]]]:
     return {name: [*stored, *(rows if name == "visits" else [])] for name, stored in DATABASE.items()}
 
 
-def made() -> Iterator[tuple[str, FinalAggregation]]:
+@cache
+def made() -> list[tuple[str, FinalAggregation]]:
+    """The questions that are accepted; resolving all of them takes seconds."""
+    found = []
     for seed in SEEDS:
         sql = gated(seed)
         try:
-            yield sql, resolve(sql, FEW).final
+            found.append((sql, resolve(sql, FEW).final))
         except Refusal as refused:
             if refused.reason not in ("work", "too_large"):
                 raise
+    return found
 
 
 def test_the_search_meets_questions_of_both_kinds() -> None:
-    accepted = list(made())
+    accepted = made()
     assert 200 <= len(accepted) <= len(SEEDS) - 5
     assert sum(bool(work.cuts(final.source)) for _, final in accepted) >= 100
 
@@ -91,7 +97,7 @@ def by_duckdb(engine: DuckDBEngine, final: FinalAggregation) -> int:
     with engine._sources.reading() as sources:
         cursor = sources.new_cursor()
         _register(cursor, final.source, sources.tables)
-        for statement in statements(final, sources.tables, SECRET):
+        for statement in DuckDBWriter.of(DUCKDB, final, sources.tables, SECRET).statements():
             ((_, told),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT json) {statement.sql}").fetchall()
             counted += total(json.loads(told), "intermediate_rows")
         cursor.close()
@@ -140,7 +146,7 @@ def excess(pair: tuple[Counting, Counting], final: FinalAggregation) -> float:
 def test_a_person_causes_no_more_rows_than_stated(name: str) -> None:
     step = 1 if name == "duckdb" else 3
     with PAIRS[name]() as pair:
-        found = {sql: excess(pair, final) for sql, final in list(made())[::step]}
+        found = {sql: excess(pair, final) for sql, final in made()[::step]}
     assert {sql: ratio for sql, ratio in found.items() if ratio > 1} == {}
     # The person is noticed, so that there was something to find.
     assert sum(ratio > 0.001 for ratio in found.values()) > len(found) // 2
@@ -160,7 +166,7 @@ def test_without_the_cut_the_search_finds_something(monkeypatch: pytest.MonkeyPa
 def test_answers_come_from_both_databases() -> None:
     """Whether there is an answer does not depend on the person: every accepted question is measured."""
     with opened(FEW, corpus_frames(DATABASE)) as one, opened(FEW, corpus_frames(person())) as other:
-        for _, final in list(made())[::2]:
+        for _, final in made()[::2]:
             assert (
                 one.measure(MeasurementTask(final, SECRET)).keys == other.measure(MeasurementTask(final, SECRET)).keys
             )
@@ -170,4 +176,4 @@ def test_a_side_that_is_computed_again_for_each_row_is_found(monkeypatch: pytest
     """As PostgreSQL would do by itself: a value of public tables once more for each row of a person."""
     monkeypatch.setattr(type(POSTGRES), "computes_again", False)
     with postgres_pair() as pair:
-        assert max(excess(pair, final) for _, final in list(made())[::3]) > 1
+        assert max(excess(pair, final) for _, final in made()[::3]) > 1

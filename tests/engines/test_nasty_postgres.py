@@ -9,7 +9,8 @@ import pytest
 
 from engines.makers import database
 from engines.nasty import MONEY, PERSON, asked, catalog, check_neighbours
-from tacit.engines.postgres import PostgresEngine, PostgresLimits
+from tacit.engines.postgres import PostgresEngine
+from tacit.engines.protocol import Limits
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, SqlType
 
 _numbers = itertools.count(1)
@@ -52,7 +53,7 @@ def test_one_row_of_one_person(stored: str, declared: SqlType) -> None:
             return name
 
         def found(extra: list[str]):  # type: ignore[no-untyped-def]
-            with PostgresEngine(catalog(declared), {"t": table(extra)}, database(), PostgresLimits()) as engine:
+            with PostgresEngine(catalog(declared), {"t": table(extra)}, database(), Limits()) as engine:
                 return asked(engine, declared)
 
         alone = found([])

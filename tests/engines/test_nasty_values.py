@@ -16,7 +16,7 @@ from support.spark import spark_engine
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import sound_table
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.postgres import PostgresEngine, PostgresLimits
+from tacit.engines.postgres import PostgresEngine
 from tacit.query.types import SqlType
 
 
@@ -112,7 +112,7 @@ def test_postgresql_reads_as_duckdb_does(nasty: Nasty, declared: SqlType) -> Non
     assert rows is not None
     with (
         DuckDBEngine(catalog(declared), {"t": DataSource("frame", None, rows)}, Limits(threads=1)) as one,
-        PostgresEngine(catalog(declared), load({"t": rows}), database(), PostgresLimits()) as two,
+        PostgresEngine(catalog(declared), load({"t": rows}), database(), Limits()) as two,
     ):
         assert asked(two, declared) == asked(one, declared)
 

@@ -16,8 +16,9 @@ from engines.stopping import interrupting
 from support.postgres import address
 from tacit.core.errors import EngineError, InputError
 from tacit.engines import Engine, Measurements, MeasurementTask
-from tacit.engines.postgres import PostgresEngine, PostgresLimits
+from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.session import PostgresSession
+from tacit.engines.protocol import Limits
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
@@ -56,7 +57,7 @@ class Site:
         self.place = address()
         self.names = load(frames, self.place)
 
-    def engine(self, limits: PostgresLimits | None = None) -> PostgresEngine:
+    def engine(self, limits: Limits | None = None) -> PostgresEngine:
         return PostgresEngine(CATALOG, self.names, self.place, limits)
 
     def run(self, sql: str) -> list[tuple[object, ...]]:
@@ -106,7 +107,7 @@ def test_time_limit(engine: PostgresEngine, caplog: pytest.LogCaptureFixture) ->
 
 
 def test_time_limit_of_the_project(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    with site.engine(PostgresLimits(seconds=0.4)) as made, caplog.at_level(logging.ERROR), pytest.raises(EngineError):
+    with site.engine(Limits(seconds=0.4)) as made, caplog.at_level(logging.ERROR), pytest.raises(EngineError):
         made.measure(MeasurementTask(HARD, b"k"))
 
 
@@ -217,7 +218,7 @@ def test_settings_of_role_and_database_decide_nothing(site: Site) -> None:
     def ask() -> list[str]:
         found = []
         for workers in (0, 4):
-            with site.engine(PostgresLimits(threads=workers)) as made:
+            with site.engine(Limits(threads=workers)) as made:
                 for sql in questions:
                     run = made.measure(MeasurementTask(resolve(sql, CATALOG).final, b"k"))
                     found.append(repr((run.keys, run.raw_units.tolist(), [a.tolist() for a in run.raw])))

@@ -22,7 +22,7 @@ from tacit.engines.sql.relations import has_row_units
 from tacit.query.resolve import resolve
 
 pytestmark = pytest.mark.spark
-#: What Spark does not do, and why: nothing of the corpora.
+#: Questions that Spark does not answer, and why: nothing of the corpora.
 NOT_DONE: dict[str, str] = {}
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from support.spark import held
 from tacit.cli.doctor import DoctorFinding, examine
-from tacit.engines.doctor_check import DoctorCheck
 from tacit.engines.duckdb import DataSource
+from tacit.engines.protocol import DoctorCheck
 from tacit.engines.spark.doctor import look_at
 from tacit.engines.spark.session_checks import TRIALS
 from tacit.query.catalog import Catalog, Column, Population, Table

@@ -26,7 +26,7 @@ from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, Domain, SqlType, Value, decimal
 
 pytestmark = pytest.mark.spark
-#: How many expressions one question asks for.
+#: Number of expressions in one question.
 AT_ONCE = 40
 Rows = Sequence[Sequence[Value | None]]
 

@@ -98,7 +98,7 @@ def test_names_of_settings_in_texts_are_only_texts() -> None:
 
 def test_what_spark_says_of_a_failure_stays_off_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     with spark_engine(CATALOG, {"t": FRAME}) as engine:
-        engine._tables = {name: type(table)(table.index, "nowhere", table.columns, None) for name, table in engine._tables.items()}  # fmt: skip
+        engine._stored = {name: type(table)(table.index, "nowhere", table.columns, None) for name, table in engine._tables.items()}  # fmt: skip
         with pytest.raises(EngineError):
             engine.measure(SUM)
     shown = capfd.readouterr()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,20 @@ import pytest
 
 import tacit.learn
 from support.bits import SeededBits
+from tacit.accounting.compose import compose
+from tacit.accounting.currencies import PURE
 from tacit.core.errors import InputError
+from tacit.core.events import (
+    ApproxEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    PoissonSampledEvent,
+    RepeatedEvent,
+)
+from tacit.core.guarantees import PureDP
+from tacit.core.relations import REPLACE_ONE
 from tacit.learn import (
     PCA,
     GaussianNB,
@@ -106,17 +120,58 @@ def test_every_estimator_is_here() -> None:
     assert {type(model) for model in FITS} == {type(model) for model in WRONG}
 
 
+def noises(event: Event) -> list[tuple[str, int, Fraction]]:
+    """The draws that an event describes; of objective perturbation the last one, since its first is only promised."""
+    match event:
+        case ComposedEvent():
+            return [draw for part in event.events for draw in noises(part)]
+        case RepeatedEvent():
+            return noises(event.event) * event.count
+        case PoissonSampledEvent():
+            return noises(event.event)
+        case DiscreteGaussianEvent():
+            return [("gaussian", event.dimension, event.sigma2)]
+        case DiscreteLaplaceEvent():
+            return [("laplace", event.dimension, event.scale)]
+        case _:
+            return []
+
+
 @pytest.mark.parametrize("model", FITS, ids=map(name, FITS))
 def test_the_price_is_what_a_fit_releases(model: Any, seeded: SeededBits, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        for release in ("release_gaussian", "release_laplace"):
-            patched.setattr(noising, release, lambda *_: pytest.fail("a price draws no noise"))
-        price = model.price(2)
+    drawn: list[tuple[str, int, Fraction]] = []
+
+    def recording(kind: str) -> Any:
+        true = getattr(noising, f"release_{kind}")
+        return lambda raw, noise: (drawn.append((kind, raw.size, noise)), true(raw, noise))[1]
+
+    for kind in ("gaussian", "laplace"):
+        monkeypatch.setattr(noising, f"release_{kind}", recording(kind))
+    price = model.price(2)
+    assert not drawn, "a price draws no noise"
     assert not hasattr(model, "guarantee_"), "a price changes nothing"
     for rows in (0, 200):
+        drawn.clear()
         model.fit(*table(rows))
         assert (model.guarantee_, model.event_) == (price.guarantee, price.event)
         assert model.privacy_report().releases == price.releases
+        tilted = model.get_params().get("method") == "objective"
+        two_sided = tilted and price.event.relation is REPLACE_ONE
+        assert two_sided or drawn[1 if tilted else 0 :] == noises(price.event)
+
+
+@pytest.mark.parametrize("model", FITS, ids=map(name, FITS))
+def test_the_releases_are_worth_the_guarantee(model: Any) -> None:
+    price = model.price(2)
+    if isinstance(price.guarantee, PureDP):
+        assert PURE.covers(price.guarantee, PURE.cost(price.event, price.event.relation))
+        return
+    epsilon, delta, event = price.guarantee.epsilon, price.guarantee.delta, price.event
+    if isinstance(event, ComposedEvent) and isinstance(event.events[0], ApproxEvent):
+        # What objective perturbation promises, and what is left for the last noise.
+        epsilon, delta = epsilon - event.events[0].epsilon, delta - event.events[0].delta
+        event = event.events[1]
+    assert compose([event], delta=delta, method="best").epsilon <= epsilon
 
 
 @pytest.mark.parametrize("model", WRONG, ids=map(name, WRONG))

@@ -18,7 +18,7 @@ from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.memory import MemoryStore
 from tacit.ledger.protocol import AlreadyTaken, Appended, BalanceState, Head, InsufficientBudget, RecentHeads, Step
 
-#: How many; a nightly run sets more.
+#: Number of simulations; a nightly run sets more.
 HISTORIES = int(os.environ.get("TACIT_HISTORIES", "1500"))
 CHUNKS = 10
 

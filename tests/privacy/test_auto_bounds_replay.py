@@ -35,7 +35,7 @@ from tacit.query.types import DOUBLE, INTEGER
 SECRET = b"another secret"
 AUTO = tuple(sql for sql in ACCEPTED if "AUTO)" in sql)
 GONE = {"patients": 1, "events": 5}
-#: How many units there are; each is in the search of a column at most once.
+#: Number of units; each is in the search of a column at most once.
 UNITS = {"patients": len({row["patient_id"] for row in DATABASE["visits"]}), "events": len(DATABASE["log"])}
 
 

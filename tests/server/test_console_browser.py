@@ -18,7 +18,7 @@ from support.visiting import PASSWORD, listening
 pytestmark = pytest.mark.browser
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-#: What browsers log about a status that the test asked for; a violated policy is logged otherwise.
+#: Lines that browsers log about a status that the test asked for; a violated policy is logged otherwise.
 EXPECTED = "Failed to load resource: the server responded with a status of"
 
 
@@ -98,7 +98,7 @@ def asked(page: Any) -> str:
 
 def test_the_price_stands_there_before_anything_is_asked(opens: Opens, hospital: Served) -> None:
     page = opens("alice")
-    assert "What it will cost stands here" in page.inner_text("#quote")
+    assert "The price appears here" in page.inner_text("#quote")
     quoted(page)
     text = page.inner_text("#quote")
     assert "How far off, 95% of the time" in text
@@ -135,7 +135,7 @@ def test_a_refusal_and_a_spent_budget(opens: Opens) -> None:
     assert "query.not_aggregated" in page.inner_text("#quote")
     refused = asked(page)
     assert "This cannot be answered as written" in refused
-    assert "What is refused here: a protected column outside an aggregate" in refused
+    assert "Rule: a protected column outside an aggregate" in refused
     quoted(page, COUNT, "10")
     assert "this one is the last that fits" in page.inner_text("#quote")
     asked(page)

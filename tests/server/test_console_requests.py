@@ -377,7 +377,7 @@ def test_a_refusal_names_the_rule_and_charges_nothing(visit: Any, served: Served
     assert found.status_code == 422
     assert "cannot be answered as written" in found.text
     assert "query.not_aggregated" in found.text
-    assert "What is refused here: a protected column" in found.text
+    assert "Rule: a protected column" in found.text
     assert served.spent() == 0
 
 
@@ -557,7 +557,7 @@ def test_a_ledger_that_stopped_is_an_alert_and_nothing_is_asked(tmp_path: Path) 
     answered = [ask(olga), *(olga.get(f"/console/{page}") for page in ("ask", "history", "budget"))]
     for each in answered:
         assert each.status_code == 503
-        assert "The account book has stopped" in each.text
+        assert "The ledger has stopped" in each.text
         assert "secret reason" not in each.text
     olga.close()
     served.close()

@@ -82,7 +82,7 @@ def test_a_question_whose_engine_fails(served: Served, caplog: pytest.LogCapture
 
 
 async def _job(served: Served) -> Job | None:
-    """What becomes of a question in the background; on one loop, or its lease has to run out before it is taken up."""
+    """Outcome of a question in the background; on one loop, or its lease has to run out before it is taken up."""
     async with served.client() as client:
         words = {"json": {"sql": COUNT, "epsilon": 0.5}, "headers": {"Prefer": "respond-async"}}
         put = await client.post("/v1/query", **words)

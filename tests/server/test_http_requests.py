@@ -243,6 +243,8 @@ def test_a_caller_who_leaves_gets_nothing_and_is_charged_nothing(served: Served)
         "/v1/query/x",
         "/V1/query",
         "/v1/query\x00",
+        "/v1/query\n",
+        "/v1/people/",
         "/v1/\x00",
         "/v1/../v1/query",
         "/v1/./query",

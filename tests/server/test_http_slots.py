@@ -26,7 +26,6 @@ def test_slots_double() -> None:
     left = [0.25, 0.25, 0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0, 16.0]
     assert [slots.due(100.0, 100.0 + t) - 100.0 for t in taken] == left
     assert ResponseSlots(0.0).due(1.0, 1.5) == 1.5
-    assert [slots.count(100.0, 100.0 + t) for t in (0.0, 0.2, 0.3, 1.0)] == [0, 0, 1, 4]
 
 
 def test_nothing_leaves_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import asyncio
 import datetime as dt
 import io
 import json
+import multiprocessing
 import os
-import select
 from typing import Any
 
 import httpx
@@ -17,10 +17,9 @@ from prometheus_client import generate_latest
 from support.served import COUNT, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
-from tacit.server.serve import metrics
+from tacit.server.serve import metrics, worker
 from tacit.server.serve.access_log import AccessLog, Lines
 from tacit.server.serve.metrics import Counters, MetricsPage
-from tacit.server.serve.worker_pipe import WorkerLink
 
 QUESTIONS: list[dict[str, Any]] = [
     {"sql": COUNT, "epsilon": 0.5},
@@ -130,53 +129,45 @@ def test_a_reader_that_went_away_stops_no_worker() -> None:
 
 
 def test_counts_are_told_once_and_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker, whole = Counters(), MetricsPage()
+    counters, whole = Counters(), MetricsPage()
 
     def report() -> None:
-        whole.add(json.loads(json.dumps(worker.news())))
+        whole.add(json.loads(json.dumps(counters.news())))
 
     def lines() -> dict[str, float]:
         text = generate_latest(whole.registry).decode()
         found = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, value in found if float(value)}
 
-    worker.add("tacit_requests", "/v1/query", "200")
+    counters.add("tacit_requests", "/v1/query", "200")
     report()
-    worker.add("tacit_requests", "/v1/query", "200")
-    worker.add("tacit_repeats")
+    counters.add("tacit_requests", "/v1/query", "200")
+    counters.add("tacit_repeats")
     report()
-    assert worker.news() == []
+    assert counters.news() == []
     assert lines() == {'tacit_requests_total{route="/v1/query",status="200"}': 2, "tacit_repeats_total": 1}
     with pytest.raises(ValueError, match="label"):
         whole.add([("tacit_requests", ("alone",), 1)])
     monkeypatch.setattr(metrics, "_MOST_LINES", 3)
     for number in range(10):
-        worker.add("tacit_refusals", f"code{number}")
+        counters.add("tacit_refusals", f"code{number}")
     report()
     assert lines()['tacit_refusals_total{code="other"}'] == 10
     whole.server_close()
 
 
-def test_a_link_carries_reports_whole_and_ends_with_its_worker() -> None:
-    reports, life = os.pipe(), os.pipe()
-    # Two processes have ends of their own.
-    worker = WorkerLink((os.dup(reports[0]), os.dup(reports[1])), (os.dup(life[0]), os.dup(life[1])))
-    supervisor = WorkerLink(reports, life)
-    worker.as_worker()
-    supervisor.as_supervisor()
-    for number in range(100):
-        worker.tell(number=number, text="x" * 100)
-    assert [each["number"] for each in supervisor.told()] == list(range(100))
-    assert supervisor.open
-    assert supervisor.told() == []
+def test_reports_arrive_whole_and_a_supervisor_that_does_not_listen_is_not_waited_for() -> None:
+    receiving, sending = multiprocessing.Pipe(duplex=False)
+    os.set_blocking(sending.fileno(), False)
     for number in range(10_000):
-        worker.tell(number=number)
-    assert 0 < len(supervisor.told()) < 10_000, "a full pipe is not waited for"
-    assert not select.select([worker.life], [], [], 0)[0]
-    os.close(worker._reports[1])
-    supervisor.told()
-    assert not supervisor.open
-    supervisor.close()
-    supervisor.close()
-    assert select.select([worker.life], [], [], 0)[0], "the supervisor is gone"
-    os.close(worker.life)
+        worker._report(sending, number=number, text="x" * 100)
+    found = []
+    while receiving.poll():
+        found.append(json.loads(receiving.recv_bytes()))
+    assert 0 < len(found) < 10_000
+    assert found == [{"number": number, "text": "x" * 100} for number in range(len(found))]
+    worker._report(sending, number=-1)
+    assert json.loads(receiving.recv_bytes()) == {"number": -1}
+    receiving.close()
+    worker._report(sending, number=-2)
+    sending.close()

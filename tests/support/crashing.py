@@ -10,7 +10,7 @@ from support.ledgers import Place, asking
 from tacit.core.errors import BudgetError
 from tacit.ledger import Ledger, Outcome
 
-#: How many questions the budget allows.
+#: Number of questions that the budget allows.
 FITS = 60
 
 

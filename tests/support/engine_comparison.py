@@ -112,7 +112,7 @@ def shown(found: Measurements) -> str:
 
 
 def refusal(engine: Engine, final: FinalAggregation) -> str | None:
-    """Why an engine refuses a question; nothing where it does not."""
+    """The reason for which an engine refuses a question, or nothing."""
     try:
         engine.check(final)
     except Refusal as refused:
@@ -120,7 +120,7 @@ def refusal(engine: Engine, final: FinalAggregation) -> str | None:
     return None
 
 
-#: What an engine does not do, and why. A question stands here by its text; nothing is silently different.
+#: Questions that an engine does not answer, and why. A question stands here by its text; nothing is silently different.
 NOT_DONE: dict[str, dict[str, str]] = {"postgres": {}}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from support.schedule import SECONDS, recorded_seconds
@@ -75,16 +76,17 @@ def wanted(changed: list[str]) -> list[str]:
     """Test modules by how close they are to the changes; each once."""
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(TESTS.rglob("test_*.py"))}
     code = [path for path in changed if path.endswith(".py") and path.startswith(("src/", "tests/"))]
-    close = [path for path in code if path in texts]
-    for path in code:
-        if path not in texts:
-            close += importers(module_name(path), texts)
     seconds = recorded_seconds()
+
+    def quickest_first(modules: Iterable[str]) -> list[str]:
+        return sorted(modules, key=lambda module: seconds.get(module.removeprefix("tests/"), UNMEASURED))
+
+    themselves = [path for path in code if path in texts]
+    close = {module for path in code if path not in texts for module in importers(module_name(path), texts)}
+    shape = [module for module in texts if module.startswith("tests/arch/")]
     folders = {folder for path in changed for folder in folders_of(path)}
     beside = [module for module in texts if Path(module).parts[1] in folders]
-    beside.sort(key=lambda module: seconds.get(module.removeprefix("tests/"), UNMEASURED))
-    shape = [module for module in texts if module.startswith("tests/arch/")]
-    return list(dict.fromkeys([*close, *shape, *beside]))
+    return list(dict.fromkeys([*themselves, *quickest_first(close), *shape, *quickest_first(beside)]))
 
 
 def main() -> int:

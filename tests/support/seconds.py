@@ -12,7 +12,7 @@ import pytest
 
 from support.schedule import SECONDS, module_of
 
-#: How many modules are shown, and from how many seconds on a module is written down.
+#: Number of modules shown, and the seconds from which on a module is written down.
 _SHOWN, _LEAST = 40, 0.5
 _found: defaultdict[str, float] = defaultdict(float)
 

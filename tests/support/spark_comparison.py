@@ -13,20 +13,21 @@ from support.engine_comparison import SECRET, final_of, refusal, shown
 from support.spark import spark_engine
 from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.spark import SparkEngine
-from tacit.engines.spark.statements import statements
-from tacit.engines.sql.read_measurements import read_measurements
+from tacit.engines.spark.dialect import SPARK
+from tacit.engines.spark.statements import SparkWriter
+from tacit.engines.sql.engine import read_measurements
 from tacit.query.catalog import Catalog
 
 
 def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> dict[str, Measurements]:
-    """What Spark finds, by question; every different statement runs once."""
+    """Measurements of Spark, by question; every different statement runs once."""
     finals = {sql: final_of(sql, catalog) for sql in questions}
-    planned = {sql: statements(final, engine._tables, SECRET) for sql, final in finals.items()}
+    planned = {sql: SparkWriter.of(SPARK, final, engine._tables, SECRET).statements() for sql, final in finals.items()}
     texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
 
     def run(text: str) -> list[Any]:
-        with engine._question(None) as jobs:
-            return jobs.collect(text)
+        with engine._session(finals[next(iter(finals))].source, None) as (jobs, _):
+            return jobs.rows(text)
 
     with ThreadPoolExecutor(2) as pool:
         rows = dict(zip(texts, pool.map(run, texts), strict=True))
@@ -37,7 +38,7 @@ def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) ->
 
 
 def compare(catalog: Catalog, frames: Mapping[str, pa.Table], questions: tuple[str, ...]) -> int:
-    """How many questions had a measure that was not zero throughout."""
+    """Compare both on all questions; the number of those with a measure that is not zero throughout."""
     told = 0
     with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
         asked = []

@@ -125,7 +125,7 @@ def reports(
 
 
 def findings(made: Mapping[str, Report]) -> dict[str, tuple[Finding, ...]]:
-    """What was found, by question; empty when nothing was."""
+    """Findings by question; empty where there are none."""
     return {sql: each.findings for sql, each in made.items() if each.findings}
 
 
@@ -136,5 +136,5 @@ def question_of(sql: str) -> FinalAggregation:
 
 
 def population_of(sql: str) -> str:
-    """Whose data a question of the corpus reads."""
+    """The population of a question of the corpus."""
     return question_of(sql).population

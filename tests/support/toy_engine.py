@@ -13,7 +13,7 @@ import numpy as np
 
 from sql.interpreter import rows_of
 from tacit.core.errors import EngineError
-from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.query.planning.measures import Measure, MeasureKind, quantise
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
@@ -30,7 +30,7 @@ class Killed(BaseException):
     """Stands for the end of the process, in the midst of a run."""
 
 
-class ToyEngine:
+class ToyEngine(Engine):
     """Measures tables given as lists of mappings from column name to canonical value."""
 
     def __init__(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

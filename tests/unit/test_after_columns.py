@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact
+from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact, type_range, value_at, value_of_ratio
 from tacit.query.postprocess.counts_and_sums import Direct
-from tacit.query.postprocess.joint_mean import JointMean
-from tacit.query.postprocess.mean_variance import MeanEstimate
+from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate
 from tacit.query.postprocess.result import Intervals
-from tacit.query.postprocess.rounding import type_range, value_at, value_of_ratio
 from tacit.query.types import DATE, DOUBLE, INTEGER, TIMESTAMP, Range, SqlType, decimal, ordinal
 
 LAWS = (NoiseLaw("laplace", Fraction(7, 2)), NoiseLaw("gaussian", Fraction(40), 1, Fraction(1, 3)))

@@ -96,7 +96,7 @@ def _key(body: Any) -> Any:
     return astuple(identity_of(body))
 
 
-#: How the client reads what an endpoint says.
+#: Readers of the client, by endpoint.
 READERS: dict[str, Callable[[Any], Any]] = {
     "answer": _rows,
     "answer_private_keys": _rows,

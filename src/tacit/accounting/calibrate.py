@@ -21,7 +21,7 @@ from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
 __all__ = ["calibrate", "calibrate_gaussian", "calibrate_laplace"]
 
-#: What a plan may be: anything that compose takes.
+#: Accepted plans: anything that compose takes.
 Plannable = Release | Iterable[Release | tuple[Release, int]]
 
 _EVALUATIONS = 120

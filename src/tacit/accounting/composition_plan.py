@@ -71,7 +71,7 @@ class CompositionPlan:
 
     @property
     def count(self) -> int:
-        """How many releases there are in all."""
+        """Number of releases in all."""
         return sum(item.count for item in self.items)
 
 

@@ -141,7 +141,7 @@ class Filter(ABC):
             self._spent = after
 
     def how_many(self, charge: Charge) -> int | None:
-        """How many more charges like this one fit; ``None`` when it is free and any number does."""
+        """Number of further charges like this one that fit; ``None`` when it is free and any number does."""
         price = self.price(charge)
         return _fewest(_times(line.left, cost) for line, cost in zip(self.lines, price, strict=True))
 
@@ -385,7 +385,7 @@ class PureOrZCDPFilter(Filter):
         return (pure, *zcdp_price(charge, self.relation))
 
     def how_many(self, charge: Charge) -> int | None:
-        """How many more charges like this one fit under the rule that admits more of them."""
+        """Number of further charges like this one that fit under the rule that admits more of them."""
         epsilon, rho, delta = self.price(charge)
         lines = self.lines
         pure = _times(lines[0].left, epsilon) if lines[0].spent <= lines[0].cap else 0

@@ -86,7 +86,7 @@ class HasGuarantee(Protocol):
         """Guarantee of a release."""
 
 
-#: What a filter can be asked to pay for.
+#: Charges that a filter can pay for.
 Charge = Event | Guarantee | HasEvent | HasGuarantee
 
 

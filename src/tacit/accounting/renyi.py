@@ -110,7 +110,7 @@ def renyi_curve(release: Leaf) -> Curve:
     def curve(orders: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             values = exact_curve(orders) * (1 + _SLACK)
-        # What leaves the range of floats is not known, and infinity is always true.
+        # A value outside the range of floats is not known, and infinity is always true.
         return np.where(np.isnan(values), math.inf, values)
 
     return curve

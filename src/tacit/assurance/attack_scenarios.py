@@ -33,7 +33,7 @@ __all__ = ["ATTACKS", "Told", "found_people"]
 Told = Callable[[str], None]
 Epsilons = Sequence[Fraction]
 
-#: How many victims each attack has: as many as a few seconds allow.
+#: Number of victims of each attack: as many as a few seconds allow.
 _LINKED: Final = 24
 _DRAWN: Final = 16
 _VICTIMS: Final = 36
@@ -42,7 +42,7 @@ _POOLED: Final = 16
 _REPEATS: Final = 300
 _PAID_REPEATS: Final = 8
 _PEOPLE: Final = 2000
-#: How many totals the attacker's budget is divided into; more of them would each have more noise.
+#: Number of totals into which the attacker's budget is divided; more of them would each have more noise.
 _TOTALS: Final = 48
 _STUDY: Final = 60
 _MOST_CELLS: Final = 10_000

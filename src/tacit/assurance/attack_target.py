@@ -189,7 +189,7 @@ class Scene:
     def __init__(self, target: Target, rows: list[tuple[Any, ...]], curator: Curator) -> None:
         self.target = target
         self.curator = curator
-        #: What outsiders know, the place of the secret, and whose it is, for every row.
+        #: Known values, the place of the secret, and the unit, for every row.
         self.rows = [(row[1:-1], self._place(row[-1]), row[0]) for row in rows if row[-1] in target.values]
         self._runs = itertools.count(1)
         if len(self.people) < 40:
@@ -274,17 +274,9 @@ def open_scene(target: Target) -> Iterator[Scene]:
 
 def _bare_rows(target: Target) -> list[tuple[Any, ...]]:
     """The unprotected twin: unit, known columns and secret of every row, read as the engine reads them."""
-    import duckdb
+    from tacit.engines.registry import open_unprotected
 
-    from tacit.engines.duckdb.sources import open_source
-
-    with duckdb.connect() as connection:
-        for index, table in enumerate(target.project.catalog.tables):
-            stored, _ = open_source(connection, target.project.sources[table.name], table, index)
-            if stored.frame is not None:
-                connection.register(*stored.frame)
-            columns = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in stored.columns.items())
-            connection.execute(f"CREATE VIEW {quoted(table.name)} AS SELECT {columns} FROM {stored.scan}")  # noqa: S608
+    with open_unprotected(target.project.catalog, target.project.sources) as connection:
         wanted = ", ".join([quoted(target.unit), *map(quoted, target.known), target.secret])
         return connection.execute(
             f"SELECT {wanted} FROM {target.source} WHERE {quoted(target.unit)} IS NOT NULL LIMIT {_MOST_ROWS}"  # noqa: S608

@@ -38,7 +38,7 @@ __all__ = ["AuditQuestion", "server_checks"]
 
 _CONFIDENCE: Final = 0.9999
 _DELTA: Final = Fraction(1, 10**6)
-#: How often a request is sent while the server says that there were too many, and the longest wait between.
+#: Number of times a request is sent while the server says that there were too many, and the longest wait between.
 _PATIENCE: Final = 8
 _LONGEST: Final = 61.0
 #: No epsilon at all, or not one that can be read in one way only.

@@ -51,7 +51,7 @@ class Differencing:
     words: Words = _DIFFERENCING
     values: int = 2
     reach: int = 1
-    #: How many paid questions there are about one victim.
+    #: Number of paid questions about one victim.
     questions: int = 2
 
     def run(self, ask: CountWithout) -> SuccessRate:

@@ -39,7 +39,7 @@ __all__ = [
     "score_rows",
 ]
 
-#: How fast a score fades with distance: in stars, and in days.
+#: Decay of a score with distance: in stars, and in days.
 STARS_APART: Final = 1.5
 DAYS_APART: Final = 30.0
 #: The lead over the second best, in standard deviations of all scores, from which on a person is named.

@@ -403,7 +403,7 @@ def _wrapped(seam: Hook, original: Callable[..., Any], handle: Handler) -> Calla
         # Other threads, and a mechanism inside of a mechanism, go their own way.
         if not _busy.get() or _inside.get():
             return original(*args, **kwargs)
-        # What can be gone through only once is needed twice: to be read, and to be released.
+        # An iterator can be read only once and is needed twice: to be read, and to be released.
         args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
         mark = _inside.set(True)
         try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Who may ask, as what, and how much of a budget each of them may spend.")
+app = typer.Typer(no_args_is_help=True, help="Analysts, their roles and their shares of a budget.")
 for command in (tokens.token, tokens.tokens, tokens.withdraw, tokens.invite, tokens.password):
     app.command()(command)
 
@@ -38,8 +38,8 @@ class _Role(StrEnum):
     AUDITOR = "auditor"
 
 
-_Name = Annotated[str, typer.Argument(help="Of the analyst.", show_default=False)]
-_Population = Annotated[str | None, typer.Option(help="Whose budget; may be left out where there is one.")]
+_Name = Annotated[str, typer.Argument(help="Name of the analyst.", show_default=False)]
+_Population = Annotated[str | None, typer.Option(help="Population of the budget; may be left out where there is one.")]
 _Epsilon = Annotated[
     str | None,
     typer.Option(help="The most epsilon they may spend; converted, rounded down, if the account counts rho."),
@@ -58,7 +58,7 @@ def add(
     ] = None,
     population: Annotated[
         list[str] | None,
-        typer.Option(help="Whose data exists for them, and whose budget is shared; may be given several times."),
+        typer.Option(help="Population that they may see, and whose budget is shared; may be given several times."),
     ] = None,
     all_populations: Annotated[bool, typer.Option("--all-populations", help="Every population again.")] = False,
     epsilon: _Epsilon = None,
@@ -134,7 +134,7 @@ def grant(
 def revoke(
     name: _Name,
     project: ProjectOption = DEFAULT_PROJECT,
-    reason: Annotated[str, typer.Option(help="Why; it is written down.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, kept in the ledger.")] = "",
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.terminal import JsonFlag, console, print_json, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, visible
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def attack(
     secret: Annotated[str | None, typer.Option(help="The column to find out.")] = None,
     known: Annotated[str | None, typer.Option(help="Columns that outsiders know, such as age,sex,town.")] = None,
     epsilon: Annotated[
-        list[str] | None, typer.Option(help="What the curator may tell about one person; may be repeated.")
+        list[str] | None, typer.Option(help="Privacy budget of the curator under attack; may be repeated.")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with charts to this file.")] = None,
     show_victims: Annotated[
@@ -107,25 +106,13 @@ def _about(scene: Scene, *, demo: bool) -> str:
 def _run(scene: Scene, wanted: Sequence[str], epsilons: list[Fraction], *, quiet: bool) -> list[Chapter]:
     from tacit.assurance.attack_scenarios import ATTACKS
 
-    with _progress(len(wanted), quiet=quiet) as told:
+    with progress_bar(quiet=quiet) as advance:
 
         def run(done: int, name: str) -> Chapter:
-            told(done, name)
-            return ATTACKS[name](scene, epsilons, lambda what: told(done, f"{name}: {what}"))
+            advance(done, len(wanted), name)
+            return ATTACKS[name](scene, epsilons, lambda what: advance(done, len(wanted), f"{name}: {what}"))
 
         return [run(done, name) for done, name in enumerate(wanted)]
-
-
-@contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int, str], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    screen = console()
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done, what: bar.update(task, completed=done, description=what)
 
 
 def _victims(scene: Scene) -> list[dict[str, Any]]:

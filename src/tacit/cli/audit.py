@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -12,13 +12,11 @@ import typer
 
 from tacit.cli.errors import reported
 from tacit.cli.operator_options import LedgerLocation, find_ledger, receipt_check
-from tacit.cli.terminal import JsonFlag, console, print_json
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from rich.progress import Progress
 
     from tacit.audit.museum.exhibit import Verdict
     from tacit.audit.self_audit import AuditCheck, CheckOutcome
@@ -49,16 +47,17 @@ def audit(
     claimed: Annotated[str | None, typer.Option(help="The epsilon under test; by default a mechanism's own.")] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
     sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a question to audit as well.")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="For a server: what that question may cost each time.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="For a server: the price of that question, each time.")] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="TACIT_TOKEN", help="For a server: an analyst's.", show_default=False)
+        str | None,
+        typer.Option(envvar="TACIT_TOKEN", help="For a server: the token of an analyst.", show_default=False),
     ] = None,
     ca_file: Annotated[Path | None, typer.Option(help="For a server: certificates to trust.")] = None,
     samples: Annotated[
         int | None,
         typer.Option(help="Runs on each neighbour: 20000; 8000 for --self, 1000 for a project, 400 for servers."),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="That the bound is true.")] = 0.99,
+    confidence: Annotated[float, typer.Option(help="Confidence of the bound.")] = 0.99,
     html: Annotated[Path | None, typer.Option(help="Write a page with charts to this file.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -280,24 +279,8 @@ def _json(text: str, parameter: str) -> Any:
 def _run(checks: Iterable[AuditCheck], *, quiet: bool) -> list[CheckOutcome]:
     from tacit.audit.self_audit import run_checks
 
-    with _bar(quiet) as bar:
-        task = bar.add_task("", total=None)
-
-        def told(done: int, total: int, name: str) -> None:
-            bar.update(task, completed=done, total=total, description=name)
-
-        return list(run_checks(checks, told))
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    screen = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
-        yield bar
+    with progress_bar(quiet=quiet) as advance:
+        return list(run_checks(checks, advance))
 
 
 def _show(outcomes: list[CheckOutcome], as_json: bool, html: Path | None) -> None:

@@ -65,12 +65,12 @@ def budget(
 
 
 def show_budget(screen: Console, account: Budget) -> None:
-    """Print one account: a bar for each currency, of all analysts together and of each share."""
+    """Print one account: a bar for each currency, the total and each share."""
     from rich.text import Text
 
     shares = [share for share in account.balances if share.limited or share is account.balances[0]]
     screen.print(Text.assemble((account.population, "bold"), f": at most {account.guarantee} for all answers together"))
-    screen.print(budget_table((share.owner if i else "all analysts", share.lines) for i, share in enumerate(shares)))
+    screen.print(budget_table((share.owner if i else "total", share.lines) for i, share in enumerate(shares)))
     if not account.durable:
         screen.print("Kept in memory: it ends with this process.")
     if account.questions is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,6 @@ from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
     from tacit.cli.operator_options import LedgerLocation
-    from tacit.engines.doctor_check import DoctorCheck
     from tacit.project.project_file import Project
 
 __all__ = ["DoctorFinding", "doctor", "examine"]
@@ -187,40 +186,24 @@ def _recognised(kind: str, largest: int) -> str:
 
 def _broken_line(files: list[str]) -> str | None:
     """A line that is left out of a table; None where every line is a row."""
-    from tacit.engines.duckdb.csv_lines import first_left_out
+    from tacit.engines.registry import first_unread_line
 
     for file in files:
-        line = first_left_out(file)
+        line = first_unread_line(file)
         if line is not None:
             return f"line {line} of {Path(file).name} cannot be read as a row and is left out, maybe others as well"
     return None
 
 
 def _database(loaded: Project) -> Iterator[DoctorFinding]:
-    """What a database server or Spark says of itself, of rights and of the tables."""
+    """Checks of a database server or of Spark itself, of rights and of the tables."""
+    from tacit.engines.registry import doctor_checks
+
     try:
-        for check in _checks(loaded):
+        for check in doctor_checks(loaded.engine, loaded.catalog, loaded.sources, loaded.limits.model_dump()):
             yield DoctorFinding(check.name, check.ok, check.words, check.remedy)
     except InputError as problem:
         yield DoctorFinding("database", False, str(problem), "correct project.engine or the table it names")
-
-
-def _checks(loaded: Project) -> Iterable[DoctorCheck]:
-    from tacit.engines.registry import engine_kind
-
-    match engine_kind(loaded.engine):
-        case "postgres":
-            from tacit.engines.postgres.doctor import look_at
-
-            names = {name: source.path or "" for name, source in loaded.sources.items()}
-            return look_at(loaded.engine, loaded.catalog, names)
-        case "spark":
-            from tacit.engines.duckdb.connection import Limits
-            from tacit.engines.spark.doctor import look_at as look_at_spark
-
-            return look_at_spark(loaded.engine, loaded.catalog, loaded.sources, Limits(**loaded.limits.model_dump()))
-        case _:
-            return ()
 
 
 def _ledger(project: Path, loaded: Project) -> Iterator[DoctorFinding]:

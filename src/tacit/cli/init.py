@@ -52,10 +52,10 @@ def init(
     ],
     table: Annotated[list[str] | None, typer.Option(help="A table or view of the database: schema.table.")] = None,
     public: Annotated[
-        list[str] | None, typer.Option(help="A file, or a table of the database, whose contents anyone may know.")
+        list[str] | None, typer.Option(help="A file, or a table of the database, with public contents.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help='The column that says whose row it is, or "row".')] = None,
-    population: Annotated[str, typer.Option(help="What to call those who are protected.")] = "people",
+    unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
+    population: Annotated[str, typer.Option(help="Name of the protected population.")] = "people",
     epsilon: Annotated[str | None, typer.Option(help="The budget of all questions together: 4.")] = None,
     delta: Annotated[str | None, typer.Option(help="Its delta: 1e-6.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("tacit.toml"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tacit.core.errors import InputError
+from tacit.engines.registry import is_database_address, stored_names, stored_types
 from tacit.project.project_template import DraftTable, typed_column
 from tacit.project.schema_inference import guess_unit
 from tacit.query.catalog import is_name
@@ -22,7 +23,7 @@ _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z")
 
 def is_address(text: str) -> bool:
     """Whether a source is a database rather than a file."""
-    return text.startswith(("postgresql://", "postgres://"))
+    return is_database_address(text)
 
 
 def postgres_tables(
@@ -34,17 +35,15 @@ def postgres_tables(
         InputError: the database cannot be reached or there is no such table; none is named, and those that there are
             are listed.
     """
-    from tacit.engines.postgres.engine import read_names, read_types
-
     wanted = [*((name, False) for name in names), *((name, True) for name in public)]
     try:
         if not names:
-            listed = ", ".join(read_names(address)) or "none"
+            listed = ", ".join(stored_names(address)) or "none"
             raise InputError("table", f"name the tables to protect, each with --table; this role can read: {listed}")
-        stored = read_types(address, {name: name for name, _ in wanted})
+        stored = stored_types(address, {name: name for name, _ in wanted})
     except InputError as problem:
         # What is said of a project's engine is about the address here, and of a table's source about --table.
-        raise InputError("sources" if problem.parameter == "engine" else "table", problem.problem) from None
+        raise InputError("sources" if problem.parameter == "project.engine" else "table", problem.problem) from None
     return tuple(_table(name, stored[name], unit, public=is_public) for name, is_public in wanted)
 
 

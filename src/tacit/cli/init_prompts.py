@@ -27,7 +27,7 @@ def interview(draft: Draft, files: Mapping[str, Path]) -> Draft:
         draft: what is known so far.
         files: by table, where rows may be looked at if the owner says so; tables of a database are not among them.
     """
-    typer.echo("Enter keeps what stands in brackets; what is left open is marked in the file.\n")
+    typer.echo("Enter keeps the value in brackets; open places are marked in the file.\n")
     if draft.epsilon is None:
         draft = replace(
             draft,
@@ -66,7 +66,7 @@ def _may_look() -> bool:
     typer.echo(
         f"  Guesses for types and categories need a look at the first {SAMPLE_ROWS:,} rows. You see them; no other"
     )
-    typer.echo("  person does, unless you keep a guess: what stands in the file counts as public.")
+    typer.echo("  person does, unless you keep a guess: the content of the file counts as public.")
     return typer.confirm("  Look at them?", default=True)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +22,7 @@ from tacit.cli.operator_options import (
     reading,
     receipt_check,
 )
-from tacit.cli.terminal import JsonFlag, console, print_json, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, visible
 from tacit.core.errors import InputError
 from tacit.project.read_project import read_project
 
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="The account of everything ever charged: check it, read it, take it over.")
+app = typer.Typer(no_args_is_help=True, help="The ledger of all charges: check it, read it, take it over.")
 
 
 @app.command()
@@ -48,9 +46,12 @@ def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) 
     with reported(as_json=as_json):
         place = find_ledger(project)
         check_exists(place)
-        with _progress(quiet=as_json) as advance:
+        with progress_bar(quiet=as_json) as advance:
             report = Ledger.examine(
-                place.ledger, anchor=place.anchor, progress=advance, check_outcome=receipt_check(place)
+                place.ledger,
+                anchor=place.anchor,
+                progress=lambda done, total: advance(done, total, "verifying"),
+                check_outcome=receipt_check(place),
             )
     if as_json:
         print_json(_report_json(report))
@@ -63,7 +64,7 @@ def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) 
 @app.command()
 def show(
     project: ProjectOption = DEFAULT_PROJECT,
-    last: Annotated[int, typer.Option(min=1, help="How many of the newest entries.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="Number of the newest entries.")] = 20,
     population: Annotated[str, typer.Option(help="Only charges to this budget.")] = "",
     analyst: Annotated[str, typer.Option(help="Only charges of this analyst.")] = "",
     every: Annotated[bool, typer.Option("--all", help="Every kind of entry, not only charges.")] = False,
@@ -114,7 +115,7 @@ def adopt(
 
 @app.command()
 def caps(
-    population: Annotated[str, typer.Argument(help="Whose budget.", show_default=False)],
+    population: Annotated[str, typer.Argument(help="Population of the budget.", show_default=False)],
     reason: ReasonOption,
     project: ProjectOption = DEFAULT_PROJECT,
     operator: OperatorOption = None,
@@ -134,7 +135,7 @@ def caps(
 
 @app.command()
 def unit(
-    population: Annotated[str, typer.Argument(help="Whose budget.", show_default=False)],
+    population: Annotated[str, typer.Argument(help="Population of the budget.", show_default=False)],
     reason: ReasonOption,
     project: ProjectOption = DEFAULT_PROJECT,
     operator: OperatorOption = None,
@@ -210,18 +211,6 @@ def _change_caps(population: str, project: ProjectOption, reason: str, operator:
         ledger.change_caps(population, limit, reason=reason, operator=operator)
         now = ledger.filter(population).guarantee
     return {"population": population, "before": str(before), "now": str(now), "reason": reason}
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    screen = console()
-    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
-        task = bar.add_task("verifying", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _report_json(report: VerificationReport) -> dict[str, Any]:

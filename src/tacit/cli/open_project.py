@@ -31,7 +31,7 @@ ProjectOption = Annotated[
     Path, typer.Option("--project", "-p", envvar="TACIT_PROJECT", help="The project file.", show_default=True)
 ]
 AnalystOption = Annotated[
-    str | None, typer.Option("--analyst", envvar="TACIT_ANALYST", help="Who asks; a name known to the ledger.")
+    str | None, typer.Option("--analyst", envvar="TACIT_ANALYST", help="Name of the analyst, as registered.")
 ]
 
 

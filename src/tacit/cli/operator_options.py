@@ -34,7 +34,7 @@ __all__ = [
 OperatorOption = Annotated[
     str | None, typer.Option("--operator", envvar="TACIT_OPERATOR", help="Your name; by default the user name.")
 ]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is written down for good.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, kept in the ledger for good.")]
 
 
 @dataclass(frozen=True)

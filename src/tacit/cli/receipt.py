@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Signed statements of what was released: check them, read them.")
+app = typer.Typer(no_args_is_help=True, help="Signed statements of releases: check them, read them.")
 
 _LARGEST = 64 * 2**20
 
@@ -94,8 +94,10 @@ def table(
     project: ProjectOption = DEFAULT_PROJECT,
     name: Annotated[str, typer.Option(help="Which table of a planned release it is.")] = "",
     plan: Annotated[Path | None, typer.Option(help="The plan of a planned release.")] = None,
-    confidence: Annotated[str | None, typer.Option(help="Of its intervals, if not that of the question.")] = None,
-    max_groups: Annotated[int | None, typer.Option(help="As the question was asked with, if it was.")] = None,
+    confidence: Annotated[
+        str | None, typer.Option(help="Confidence of its intervals, if not that of the question.")
+    ] = None,
+    max_groups: Annotated[int | None, typer.Option(help="max_groups of the question, if it stated any.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check that a published table is the one that a receipt is about, cell by cell.

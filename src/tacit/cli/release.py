@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +9,7 @@ import typer
 
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.terminal import JsonFlag, console, print_json
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
@@ -45,25 +43,13 @@ def release(
             if not as_json:
                 _show_quote(batch, told)
         else:
-            with _progress(quiet=as_json) as advance:
+            with progress_bar(quiet=as_json) as advance:
                 done = release_batch(curator, plan, output=output, progress=advance)
             told = _release_json(curator, done)
             if not as_json:
                 _show_release(curator, done)
     if as_json:
         print_json(told)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    screen = console()
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
-        task = bar.add_task("computing", total=None)
-        yield lambda done, total, name: bar.update(task, completed=done, total=total, description=name)
 
 
 def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:

@@ -37,13 +37,13 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="The certificate, with its chain (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM), without a passphrase.")] = None,
     behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="Something in front ends TLS and says where requests come from.")
+        bool, typer.Option("--behind-proxy", help="A reverse proxy terminates TLS and forwards client addresses.")
     ] = False,
     proxy: Annotated[
         list[str] | None, typer.Option(help="Address of a trusted reverse proxy; by default this machine.")
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="How colleagues reach it, https://tacit.example.org; for links in invitations.")
+        str | None, typer.Option(help="Public address, https://tacit.example.org; for links in invitations.")
     ] = None,
     slot: Annotated[float, typer.Option(help="Seconds; answers leave after 1, 2, 4 … of them. 0: at once.")] = 0.25,
     metrics_port: Annotated[

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -12,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["JsonFlag", "as_text", "console", "is_interactive", "print_json", "visible"]
+__all__ = ["JsonFlag", "as_text", "console", "is_interactive", "print_json", "progress_bar", "visible"]
 
 #: Every command has it.
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -64,6 +66,19 @@ def print_json(content: object) -> None:
 def as_text(value: Any) -> str:
     """An exact number, a date or a path as text."""
     return str(value)
+
+
+@contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[Callable[[int, int | None, str], None]]:
+    """Progress bar on standard error where that is a terminal; what it yields takes done, total and a description."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
 
 
 def is_interactive() -> bool:

@@ -35,7 +35,7 @@ __all__ = [
     "withdraw",
 ]
 
-_Name = Annotated[str, typer.Argument(help="Whose.", show_default=False)]
+_Name = Annotated[str, typer.Argument(help="Name of the person.", show_default=False)]
 ExpiresOption = Annotated[
     str, typer.Option("--expires", help="When it ends: 12h, 30d, a date such as 2030-01-31, or never.")
 ]
@@ -48,7 +48,7 @@ def token(
     scope: Annotated[
         list[str] | None, typer.Option(help="ask, audit or admin; by default all that the person may do.")
     ] = None,
-    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    label: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -67,7 +67,7 @@ def token(
 
 
 def tokens(
-    name: Annotated[str | None, typer.Argument(help="Whose; by default all people's.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the person; by default all.", show_default=False)] = None,
     project: ProjectOption = DEFAULT_PROJECT,
     as_json: JsonFlag = False,
 ) -> None:

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-#: How many events may lie inside one another.
+#: Deepest nesting of events.
 _DEEPEST: Final = 64
 
 

@@ -39,7 +39,7 @@ __all__ = [
     "sqrt_bounds",
 ]
 
-#: What a privacy parameter may be given as.
+#: Accepted forms of a privacy parameter.
 Number = str | int | float | Fraction | Decimal
 
 #: Longest decimal text accepted for one number.

@@ -44,7 +44,7 @@ __all__ = [
     "measure_sensitivity",
 ]
 
-#: What a measured function may return: one exact number, or a vector of them.
+#: Result of a measured function: one exact number, or a vector of them.
 Exact = int | Fraction | Iterable[int | Fraction]
 
 

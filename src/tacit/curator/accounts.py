@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Entry", "account_kind", "entry_of", "filter_of", "share_caps"]
 
-#: How many questions that need a delta and state none the budget's delta lasts for.
+#: Number of questions without a stated delta for which the budget's delta lasts.
 _QUESTIONS = 100
 #: By which a project file states an account.
 _NUMBERS = ("epsilon", "delta", "rho", "mu")

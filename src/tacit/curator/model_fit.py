@@ -7,7 +7,7 @@ fit → commit → hand out the model.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.mechanism_release import event_for, value_to_text
 from tacit.curator.payment import pay
+from tacit.engines.protocol import Engine
 from tacit.ledger import Order, Reservation
 from tacit.project.source_binding import scanned
 from tacit.query.refusal import Refusal
@@ -36,16 +37,6 @@ __all__ = ["Fitted", "fit_privately"]
 _NUMBERS = (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 _CLASSES = (Kind.BOOLEAN, Kind.INTEGER, Kind.TEXT)
 _BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and the row"
-
-
-@runtime_checkable
-class ReadsExamples(Protocol):
-    """An engine that can read rows for a model in this process."""
-
-    def examples(
-        self, relation: RelationNode, numbers: list[int], label: int | None, key_secret: bytes
-    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-        """One row of each unit."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +64,7 @@ class _Columns:
     classes: int | None = None
     target: int | None = None
 
-    def read(self, engine: ReadsExamples, rows: RelationNode, secret: bytes) -> tuple[NDArray[np.float64], Any]:
+    def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[np.float64], Any]:
         """Features and what is learned from them, for one row of each unit."""
         if self.target is None:
             return engine.examples(rows, list(self.features), self.classes, secret)
@@ -91,9 +82,7 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         population = context.catalog.population(rows.population or "")
         if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
             raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
-        engine = context.engine
-        if not isinstance(engine, ReadsExamples):
-            raise InputError("estimator", "this project's engine cannot read rows for a model yet; use DuckDB")
+        context.engine.check_examples(rows)
         currency = currency_named(context.accounts[population.name].kind)
         guarantee = currency.price(price, population.relation)
         label = f"fit {type(declared).__name__}: {sql}"
@@ -108,7 +97,7 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         context.version(scanned(rows))
 
         def run(_: Reservation) -> list[Any]:
-            _fit(declared, *columns.read(engine, rows, context.keys.group_secret(population.name)))
+            _fit(declared, *columns.read(context.engine, rows, context.keys.group_secret(population.name)))
             if declared.event_ != price.event:
                 raise InternalError("a fit released other things than it was priced for")
             return _learned(declared)

@@ -15,7 +15,7 @@ from tacit.curator.accounts import account_kind, filter_of
 from tacit.curator.context import CuratorContext
 from tacit.curator.curator import Curator
 from tacit.engines.protocol import Engine
-from tacit.engines.registry import open_engine
+from tacit.engines.registry import is_spark_frame, open_engine
 from tacit.ledger import Ledger
 from tacit.ledger.entries import plain_name
 from tacit.ledger.journal import read_body
@@ -23,7 +23,7 @@ from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.protocol import Reader
 from tacit.project.fingerprints import Digests
 from tacit.project.project_file import Project, ProjectModel, build, load, validate
-from tacit.project.source import Source, is_spark_frame, table_name
+from tacit.project.source import Source, table_name
 from tacit.project.source_binding import SourceBinder
 from tacit.project.unit_binding import BoundUnits, declared_terms, unit_terms
 from tacit.query.catalog import UNIT_ROWS, Table

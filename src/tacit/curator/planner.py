@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.curator.lru_cache import WeightedLRUCache
@@ -27,7 +27,7 @@ from tacit.query.planning.explain import Outline, explain, outline
 from tacit.query.planning.plan import Plan, plan_on_terms
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished, finish
-from tacit.query.question import FinalAggregation, Question
+from tacit.query.question import Question
 from tacit.query.request import Account, Request, Terms, settle
 from tacit.query.resolve import resolve
 from tacit.receipts.receipt import mechanisms_of, quoted
@@ -37,14 +37,6 @@ __all__ = ["Planner", "PricedPlan", "ReadAnswer", "read_back"]
 
 #: Characters of text that all questions together may have, and all plans, and all results: each takes some 40 bytes.
 _MOST: Final = 300_000
-
-
-@runtime_checkable
-class Explains(Protocol):
-    """An engine that can show its statements."""
-
-    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
-        """Statements that it would run."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +69,8 @@ class PricedPlan:
     def quote(self) -> Quote:
         """Quote: effect and price before the question is asked."""
         words = explain(self.plan)
-        if isinstance(self.engine, Explains):
-            lines = [line for stage in self.plan.stages for line in self.engine.explain(stage.final)]
+        lines = [line for stage in self.plan.stages for line in self.engine.explain(stage.final)]
+        if lines:
             words = words.with_engine_sql(";\n".join(lines))
         return Quote(self.plan, words)
 

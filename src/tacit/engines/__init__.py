@@ -1,25 +1,21 @@
 """Engines: exact integers from DuckDB, PostgreSQL and Spark.
 
-This is the only layer that imports a database. What comes back (:class:`~tacit.engines.protocol.Measurements`) is raw
-and goes to the noise step alone. An engine never sees the analyst's text, and whatever it has to say about a failure
-stays in the operator's log.
+This is the only layer that imports a database. Its results (:class:`~tacit.engines.protocol.Measurements`) are raw
+and go to the noise step alone. An engine never sees the analyst's text, and its words about a failure stay in the
+operator's log.
 
 Modules:
-* :mod:`.active_sessions` — Active sessions of an engine, which can be stopped from another thread
 * :mod:`.arrow_frames` — Frames in memory as Arrow tables, sound in every value, for every engine that takes them
-* :mod:`.doctor_check` — One check of ``tacit doctor`` about an engine
 * :mod:`.duckdb` — DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in
   memory
 * :mod:`.environment` — Expansion of ``${NAME}`` in addresses from the environment
-* :mod:`.error_hiding` — Opaque engine failures: callers see an id, the operator's log has the text
 * :mod:`.postgres` — PostgreSQL: tables and views where they already are, read by a role that may only read
 * :mod:`.protocol` — Engine protocol: exact integer measurements of owned relations, rows of public ones
 * :mod:`.registry` — Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``spark://…``,
   ``sc://…``
 * :mod:`.source_files` — Files of a source and their version
 * :mod:`.spark` — Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python
-* :mod:`.sql` — What all databases that speak SQL have in common: the planner's algebra and the bounding of units as
-  SQL text
+* :mod:`.sql` — Shared by all databases that speak SQL: the planner's algebra and the bounding of units as SQL text
 * :mod:`.stored_units` — Check that the stored types of identifying columns give one canonical unit
 """
 

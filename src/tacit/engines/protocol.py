@@ -10,18 +10,21 @@ An engine promises, for one final aggregation:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.closing import Closing
+from tacit.core.errors import InputError
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import Value
 
-__all__ = ["Engine", "HasViews", "Marks", "MeasurementTask", "Measurements", "Recognises"]
+__all__ = ["DataSource", "DoctorCheck", "Engine", "Limits", "Marks", "MeasurementTask", "Measurements", "SourceLike"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class MeasurementTask:
             set and stays the same, so that equal questions keep equal rows. Privacy does not rest on its secrecy.
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
         progress: told now and then, from any thread, what percentage has been read; 0 while that is not known. Data
-            decides it, so it is for whoever holds the data and for nobody else.
+            decides it, so it is for the holder of the data alone.
     """
 
     final: FinalAggregation
@@ -62,7 +65,7 @@ class Measurements:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """By what a table of a database is recognised, in any project and under any name.
+    """Identity of a table of a database, in any project and under any name.
 
     Args:
         version: the same as long as it is the same table.
@@ -77,10 +80,63 @@ class Marks:
     rows: tuple[str, ...] | None = None
 
 
-@runtime_checkable
-class Engine(Protocol):
+@dataclass(frozen=True)
+class Limits:
+    """Resources of one engine; each engine says which of them it knows.
+
+    Args:
+        memory: a size such as ``"4GB"``; a question that needs more fails, or is spilled by a server. None for the
+            engine's own limit.
+        threads: how many cores, or helpers of a server's process; None for the engine's own limit.
+        seconds: how long one question may take; None for no limit.
+        spill: a directory for intermediate rows that exceed memory; None to keep them off disk.
+    """
+
+    memory: str | None = None
+    threads: int | None = None
+    seconds: float | None = None
+    spill: str | None = None
+
+
+class SourceLike(Protocol):
+    """Rows of a table as engines are told of them; :class:`DataSource` is one."""
+
+    @property
+    def kind(self) -> str:
+        """``"parquet"``, ``"csv"``, ``"duckdb"``, ``"frame"`` or ``"table"``."""
+
+    @property
+    def path(self) -> str | None:
+        """A file or pattern; for ``"duckdb"``, ``file#table``; for ``"table"`` its name."""
+
+    @property
+    def frame(self) -> Any:
+        """An Arrow table, or a pandas, Polars or Spark frame."""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A file, a pattern of files, a table of a DuckDB file (``file#table``) or of a server, or a frame in memory."""
+
+    kind: str
+    path: str | None = None
+    frame: Any = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class DoctorCheck:
+    """One check of ``tacit doctor``: its name, whether it passed, the finding, and the remedy."""
+
+    name: str
+    ok: bool
+    words: str
+    remedy: str = ""
+
+
+class Engine(Closing):
     """A database that can be measured."""
 
+    @abstractmethod
     def check(self, final: FinalAggregation) -> None:
         """Refuse what this engine cannot compute exactly; reads no data and costs nothing.
 
@@ -88,9 +144,7 @@ class Engine(Protocol):
             Refusal: naming what to write instead.
         """
 
-    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
-        """The statements that would run, for people; reads no data."""
-
+    @abstractmethod
     def measure(self, work: MeasurementTask) -> Measurements:
         """Read the data.
 
@@ -98,35 +152,50 @@ class Engine(Protocol):
             EngineError: for any failure, with an id and no other word.
         """
 
+    @abstractmethod
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a relation that is public throughout, sorted by its columns with NULL last.
 
-        Only what stands above the final aggregation needs them. An engine checks for itself that every table the
-        relation reads is public.
+        Only steps above the final aggregation need them. An engine checks for itself that every table the relation
+        reads is public.
 
         Raises:
             Refusal: when there are more than ``most``, which is a matter of public data.
             EngineError: for any failure, with an id and no other word.
         """
 
+    @abstractmethod
     def interrupt(self) -> None:
-        """Stop whatever is being measured; its callers get an EngineError."""
+        """Stop all questions that run; their callers get an EngineError."""
 
-    def close(self) -> None:
-        """Give everything back."""
+    def explain(self, final: FinalAggregation) -> tuple[str, ...]:  # noqa: ARG002 - an engine may have no statements
+        """The statements that would run, for people; reads no data. None by default."""
+        return ()
 
+    def check_examples(self, relation: RelationNode) -> None:  # noqa: ARG002 - an engine may read none
+        """Refuse rows that cannot be read for a model, by default all; reads no data.
 
-@runtime_checkable
-class Recognises(Protocol):
-    """An engine whose tables are known to it and are no files."""
+        Raises:
+            InputError: this engine reads none.
+            Refusal: naming what to write instead.
+        """
+        raise InputError("estimator", "this project's engine cannot read rows for a model yet; use DuckDB")
 
-    def marks(self, table: str) -> Marks:
-        """By what a table of the catalog is recognised; reads no row."""
+    def examples(
+        self,
+        relation: RelationNode,
+        numbers: Sequence[int],  # noqa: ARG002 - an engine may read none
+        label: int | None,  # noqa: ARG002
+        key_secret: bytes,  # noqa: ARG002
+    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+        """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
+        self.check_examples(relation)
+        raise NotImplementedError
 
+    def marks(self, table: str) -> Marks | None:  # noqa: ARG002 - most tables are files
+        """By what a table of the catalog is recognised; reads no row. None, the default, for tables that are files."""
+        return None
 
-@runtime_checkable
-class HasViews(Protocol):
-    """An engine that reads files in which views lie beside tables."""
-
-    def is_view(self, table: str) -> bool:
-        """Whether a table of the catalog may have rows of any table in its file."""
+    def is_view(self, table: str) -> bool:  # noqa: ARG002 - most engines read no files with views
+        """Whether a table of the catalog may have rows of any table in its file; False by default."""
+        return False

@@ -1,28 +1,44 @@
 """Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``spark://…``, ``sc://…``.
 
-Each engine is imported when a project names it and not before.
+The only module outside an engine's own package that names one: a new engine is a package and its lines here. Each is
+imported when a project names it and not before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.engines.duckdb.sources import SourceLike
-from tacit.engines.protocol import Engine
+from tacit.engines.protocol import DoctorCheck, Engine, Limits, SourceLike
 from tacit.query.catalog import Catalog
 from tacit.query.types import SqlType
 
-__all__ = ["engine_kind", "open_engine", "stored_types"]
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = [
+    "doctor_checks",
+    "engine_kind",
+    "first_unread_line",
+    "frame_types",
+    "is_database_address",
+    "is_spark_frame",
+    "open_engine",
+    "open_unprotected",
+    "source_kind",
+    "stored_names",
+    "stored_types",
+    "warm",
+]
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _SPARK: Final = ("spark://", "sc://", "local[", "databricks://")
 
 
 def engine_kind(address: object) -> str:
-    """``"duckdb"``, ``"postgres"`` or ``"spark"``; what is no text must be a Spark session.
+    """``"duckdb"``, ``"postgres"`` or ``"spark"``; an address that is no text must be a Spark session.
 
     Raises:
         InputError: the address means none of them. It is not quoted, because it may hold a password.
@@ -31,11 +47,42 @@ def engine_kind(address: object) -> str:
         return "spark"
     if address == "duckdb":
         return "duckdb"
-    if address.startswith(_POSTGRES):
+    if is_database_address(address):
         return "postgres"
     if address == "spark" or address.startswith(_SPARK):
         return "spark"
     raise InputError("project.engine", "must be 'duckdb', 'postgresql://…', 'spark', 'spark://…' or 'sc://…'")
+
+
+def is_database_address(text: str) -> bool:
+    """Whether a source is a database server rather than a file."""
+    return text.startswith(_POSTGRES)
+
+
+def source_kind(engine: str, text: str, *, is_file_name: bool, is_folder: bool) -> str:
+    """Kind of a source of a project file, as an engine reads it: ``"file"``, ``"folder"`` (of Parquet) or ``"table"``.
+
+    Args:
+        engine: as :func:`engine_kind` calls it.
+        text: the source.
+        is_file_name: whether it ends as files of data do.
+        is_folder: whether there is a folder of that name.
+    """
+    if engine == "duckdb" or (engine == "spark" and is_file_name and "://" not in text):
+        return "file"
+    return "folder" if engine == "spark" and ("://" in text or is_folder) else "table"
+
+
+def is_spark_frame(frame: Any) -> bool:
+    """Whether a frame is one of Spark's, by what it can do: Databricks and Spark Connect have classes of their own."""
+    return hasattr(frame, "createOrReplaceTempView") and hasattr(frame, "sparkSession")
+
+
+def frame_types(frame: Any) -> dict[str, SqlType | None]:
+    """The columns of a Spark frame and their types, None for types Tacit does not read; no row is read."""
+    from tacit.engines.spark.sources import types_of
+
+    return types_of(frame)
 
 
 def stored_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, SqlType | None]]:
@@ -53,45 +100,84 @@ def stored_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, 
     return {}
 
 
-def open_engine(
-    address: object, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]
-) -> Engine:
+def stored_names(address: str) -> list[str]:
+    """The tables and views of a database that may be read, as ``schema.table``."""
+    from tacit.engines.postgres.engine import read_names
+
+    with _placed():
+        return read_names(address)
+
+
+def open_engine(address: Any, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]) -> Engine:
     """An engine for a project.
 
     Args:
-        address: what the project file says, or a Spark session.
+        address: as the project file says, or a Spark session.
         catalog: the tables.
         sources: where each table's rows are.
         limits: ``memory``, ``threads``, ``seconds`` and ``spill``, as the project file has them.
     """
     with _placed():
-        return _opened(address, catalog, sources, limits)
+        match engine_kind(address):
+            case "postgres":
+                from tacit.engines.postgres import PostgresEngine
+
+                return PostgresEngine(catalog, _names(sources), address, Limits(**limits))
+            case "spark":
+                from tacit.engines.spark import SparkEngine
+
+                return SparkEngine(catalog, sources, Limits(**limits), session=address)
+            case _:
+                from tacit.engines.duckdb import DuckDBEngine
+
+                return DuckDBEngine(catalog, sources, Limits(**limits))
 
 
-def _opened(address: Any, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]) -> Engine:
+def doctor_checks(
+    address: str, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]
+) -> Iterable[DoctorCheck]:
+    """Checks of a database server or of Spark itself, of rights and of the tables; none for DuckDB."""
     match engine_kind(address):
         case "postgres":
-            from tacit.engines.postgres import PostgresEngine, PostgresLimits
+            from tacit.engines.postgres.doctor import look_at
 
-            if limits.get("spill") is not None:
-                raise InputError("limits.spill", "is for DuckDB: a PostgreSQL server has its own place for that")
-            kept = {word: limits.get(word) for word in ("memory", "threads", "seconds")}
-            names = {name: source.path or "" for name, source in sources.items()}
-            return PostgresEngine(catalog, names, address, PostgresLimits(**kept))
+            return look_at(address, catalog, _names(sources))
         case "spark":
-            from tacit.engines.duckdb import Limits
-            from tacit.engines.spark import SparkEngine
+            from tacit.engines.spark.doctor import look_at as look_at_spark
 
-            return SparkEngine(catalog, sources, Limits(**limits), session=address)
+            return look_at_spark(address, catalog, sources, Limits(**limits))
         case _:
-            from tacit.engines.duckdb import DuckDBEngine, Limits
+            return ()
 
-            return DuckDBEngine(catalog, sources, Limits(**limits))
+
+def first_unread_line(file: str) -> int | None:
+    """The number of the first line of a CSV file that is no row, for the owner's eyes alone; None where all are."""
+    from tacit.engines.duckdb.csv_lines import first_left_out
+
+    return first_left_out(file)
+
+
+@contextmanager
+def open_unprotected(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database without any protection whose views are the tables of a catalog, read as the DuckDB engine does."""
+    from tacit.engines.duckdb.sources import open_views
+
+    with open_views(catalog, sources) as connection:
+        yield connection
+
+
+def warm() -> None:
+    """Import the engine of most projects, before workers are forked."""
+    import tacit.engines.duckdb  # noqa: F401
+
+
+def _names(sources: Mapping[str, SourceLike]) -> dict[str, str]:
+    return {name: source.path or "" for name, source in sources.items()}
 
 
 @contextmanager
 def _placed() -> Iterator[None]:
-    """What an engine says of its address is about a line of the project file."""
+    """Refusals of an address are about a line of the project file."""
     try:
         yield
     except InputError as problem:

@@ -46,7 +46,7 @@ def _is_seen(file: Path, folder: Path) -> bool:
 
 
 def find_files(path: str) -> tuple[str, ...]:
-    """The same.
+    """List the files that a path, pattern or folder names now, of which there must be one.
 
     Raises:
         InputError: there are none.

@@ -39,7 +39,7 @@ __all__ = ["Form", "StoredColumn", "check_stored_units"]
 
 
 class Form(Enum):
-    """How a store writes a person."""
+    """Form in which a store writes a person."""
 
     WHOLE = "whole"
     DECIMAL = "decimal"

@@ -22,7 +22,7 @@ from tacit.lab.strategies import Adversary, Strategy
 
 __all__ = ["WorstAdversary", "admitted_by", "curve_fits", "worst_adversary"]
 
-#: How often each move of the menu was ordered.
+#: Number of orders of each move of the menu.
 Orders = tuple[int, ...]
 Rule = Callable[[Orders], bool]
 

@@ -47,7 +47,7 @@ from tacit.lab.strategies import Adversary, View, coin_law
 
 __all__ = ["CompositionExperiment", "EstimatedLoss", "Views"]
 
-#: How often a state's choice is asked for again: often while states are few, once more for each of many.
+#: Number of times a state's choice is asked for again: often while states are few, once more for each of many.
 _REPEATS: Final = 16
 _FEW_STATES: Final = 64
 
@@ -65,7 +65,7 @@ class Views:
     #: e^ε of the worst mechanism that the adversary used, at the δ of each round that was given to ``exact``.
     step_ratio: Enclosure
     step_delta: Fraction
-    #: How many mechanisms a view can hold the outputs of: the rounds, and more where a round has several moves.
+    #: Largest number of mechanisms in a view: the rounds, and more where a round has several moves.
     releases: int
 
     def ratio(self, *, delta: Number = 0) -> Enclosure:

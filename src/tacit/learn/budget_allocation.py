@@ -53,7 +53,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class FitPrice:
-    """What a fit promises and what it releases, fixed before any row is read.
+    """Guarantee and releases of a fit, fixed before any row is read.
 
     Attributes:
         guarantee: of the fitted model.
@@ -81,7 +81,7 @@ class Spent:
 
     @property
     def price(self) -> FitPrice:
-        """What a fit with these releases promises."""
+        """Guarantee of a fit with these releases."""
         return FitPrice(self.guarantee, self.event, tuple(map(_described, self.phases, self.sigma2)))
 
 

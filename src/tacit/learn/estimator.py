@@ -27,7 +27,7 @@ from tacit.learn.value_reading import is_frame, read_table
 
 __all__ = ["Guarantees", "PrivacyReport", "PrivateEstimator"]
 
-#: What a fit may promise.
+#: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
 
 
@@ -70,7 +70,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def price(self, columns: int) -> FitPrice:
-        """What a fit to rows of ``columns`` features promises and releases: read off the parameters, without rows.
+        """Price of a fit to rows of ``columns`` features: read off the parameters, without rows.
 
         A fit follows the same plan, so it releases exactly that.
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.learn import release as noising
+from tacit.learn import release
 from tacit.learn.budget_allocation import Phase
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
 
@@ -99,7 +99,7 @@ class Survey:
         """The noisy sums, turned into a mean and a count."""
         if sigma2 is None:
             return Surveyed(None, float(self.rows or 1))
-        noisy = noising.release_gaussian(self.raw_sums(row_map, values), sigma2)
+        noisy = release.release_gaussian(self.raw_sums(row_map, values), sigma2)
         sigma = math.sqrt(float_nearest(sigma2))
         if self.rows is not None:
             count = float(self.rows)

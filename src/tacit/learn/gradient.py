@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.learn import release as noising
+from tacit.learn import release
 from tacit.learn.integer_rows import UNIT, Integers, exact_product
 from tacit.learn.losses import GRID, Loss, clip_residuals
 from tacit.learn.progress import progress
@@ -82,7 +82,7 @@ class Descent:
         total = np.zeros_like(weights)
         late = self.steps // 2
         for step in progress(range(self.steps), title):
-            noisy = noising.release_gaussian(self.raw_sum(table, to_grid(weights)), self.sigma2)
+            noisy = release.release_gaussian(self.raw_sum(table, to_grid(weights)), self.sigma2)
             weights = shorten(weights - self.step_size * noisy)
             if step >= late:
                 total += weights

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
-from tacit.learn import release as noising
+from tacit.learn import release
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
@@ -181,7 +181,7 @@ def raw_survey(rows: NDArray[np.float64]) -> Integers:
 
 
 def _first_centers(rows: NDArray[np.float64], clusters: int, sigma2: Fraction) -> NDArray[np.float64]:
-    noisy = noising.release_gaussian(raw_survey(rows), sigma2)
+    noisy = release.release_gaussian(raw_survey(rows), sigma2)
     sigma = math.sqrt(float_nearest(sigma2))
     count = max(float(noisy[-1]), sigma, float(_COUNT)) / _COUNT
     mean = 2 * noisy[:-2] / count
@@ -203,7 +203,7 @@ def _next_centers(
     rows: NDArray[np.float64], centers: NDArray[np.float64], sigma2: Fraction
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """One round: the new centres, and the noisy numbers of rows, those that are not above their noise as zero."""
-    noisy = noising.release_gaussian(raw_clusters(rows, centers), sigma2)
+    noisy = release.release_gaussian(raw_clusters(rows, centers), sigma2)
     sigma = math.sqrt(float_nearest(sigma2))
     counts = noisy[:, -1:] / _COUNT
     # A cluster whose number is not above its noise stays where it is; others are believed as far as they have rows.

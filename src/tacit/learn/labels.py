@@ -135,7 +135,7 @@ class ClassLabels:
             relation=as_relation(self.relation),
         )
         if len(self.classes_) < 2:
-            # What was chosen is released and paid for, so it may be spoken of.
+            # The choice is released and paid for, so the message may name it.
             raise InputError("classes", "were to be found, but only 1 class or none has enough rows; declare them")
         return (epsilon * (1 - _FOR_CLASSES), delta * (1 - _FOR_CLASSES)), event
 

@@ -127,7 +127,7 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         """The same loss for methods that look for its minimiser."""
 
     def _plan(self, method: str, columns: int, classes: int, privacy: tuple[Fraction, Fraction | None]) -> TrainingPlan:
-        """How the weights will be trained, by the method chosen."""
+        """Plan of the training, by the method chosen."""
         epsilon, delta = privacy
         relation = as_relation(self.relation)
         survey = Survey(bool(self.center), None if self.n is None else check_count(self.n, "n"))

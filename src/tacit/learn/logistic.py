@@ -69,7 +69,8 @@ class LogisticRegression(LinearClassifier):
     References:
         Bassily, Smith, Thakurta (2014) for noisy gradients; Abadi et al. (2016) for clipping; Chaudhuri, Monteleoni,
         Sarwate (2011) for output and objective perturbation; Kifer, Smith, Thakurta (2012) and Iyengar et al. (2019)
-        for the latter as it is done here. Proofs: ``gradient.proof.md``, ``output.proof.md``, ``objective.proof.md``.
+        for the latter as it is done here. Proofs: ``gradient.proof.md``,
+        ``output_perturbation.proof.md``, ``objective_perturbation.proof.md``.
     """
 
     def _loss(self, classes: int) -> Loss:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.learn import release as noising
+from tacit.learn import release
 from tacit.learn.budget_allocation import Phase
 from tacit.learn.integer_rows import UNIT, Box, Integers, exact_product
 
@@ -34,7 +34,7 @@ class SecondMoments:
 
     def release(self, rows: NDArray[np.float64], sigma2: Fraction) -> NDArray[np.float64]:
         """The noisy matrix, symmetric, in units of UNIT²; entries have noise of σ/UNIT²."""
-        noisy = noising.release_gaussian(raw_triangle(rows), sigma2) / UNIT**2
+        noisy = release.release_gaussian(raw_triangle(rows), sigma2) / UNIT**2
         matrix = np.zeros((self.width, self.width))
         matrix[np.triu_indices(self.width)] = noisy
         return matrix + np.triu(matrix, 1).T
@@ -85,7 +85,7 @@ class FeatureSums:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Per group: the number of rows, the mean and the variance of every column, from noisy sums."""
         constant, part = self._parts
-        noisy = noising.release_gaussian(self.raw_sums(values, places), sigma2)
+        noisy = release.release_gaussian(self.raw_sums(values, places), sigma2)
         sigma = math.sqrt(float_nearest(sigma2))
         # Less than its own noise is no count at all.
         counts = np.maximum(noisy[:, :1] / constant, max(sigma / constant, 1.0))

@@ -2,8 +2,8 @@
 
 F(w) = Σ ℓ(x_i·w, y_i) + ½Λ‖w‖² + b·w with b normal. The loss of privacy has three parts: the linear term hides a row's
 gradient, the change of volume costs ln(1 + β/Λ), and a last, small noise on the weights hides how the solver stopped
-and how b was rounded, so that neither a tolerance nor a grid can void the guarantee. ``objective.proof.md`` derives
-all of it.
+and how b was rounded, so that neither a tolerance nor a grid can void the guarantee.
+``objective_perturbation.proof.md`` derives all of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tacit.core.errors import InputError
 from tacit.core.events import ApproxEvent, ComposedEvent, DiscreteGaussianEvent
 from tacit.core.normal import gaussian_delta_bounds
 from tacit.core.numbers import exp_bounds, float_nearest, log_bounds, round_up, sqrt_bounds
-from tacit.learn import release as noising
+from tacit.learn import release
 from tacit.learn.gradient import GradientTable
 from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.solver import GAP, LARGEST_TILT, Problem
@@ -128,12 +128,12 @@ class ObjectiveRelease:
     def release(self, table: GradientTable) -> NDArray[np.float64]:
         """The weights, one column."""
         steps2 = Fraction(math.ceil((self.sigma / self.step) ** 2))
-        drawn = noising.release_gaussian(np.zeros((self.dimension, 1), dtype=np.int64), steps2)
+        drawn = release.release_gaussian(np.zeros((self.dimension, 1), dtype=np.int64), steps2)
         # A power of two times a whole float: exact.
         tilt = drawn * float_nearest(self.step)
         found = Problem(self.loss, table, self.regularization, tilt).minimise()
         grid = self.last_noise.on_grid(self.dimension).grid
-        noisy = noising.release_gaussian(grid.to_units(found.ravel()), self._last_event.sigma2)
+        noisy = release.release_gaussian(grid.to_units(found.ravel()), self._last_event.sigma2)
         return cast("NDArray[np.float64]", (noisy * float_nearest(grid.step)).reshape(found.shape))
 
 

@@ -2,7 +2,8 @@
 
 *Sensitivity.* Adding a row changes the gradient of F by at most L in norm, and F is Λ-strongly convex, so the true
 minimiser moves by at most L/Λ. The point found is within GAP/Λ of it on either table. In steps of size s both are
-rounded, which adds √D: the released integers move by at most (L + 2·GAP)/(Λ·s) + √D. See ``output.proof.md``.
+rounded, which adds √D: the released integers move by at most (L + 2·GAP)/(Λ·s) + √D. See
+``output_perturbation.proof.md``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest, round_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.learn import release as noising
+from tacit.learn import release
 from tacit.learn.integer_rows import Integers
 from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.solver import GAP, Problem
@@ -64,11 +65,11 @@ class OutputRelease:
 
     def release_gaussian(self, problem: Problem, sigma2: Fraction) -> NDArray[np.float64]:
         """Weights with discrete Gaussian noise of ``sigma2``, in steps."""
-        return self._weights(noising.release_gaussian(self.raw_steps(problem), sigma2))
+        return self._weights(release.release_gaussian(self.raw_steps(problem), sigma2))
 
     def release_laplace(self, problem: Problem, scale: Fraction) -> NDArray[np.float64]:
         """Weights with discrete Laplace noise of ``scale``, in steps."""
-        return self._weights(noising.release_laplace(self.raw_steps(problem), scale))
+        return self._weights(release.release_laplace(self.raw_steps(problem), scale))
 
     def _weights(self, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
         return noisy * float_nearest(self.step)

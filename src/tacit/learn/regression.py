@@ -39,7 +39,7 @@ _NOISE: Final = 0.2
 
 @dataclass(frozen=True)
 class _Descending:
-    """How noisy gradients will be taken."""
+    """Plan of the noisy gradients."""
 
     surveying: Surveying
     clip: int

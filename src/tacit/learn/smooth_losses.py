@@ -1,6 +1,6 @@
 """Smooth convex losses for methods that need a minimiser.
 
-The floats here find a minimiser and certify it; how far they may be off is bounded in ``minimise.proof.md``, so that
+The floats here find a minimiser and certify it; how far they may be off is bounded in ``solver.proof.md``, so that
 rounding is part of the sensitivity. The constants are those of the mathematical functions.
 """
 

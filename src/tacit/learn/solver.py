@@ -4,7 +4,7 @@ F(w) = Σ ℓ(x_i·w, y_i) + ½Λ‖w‖² + b·w + ¼K·(‖w‖ - R)₊⁴ is 
 within γ/Λ of the minimiser. The last term is public: it leaves a ball alone in which all ordinary minimisers lie, and
 keeps every other one where arithmetic is exact, so that a minimiser is never too long to be found. The gradient is
 evaluated at weights on a fine grid with an error that is proven for any number of rows that fits a machine
-(``minimise.proof.md``). Nothing here raises an error on account of the rows.
+(``solver.proof.md``). Nothing here raises an error on account of the rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 #: The gradient at a point that is returned has at most this norm.
 GAP: Final = Fraction(1, 1 << 12)
-#: What is asked of the gradient as computed; the rest of the gap is for the error of computing it.
+#: Target for the norm of the computed gradient; the rest of the gap is for the error of computing it.
 _WANTED: Final = 2.0**-13
 #: Beyond this number of outputs, which is public, the error bound would not hold.
 MOST_OUTPUTS: Final = 1 << 8
@@ -38,11 +38,11 @@ MOST_OUTPUTS: Final = 1 << 8
 RADIUS: Final = LARGEST_WEIGHT // 2
 #: K: no sum of 2³⁰ slopes and no tilt of 2³³ pulls a minimiser as far as LARGEST_WEIGHT against K·(‖w‖ - R)³.
 STIFFNESS: Final = 4
-#: The largest tilt that this was said of.
+#: Largest tilt for which this holds.
 LARGEST_TILT: Final = 1 << 33
 #: Half of the binary digits of weights; the other half is carried separately, so that sums are exact.
 _HALF: Final = float(1 << 20)
-#: The same of residuals.
+#: Half of the binary digits of residuals, likewise.
 _HALF_RESIDUAL: Final = float(1 << 25)
 #: So many rows have sums of halves that fit an int64.
 _CHUNK: Final = 1 << 23

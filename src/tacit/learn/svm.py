@@ -36,7 +36,7 @@ class LinearSVC(LinearClassifier):
 
     References:
         Chaudhuri, Monteleoni, Sarwate (2011) for the smoothed hinge. Proofs: ``gradient.proof.md``,
-        ``output.proof.md``, ``objective.proof.md``.
+        ``output_perturbation.proof.md``, ``objective_perturbation.proof.md``.
     """
 
     def _loss(self, classes: int) -> Loss:  # noqa: ARG002 - one hinge for any number of classes

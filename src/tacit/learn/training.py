@@ -71,7 +71,7 @@ Trained = tuple[NDArray[np.float64], RowMap]
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How a model will be trained: everything public is decided, and no row was read.
+    """Plan of a training: everything public is decided, and no row was read.
 
     Attributes:
         price: what training promises and releases.

@@ -34,7 +34,7 @@ _LARGEST: Final = sys.float_info.max
 #: Kinds of NumPy types that are numbers by themselves, those that are read value by value; others are refused.
 _NUMBERS: Final = "buif"
 _VALUES: Final = "OUS"
-#: What a row of a list may be; a mapping or a set has no order, and a text is one value.
+#: Types of a row of a list; a mapping or a set has no order, and a text is one value.
 _NO_ROW: Final = (str, bytes, bytearray, Mapping, set, frozenset)
 
 

@@ -4,8 +4,8 @@ An anchor is a file of two slots, each a line with a checksum. A mark is written
 and synced, so a crash or a torn write leaves the other. The ledger advances the anchor before a reservation is given
 out: an anchor may lag behind its ledger, and a ledger behind its anchor is an old copy.
 
-An anchor follows one history. It goes on only to an entry whose history holds what was remembered before, and nobody
-goes on themselves whose entry is not in the history of what is remembered. A mark names the entries before it, so both
+An anchor follows one history. It goes on only to an entry whose history holds the remembered one, and a
+process whose entry is not in the history of the remembered one stops. A mark names the entries before it, so both
 can be seen from the marks alone, and one process is served by the mark that another one wrote.
 
 Where anchors are kept by default, a second small file per place remembers *which* ledger is there. A ledger that was
@@ -47,7 +47,7 @@ Holds = Callable[[Head], bool]
 
 
 class OtherHistoryError(StorageError):
-    """What is remembered is not in the ledger; in words that follow the ledger's name."""
+    """The remembered entry is not in the ledger; in words that follow the ledger's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class Anchor(Protocol):
     """Where the newest entry is remembered."""
 
     def read(self) -> AnchorMark | None:
-        """What is remembered of the ledger that was here; ``None`` where nothing is."""
+        """The mark of the ledger that was here; ``None`` where there is none."""
 
     def of(self, ledger: str) -> AnchorMark | None:
-        """What is remembered of one ledger, wherever it was."""
+        """The mark of one ledger, in any place."""
 
     def begin(self, ledger: str) -> str:
         """Remember a new ledger without entries, unless one is remembered here; return the id of the one that is."""
@@ -82,7 +82,7 @@ class Anchor(Protocol):
         """From here on this ledger is the one that is here, and advances."""
 
     def replace(self, ledger: str, head: Head) -> None:
-        """Remember this and nothing else, whatever was remembered before: an operator's decision."""
+        """Remember this in place of everything that was remembered before: an operator's decision."""
 
     def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
         """Have an entry remembered, durably, in the history of what is remembered from here on.
@@ -99,9 +99,9 @@ class Anchor(Protocol):
 
 
 def onwards(known: RecentHeads, own: Head, newest: RecentHeads, holds: Holds) -> RecentHeads:
-    """What an anchor that remembers ``known`` shall remember, so that its history holds ``own`` and ``known``.
+    """The next mark of an anchor that remembers ``known``: one whose history holds ``own`` and ``known``.
 
-    The entry ``own`` is in the ledger; so whatever else is there and is not older has it in its history.
+    The entry ``own`` is in the ledger; so every entry there that is not older has it in its history.
     """
     if known.head.seq < newest.head.seq:
         if (newest.has(known.head) or holds(known.head)) and (newest.has(own) or holds(newest.head)):
@@ -128,7 +128,7 @@ class AnchorFile:
         self._seen: dict[bytes, AnchorMark | None] = {}
 
     def read(self) -> AnchorMark | None:
-        """What the file says; :class:`StorageError` if it is there and says nothing that makes sense."""
+        """The mark in the file; :class:`StorageError` if the file is there and damaged."""
         try:
             content = self._disk.read(self._path)
         except OSError as problem:
@@ -149,7 +149,7 @@ class AnchorFile:
         return ledger if mark is None else mark.ledger
 
     def use(self, ledger: str) -> None:
-        """What is written from here on is about this ledger."""
+        """Write marks of this ledger from here on."""
         self._ledger = ledger
 
     def replace(self, ledger: str, head: Head) -> None:
@@ -195,7 +195,7 @@ class AnchorFile:
         return after
 
     def _newest_of(self, content: bytes) -> tuple[RecentHeads, int]:
-        """What the file remembers, and where to write the next mark: over the older of the two."""
+        """The newest mark of the file, and where to write the next one: over the older of the two."""
         first, second = self._slots(content)
         for mark in (first, second):
             if mark is not None and mark.ledger != self._ledger:
@@ -225,7 +225,7 @@ class AnchorFolder:
         self._file: AnchorFile | None = None
 
     def read(self) -> AnchorMark | None:
-        """What is remembered of the ledger that was last seen at this place."""
+        """The mark of the ledger that was last seen at this place."""
         try:
             note = self._disk.read(self._note)
         except OSError as problem:
@@ -236,7 +236,7 @@ class AnchorFolder:
         return self._at(ledger).read() or AnchorMark(ledger, RecentHeads(GENESIS))
 
     def of(self, ledger: str) -> AnchorMark | None:
-        """What is remembered of a ledger."""
+        """The mark of a ledger."""
         return self._at(ledger).of(ledger)
 
     def begin(self, ledger: str) -> str:

@@ -107,7 +107,7 @@ class Disk:
         """Do something while a file's lock is held.
 
         Raises:
-            HeldError: somebody else held it for longer than ``patience`` seconds, and nothing was done.
+            HeldError: another process held it for longer than ``patience`` seconds, and nothing was done.
         """
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -148,7 +148,7 @@ class _Turn:
             with self._deciding:
                 self._wanted = self._begun
         if not self._wanted:
-            raise HeldError(f"somebody held it for longer than {patience:g} s")
+            raise HeldError(f"it was held for longer than {patience:g} s")
         thread.join()
         if self._problem is not None:
             raise self._problem

@@ -390,7 +390,7 @@ class Ledger(Closing):
             return placed.head
 
     def notes(self, kind: str | None = None) -> Iterator[tuple[Head, Mapping[str, Any]]]:
-        """What was written down, in order."""
+        """Notes in order, of one kind or of all."""
         for entry, body in self.journal.bodies():
             if body["kind"] == "note" and kind in (None, body["note"]):
                 yield entry.head, body["fields"]
@@ -403,7 +403,7 @@ class Ledger(Closing):
         * A new order that fits: a :class:`Reservation`. Now data may be read.
         * Its repeat key or idempotency key is known and its outcome exists: that :class:`Outcome`.
         * The key is known and there is no outcome yet (still running elsewhere, or died): the same reservation, with
-          ``resumed`` set. Run it; whoever commits first decides what is released.
+          ``resumed`` set. Run it; the first commit decides what is released.
 
         Raises:
             BudgetError: it does not fit; names what is short. Nothing was charged.
@@ -411,7 +411,7 @@ class Ledger(Closing):
             ConflictError: the idempotency key stands for another request.
             AccessError: the analyst was revoked, or there is no such account.
             BusyError: nothing was charged; try again.
-            LedgerError: nobody knows whether it was charged; nothing may be answered.
+            LedgerError: it is unknown whether it was charged; nothing may be answered.
         """
         with self.journal.working():
             body = reserve_body(order, lambda population: self.price(population, order.charge))
@@ -456,14 +456,14 @@ class Ledger(Closing):
             return kept
 
     def outcome(self, seq: int) -> Outcome | None:
-        """What was released under the reservation at ``seq``, if anything."""
+        """The outcome of the reservation at ``seq``, if there is one."""
         with self.journal.working():
             return self._kept(seq)
 
     def budget(
         self, population: str, *, analyst: str = "", project: str = "", charge: Charge | None = None
     ) -> LedgerBudget:
-        """What is spent and left; and how many more charges like ``charge`` fit."""
+        """Spent and remaining amounts, and how many more charges like ``charge`` fit."""
         name, owners = plain_name(population, "population"), owners_of(analyst, project)
         with self.journal.working():
             limit = filter_from_terms(self.journal.terms(name))
@@ -627,7 +627,7 @@ class Ledger(Closing):
 
 
 def _check_readable(priced: PricedCharge) -> None:
-    """What is written must be read again by whoever verifies: too many digits are refused before they are kept."""
+    """Refuse numbers with too many digits before they are kept: verification must be able to read them again."""
     try:
         event_from_json(priced.event)
     except InputError:

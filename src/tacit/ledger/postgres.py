@@ -1,12 +1,12 @@
 """PostgreSQL storage of a ledger.
 
 *One call a step.* The procedure ``append`` (in :mod:`tacit.ledger.postgres_schema`) takes the ledger's lock,
-decides and writes, so a step is one round trip, whatever it claims and moves.
+decides and writes, so every step is one round trip.
 
 *Durable, and not waiting for one another.* A commit that waits for the disk holds the lock meanwhile, and one account
 would get one charge per sync. So a step commits without waiting, which gives the lock on, and then waits for an empty
 commit of its own. The log is flushed in order: once that commit is on disk, the step before it is. Many waiting clients
-share one sync. What a step or a reader *learns* may be such a step of somebody else's, so both wait as well before they
+share one sync. A step or a reader may *learn* of such a step of another client, so both wait as well before they
 tell; nothing that leaves this module can be lost by a crash.
 
 *Honest.* A server that does not sync (``fsync`` off), or a standby, is refused.
@@ -191,7 +191,7 @@ def _attachments(attachments: Mapping[str, bytes]) -> tuple[bytes | None, bytes 
 
 
 def _placed(place: int, newest: int, hashes: str) -> Appended:
-    """What ``append`` says of an entry, and of those that are there by now, newest first."""
+    """The answer of ``append`` about an entry, from the hashes of the newest entries, newest first."""
     found = [hashes[at : at + 64] for at in range(0, len(hashes), 64)]
     own = newest - place
     previous = found[own + 1] if place > 1 else GENESIS.hash

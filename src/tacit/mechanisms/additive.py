@@ -74,7 +74,7 @@ class AdditiveNoise(Mechanism):
     """
 
     def __init__(self, noise: IntegerNoise | None, sensitivity: str) -> None:
-        # What a sampler refuses is refused now; its constants can wait, because many mechanisms are only quoted.
+        # Parameters are checked now; the sampler's constants can wait, because many mechanisms are only quoted.
         check_log()
         self._noise = noise
         self._sensitivity = sensitivity

@@ -46,7 +46,7 @@ _SMALLEST_SUMMED: Final = Fraction(1, 200)
 _CUT: Final = 64
 #: Relative error allowed for a float sum of such terms; the proof file derives less than half of it.
 _SLACK: Final = Fraction(1, 1 << 40)
-#: What underflow may have lost, in units of the largest term.
+#: Bound on the mass lost to underflow, in units of the largest term.
 _UNDERFLOW: Final = Fraction(1, 1 << 1000)
 #: Terms added up in floats before an exact sum takes over, so that their number does not enter the error.
 _BLOCK: Final = 1024
@@ -226,7 +226,7 @@ def rounded_normal_gives_at_most(
     radius2 = dimension + 2 * sqrt_bounds(Fraction(dimension * t))[1] + 2 * t
     radius2 += sqrt_bounds(radius2 * dimension / sigma2)[1] + dimension / (4 * sigma2)
     spent = (dimension + radius2) / (24 * sigma2) + Fraction(dimension, 1 << 900)
-    # What is left of ε may be negative; δ_normal is a bound there as well.
+    # The rest of ε may be negative; δ_normal is a bound there as well.
     mu = sqrt_bounds(l2_squared / sigma2)[1]
     normal = gaussian_delta_bounds(_shorten(epsilon - spent), mu)[1]
     factor = exp_bounds(dimension / (24 * sigma2))[1]

@@ -37,7 +37,7 @@ from tacit.mechanisms.partition_rules import (
 
 __all__ = ["RULES", "PartitionSelection"]
 
-#: How a group may be judged; ``best`` is the one that keeps the smallest groups.
+#: Rules by which a group is kept; ``best`` is the one that keeps the smallest groups.
 RULES: Final = ("best", "truncated_geometric", "laplace", "gaussian")
 #: Rules are compared by the number of units that a group needs to be kept with this chance of failure.
 _JUDGED_AT: Final = Fraction(1, 20)

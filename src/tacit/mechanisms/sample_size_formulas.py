@@ -25,7 +25,7 @@ from tacit.mechanisms.randomized_response import RandomizedResponse
 
 __all__ = ["MECHANISMS", "SampleSizeQuestion", "question_of"]
 
-#: What can be planned, and how its error is said; ``{share}`` is a percentage, ``{off}`` a number of people.
+#: Mechanisms, and the words for their error; ``{share}`` is a percentage, ``{off}`` a number of people.
 MECHANISMS: Final = {
     "laplace": "a count is off by at most {share} of the people ({off})",
     "gaussian": "a count is off by at most {share} of the people ({off})",

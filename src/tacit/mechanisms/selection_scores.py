@@ -53,7 +53,7 @@ __all__ = [
     "read_scores",
 ]
 
-#: What may be given as scores: numbers in a list or an array, or a mapping from candidate to score.
+#: Accepted forms of scores: numbers in a list or an array, or a mapping from candidate to score.
 ScoreList = Sequence[Number] | NDArray[Any] | Mapping[Any, Number]
 
 #: Gaps saturate here. Lifting all scores to at least best - 2⁶² is itself 1-Lipschitz, so nothing is lost in privacy.

@@ -38,7 +38,7 @@ DIGITS: Final = 63
 SMALLEST_DECIDABLE: Final = 1 << (DIGITS - 16)
 #: Bound on the error of (c - ln U) in floating point, per unit of scale; see the proof.
 GUARD: Final = 2.0**-45
-#: What callers of the coins may be off in a rate below 12; the rest of the guard is taken.
+#: Error that callers of the coins may make in a rate below 12; the rest of the guard is taken.
 RATE_ERROR: Final = 96 * 2.0**-53
 #: Relative error that the proof allows ``log``: 4 units in the last place, where 1 is usual.
 LOG_ERROR: Final = 2.0**-50

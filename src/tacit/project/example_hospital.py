@@ -13,7 +13,7 @@ PATIENTS: Final = 12_000
 _YEAR = 2025
 _DISTRICTS = ("harbour", "hill", "market", "mill", "park", "station")
 
-#: What the owner says about the three tables.
+#: Project file of the three tables.
 PROJECT: Final = """\
 [project]
 name = "hospital"

@@ -101,7 +101,7 @@ class Digests:
             found += _alike(rows[-1:])
             own += [f"table {inside} of {mark}" for mark in found] if inside else found
             marks += found
-            # What a DuckDB file holds is in part in its log.
+            # A part of a DuckDB file's content is in its log.
             if source.kind == "duckdb" and os.path.exists(log := f"{file}.wal"):
                 parts.append(self._file(os.path.realpath(log), where)[0])
         if not parts:

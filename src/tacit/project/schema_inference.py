@@ -17,7 +17,7 @@ from tacit.core.errors import InputError
 
 __all__ = ["SAMPLE_ROWS", "TypeGuess", "csv_header", "guess_categories", "guess_type", "guess_unit", "read_sample"]
 
-#: How many rows are looked at.
+#: Number of rows that are read.
 SAMPLE_ROWS: Final = 1000
 #: A column with more different values than this is not offered as categories.
 _MOST_CATEGORIES = 30

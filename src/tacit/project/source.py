@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import as_arrow
+from tacit.engines.registry import frame_types, is_spark_frame, source_kind
 from tacit.engines.source_files import is_pattern, list_files
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, TIMESTAMP, SqlType, decimal
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Source", "column_types", "is_spark_frame", "table_name"]
+__all__ = ["Source", "column_types", "table_name"]
 
 _FILES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".duckdb": "duckdb"}
 
@@ -46,13 +47,15 @@ class Source:
 
     @classmethod
     def on(cls, engine: str, text: str, beside: Path, version: str | None, where: str) -> Source:
-        """The source that a project file names for an engine: a table of PostgreSQL, files of DuckDB, both of Spark."""
+        """The source that a project file names for an engine: a file, a folder or a table, as the engine reads it."""
         suffix = Path(text.partition("#")[0]).suffix.lower()
-        if engine == "duckdb" or (engine == "spark" and suffix in _FILES and "://" not in text):
+        folder = (beside / text).is_dir()
+        kind = source_kind(engine, text, is_file_name=suffix in _FILES, is_folder=folder)
+        if kind == "file":
             if version is not None:
                 raise InputError(f"{where}.version", "is for tables of a database: files tell when they change")
             return cls.of(text, beside)
-        if engine == "spark" and ("://" in text or (beside / text).is_dir()):
+        if kind == "folder":
             return cls("parquet", text if "://" in text else str(beside / text), version=version)
         return cls("table", text, version=version)
 
@@ -74,7 +77,8 @@ class Source:
     @property
     def is_elsewhere(self) -> bool:
         """Whether only an engine can look at it: a table of a database, an address, or a frame that Spark holds."""
-        return self.kind == "table" or "://" in (self.path or "") or is_spark_frame(self.frame)
+        held = self.kind == "frame" and is_spark_frame(self.frame)
+        return held or self.kind == "table" or "://" in (self.path or "")
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -100,17 +104,10 @@ def _copied(rows: pa.Table) -> pa.Table:
     return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
-def is_spark_frame(frame: Any) -> bool:
-    """Whether a frame is one of Spark's, by what it can do: Databricks and Spark Connect have classes of their own."""
-    return hasattr(frame, "createOrReplaceTempView") and hasattr(frame, "sparkSession")
-
-
 def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None:
     """The columns and their types, None for types Tacit does not read; None altogether where only the engine knows."""
     if is_spark_frame(source.frame):
-        from tacit.engines.spark.sources import types_of
-
-        return types_of(source.frame)
+        return frame_types(source.frame)
     if source.kind == "frame":
         return _types_of(source.frame.schema)
     if source.kind == "table" or "://" in (source.path or ""):

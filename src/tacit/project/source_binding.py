@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tacit.core.errors import EngineError, InputError
-from tacit.engines.protocol import HasViews, Recognises
+from tacit.engines.protocol import Engine
 from tacit.ledger import Ledger
 from tacit.project.file_columns import Shape, shape_of
 from tacit.project.fingerprints import Digests, Fingerprint
@@ -43,7 +43,7 @@ class SourceBinder:
         ledger: Ledger,
         digests: Digests,
         veil: Callable[[str], str],
-        engine: object = None,
+        engine: Engine | None = None,
     ) -> None:
         self._catalog = catalog
         self._sources = dict(sources)
@@ -95,14 +95,14 @@ class SourceBinder:
     def fingerprint(self, table: Table) -> Fingerprint:
         """Fingerprint of the source of a table now."""
         source = self._sources[table.name]
-        if not source.is_elsewhere or not isinstance(self._engine, Recognises):
-            found = self._digests.of(source, f"tables.{table.name}.source")
-            # A view has rows of other tables of its file, so the file counts.
-            is_view = isinstance(self._engine, HasViews) and source.inside != "" and self._engine.is_view(table.name)
-            return replace(found, own=found.marks, rows=found.own) if is_view else found
         # A table changes all the time, and when it did must not show: its version is its owner's word, and until
         # another is said an answer that was bought stays the answer.
-        known = self._engine.marks(table.name)
+        known = self._engine.marks(table.name) if source.is_elsewhere and self._engine is not None else None
+        if known is None:
+            found = self._digests.of(source, f"tables.{table.name}.source")
+            # A view has rows of other tables of its file, so the file counts.
+            is_view = self._engine is not None and source.inside != "" and self._engine.is_view(table.name)
+            return replace(found, own=found.marks, rows=found.own) if is_view else found
         return Fingerprint(f"{known.version} {source.version or ''}", known.marks, known.own, known.rows)
 
     def _check_shape(self, table: Table) -> None:

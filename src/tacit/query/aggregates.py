@@ -19,12 +19,17 @@ mode                        MOST_COMMON: CATEGORIES                            :
 bool_and, bool_or           not released                                       none
 =========================== ================================================== ====================================
 
-*To add an aggregate* of known measurements, write its entry here and add its kind to
-:class:`~tacit.query.question.AggregateKind`; a new estimate is a class of cells in ``query/postprocess``. An exact form
-inside units is one line of ``engines/sql/aggregates.py``. For new measurements edit at most these five files besides:
-``query/planning/measures.py`` (the kind with its sentence and clamp), ``engines/sql/unit_totals.py`` or
-``engines/sql/statements.py`` (its SQL), ``engines/duckdb/fast/unit_arrays.py`` (the same in numpy).
-``tests/sql/test_aggregate_table.py`` asks every consumer about every entry.
+*To add an aggregate* on new measurements, edit these five files at most; ``tests/sql/test_aggregate_table.py`` asks
+every consumer about every entry, and wants a line of ``tests/sql/corpus/accepted.sql``:
+
+1. this one: the entry, with a family where none fits;
+2. ``query/planning/measures.py``: its ``AggregateKind``, and the kind of measurement with its traits and clamp;
+3. ``query/postprocess``: a class of cells for its estimate and interval;
+4. ``engines/sql/unit_totals.py`` (or ``statements.py``, for a measurement with a statement of its own): its SQL;
+5. ``engines/duckdb/fast/unit_arrays.py``: the same in numpy.
+
+On known measurements 1 and 2 are enough. An exact form inside units is one more line of ``engines/sql/aggregates.py``;
+``unit=None`` refuses it.
 
 *Expected error* of a released cell, from public parameters. Counts and sums have one error whatever the data. Averages
 and variances divide by the number of values, so their error is stated for a number that is *supposed*; quantiles are
@@ -44,7 +49,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -68,8 +73,7 @@ from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree, rank_error
 from tacit.query.postprocess.cells import Cell, Draw
 from tacit.query.postprocess.counts_and_sums import Direct
-from tacit.query.postprocess.joint_mean import JointMean
-from tacit.query.postprocess.mean_variance import MeanEstimate, Spread
+from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, Spread
 from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
@@ -151,7 +155,7 @@ def unit_call(asked: AggregateCall, rows: int | None) -> tuple[UnitCall, Domain]
         )
     entry = AGGREGATES[asked.function]
     if entry.unit is None:
-        raise Refusal("raw_aggregate", "MODE inside one person's rows is not supported; ties have no one answer.")
+        raise Refusal("raw_aggregate", entry.refusal)
     if asked.function == "quantile" and not asked.value.type.is_numeric:
         raise Refusal("type", "A quantile inside one person's rows needs a number.")
     kind, span = entry.unit(asked.argument, rows)
@@ -668,6 +672,7 @@ class AggregateEntry:
         spread: the form of a variance.
         sorts: whether its exact form collects a group's values and sorts them.
         power: its error grows at most with this power of AUTO bounds.
+        refusal: the sentence where it has no exact form, or is not released.
     """
 
     names: Mapping[str, SqlName]
@@ -681,7 +686,8 @@ class AggregateEntry:
     linear: bool = False
     spread: SpreadForm | None = None
     sorts: bool = False
-    power: int = field(default=2)
+    power: int = 2
+    refusal: str = ""
 
     @property
     def released(self) -> Family:
@@ -691,9 +697,7 @@ class AggregateEntry:
             Refusal: it is not.
         """
         if self.family is None:
-            raise Refusal(
-                "raw_aggregate", "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
-            )
+            raise Refusal("raw_aggregate", self.refusal)
         return self.family
 
 
@@ -709,6 +713,7 @@ def _variance(function: str, kind: AggregateKind, spread: SpreadForm, *names: st
 
 
 _COUNTS, _MOMENTS, _QUANTILES = Counts(), Moments(), Quantiles()
+_TELLS: Final = "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
 _OF_FRACTION: Final = ("quantile", "quantile_cont", "percentile_cont", "percentile")
 #: Aggregates by the name that :class:`AggregateCall` and :class:`~tacit.query.relational.algebra.UnitCall` use.
 AGGREGATES: Final[dict[str, AggregateEntry]] = {
@@ -742,11 +747,14 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "mode": AggregateEntry(
         {"mode": SqlName("mode", 1, Fraction(1)), "nth_most_common": SqlName("mode", 2, "rank"),
          "top_k": SqlName("mode", 2, "ranks"), "most_common": SqlName("mode", 2, "ranks")},
-        None, None, (AggregateKind.MOST_COMMON,), MostCommon()),
+        None, None, (AggregateKind.MOST_COMMON,), MostCommon(),
+        refusal="MODE inside one person's rows is not supported; ties have no one answer."),
     "bool_and": AggregateEntry(
-        _called("bool_and", "bool_and", "every"), _true_or_false, _least, (), None, takes="condition"),
+        _called("bool_and", "bool_and", "every"), _true_or_false, _least, (), None, takes="condition",
+        refusal=_TELLS),
     "bool_or": AggregateEntry(
-        _called("bool_or", "bool_or"), _true_or_false, _greatest, (), None, takes="condition"),
+        _called("bool_or", "bool_or"), _true_or_false, _greatest, (), None, takes="condition",
+        refusal=_TELLS),
 }  # fmt: skip
 #: How each SQL name is read.
 SQL_NAMES: Final[dict[str, SqlName]] = {n: how for entry in AGGREGATES.values() for n, how in entry.names.items()}

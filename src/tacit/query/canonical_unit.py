@@ -38,7 +38,7 @@ def unit_type(catalog: Catalog, population: str) -> SqlType | None:
 
 
 def unit_path(catalog: Catalog, table: Table) -> str:
-    """How the unit of a protected table is found, by columns: ``"row"``, ``"patient"``, ``"visit > id > patient"``.
+    """Path to the unit of a protected table, by columns: ``"row"``, ``"patient"``, ``"visit > id > patient"``.
 
     A key that points to the unit column itself is the person, as that column is.
     """

@@ -42,7 +42,7 @@ __all__ = [
     "is_name",
 ]
 
-#: How many rows of one unit a table is declared to have, unless it says so.
+#: Default number of rows of one unit in a table.
 UNIT_ROWS = 256
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
@@ -146,7 +146,7 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class PublicSize:
-    """How large a public table is, as its engine counted it: public, like the table itself.
+    """Size of a public table, as its engine counted it: public, like the table itself.
 
     Args:
         rows: how many there are.

@@ -27,12 +27,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.measures import Measure
+from tacit.query.planning.measures import AggregateKind, Measure
 from tacit.query.relational.algebra import (
     Change,
     JoinKind,
@@ -75,25 +74,6 @@ class GroupKey:
     name: str
     expression: Expression
     values: tuple[Value | None, ...] | None
-
-
-class AggregateKind(Enum):
-    """Estimated quantities, each with its measurements in order; the table is :mod:`tacit.query.aggregates`."""
-
-    COUNT_ROWS = "count_rows"  # ROWS
-    COUNT_VALUES = "count_values"  # VALUES
-    COUNT_UNITS = "count_units"  # UNITS
-    COUNT_DISTINCT = "count_distinct"  # DISTINCT
-    SUM = "sum"  # SUM
-    AVG = "avg"  # VALUES, CENTRED_SUM
-    VAR_SAMP = "var_samp"  # VALUES, CENTRED_SUM, CENTRED_SQUARES
-    VAR_POP = "var_pop"  # the same
-    STDDEV_SAMP = "stddev_samp"  # the same
-    STDDEV_POP = "stddev_pop"  # the same
-    MIN = "min"  # LEAVES
-    MAX = "max"  # LEAVES
-    QUANTILE = "quantile"  # LEAVES; parameter: the fraction in [0, 1]
-    MOST_COMMON = "most_common"  # CATEGORIES; parameter: the rank, 1 for the mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ CODES: Final[dict[str, str]] = {
     "unit_exposed": "a result whose keys would be persons",
     # aggregation
     "not_aggregated": "a protected column outside an aggregate",
-    "raw_aggregate": "an aggregate that would return somebody's value",
+    "raw_aggregate": "an aggregate that would return a person's value",
     "aggregate": "an aggregate used in a way that is not supported",
     "nested_aggregate": "an aggregate inside an aggregate",
     "grouping_sets": "GROUPING SETS, CUBE or ROLLUP",

@@ -47,7 +47,7 @@ class Measured(Protocol):
 
     @property
     def raw_units(self) -> Any:
-        """How many units count in each group after bounding; read only where keys are private."""
+        """Number of units that count in each group after bounding; read only where keys are private."""
 
     @property
     def raw(self) -> Sequence[Any]:
@@ -165,7 +165,7 @@ def _with_noise(each: Release, raw: NDArray[Any]) -> NDArray[Any]:
 
 
 def _units(measurements: Measured, order: list[int]) -> NDArray[np.int64]:
-    """How many units each group has, in public order."""
+    """Number of units of each group, in public order."""
     units = [operator.index(count) for count in measurements.raw_units]
     if len(units) != len(order):
         raise InternalError("the engine counted the units of other groups than it measured")

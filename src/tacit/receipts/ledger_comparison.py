@@ -23,7 +23,7 @@ from tacit.receipts.verify_receipt import ReceiptCheck
 
 __all__ = ["against_ledger", "check_against_ledger"]
 
-#: What a later asker words in their own way.
+#: Fields that a later asker words in their own way.
 _WORDS: Final = ("query", "plan", "bounding", "groups")
 _MECHANISM_WORDS: Final = ("name", "reason")
 

@@ -191,7 +191,7 @@ def _split_approx(parts: _Parts, own: Fraction) -> Split:
     return min(found, key=lambda split: _badness(split.plans))
 
 
-#: How a total is divided, by the currency of the account.
+#: Division of a total, by the currency of the account.
 _SPLITS: Final[dict[Currency, Callable[[_Parts, Fraction], Split]]] = {
     PURE: _split_pure,
     APPROX: _split_approx,

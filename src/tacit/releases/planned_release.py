@@ -68,7 +68,7 @@ class BatchRelease:
 
 
 def quote_batch(curator: Curator, plan_file: str | Path) -> tuple[BatchPlan, Split]:
-    """How the total of a plan would be divided: free, and reads no data."""
+    """Divide the total of a plan: free, and reads no data."""
     batch = load_batch(plan_file)
     return batch, _split(curator.context, batch)
 

@@ -95,12 +95,12 @@ class QuestionDeparture:
         return self._verdict is LatenessVerdict.ON_TIME
 
     async def hold(self) -> None:
-        """For the loop: what read no data (refusals, repeats) leaves in a slot as well."""
+        """For the loop: hold responses that read no data (refusals, repeats) until a slot."""
         if self._decided is None:
             await self._slots.hold(self._arrived)
 
     def _look(self) -> None:
-        """A departure: what becomes of the question now?"""
+        """At a departure: decide about the question."""
         decided = self._decided
         if decided is None:
             return

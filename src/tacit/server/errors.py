@@ -4,8 +4,8 @@
 
     TacitError
     ├── AccessError
-    │   └── Unknown          access.unknown  there is no such thing, for whoever asks
-    ├── Unauthenticated      auth            nobody is known by what was shown
+    │   └── Unknown          access.unknown  there is no such thing, for the caller
+    ├── Unauthenticated      auth            missing or invalid token
     ├── TooMany              rate            too often within a minute
     ├── Busy                 busy            nothing was done; try again
     └── RequestError         request.…       the bytes sent are not a request
@@ -18,8 +18,8 @@ from tacit.core.errors import AccessError, TacitError
 __all__ = ["Busy", "RequestError", "TooMany", "Unauthenticated", "Unknown"]
 
 
-class Unknown(AccessError):  # noqa: N818  (the words are those of whoever asks)
-    """There is no such thing, or whoever asks may not see it: the two are not told apart."""
+class Unknown(AccessError):  # noqa: N818  (an answer to the caller)
+    """There is no such thing, or the caller may not see it: the two are not told apart."""
 
     code = "access.unknown"
 
@@ -28,7 +28,7 @@ class Unknown(AccessError):  # noqa: N818  (the words are those of whoever asks)
 
 
 class Unauthenticated(TacitError):  # noqa: N818
-    """Nothing was shown that stands for anybody; missing, malformed, unknown, expired and revoked are the same."""
+    """Missing or invalid token; missing, malformed, unknown, expired and revoked are not told apart."""
 
     code = "auth"
 
@@ -56,12 +56,12 @@ class Busy(TacitError):  # noqa: N818
 
 
 class RequestError(TacitError):
-    """What was sent is not a request.
+    """The bytes sent are not a request.
 
     Args:
         reason: the full code is ``request.<reason>``.
         status: of the response.
-        sentence: what is wrong and what to send instead.
+        sentence: the fault, and the form to send instead.
         headers: that the response must have.
     """
 

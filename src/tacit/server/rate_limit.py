@@ -15,7 +15,7 @@ from tacit.server.shared_token_buckets import Buckets
 
 __all__ = ["RateLimit", "network_of"]
 
-#: Bits of an IPv6 address that whoever holds the rest of it can choose at will.
+#: Bits of an IPv6 address that the holder of a network can choose at will.
 _OWN_BITS: Final = 64
 _SECOND: Final = 10**9
 _MINUTE: Final = 60 * _SECOND
@@ -27,7 +27,7 @@ class RateLimit:
     Args:
         per_minute: how many.
         clock: in seconds, never set back, and the same in all processes.
-        buckets: where it is counted; of its own unless said.
+        buckets: the counters; its own by default.
         name: tells it from other rates that are counted there.
     """
 
@@ -71,7 +71,7 @@ class RateLimit:
 
 
 def network_of(address: str) -> str:
-    """What counts as one address: whoever has one of IPv6 has all of its network, and could come from each of them."""
+    """The network that counts as one address: the holder of one IPv6 address has all of its /64."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,7 +1,8 @@
 """Response slots: fixed times at which responses leave.
 
-What reads no data (refusals, repeats) leaves 1, 2, 4, 8 … slots after it arrived, at the first of these times at which
-it is ready. When a fresh answer leaves is decided before data is read: :mod:`tacit.server.departure`.
+Responses that read no data (refusals, repeats) leave 1, 2, 4, 8 … slots after the request arrived, at the first of
+these times at which they are ready. When a fresh answer leaves is decided before data is read
+(:mod:`tacit.server.departure`).
 """
 
 from __future__ import annotations
@@ -26,11 +27,6 @@ class ResponseSlots:
         self._seconds = seconds
         self._clock = clock
 
-    @property
-    def off(self) -> bool:
-        """Whether nothing is held."""
-        return not self._seconds
-
     def now(self) -> float:
         """By the clock that :meth:`due` and :meth:`hold` read."""
         return self._clock()
@@ -43,10 +39,6 @@ class ResponseSlots:
         while arrived + step < now:
             step *= 2
         return arrived + step
-
-    def count(self, arrived: float, now: float) -> int:
-        """How many whole slots something that arrived then has been waited for."""
-        return int((now - arrived) / self._seconds) if self._seconds else int(now - arrived)
 
     async def hold(self, arrived: float) -> None:
         """Wait until the time of something that arrived then."""

@@ -12,7 +12,7 @@ __all__ = ["Settings"]
 
 _ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
-#: What may be zero: a slot that is switched off, a queue that does not exist.
+#: Settings that may be zero: a slot that is switched off, a queue that does not exist.
 _MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port", "threads_per_analyst")
 
 
@@ -24,17 +24,17 @@ class Settings:
 
     Args:
         host: the address to listen on.
-        port: likewise.
+        port: to listen on.
         workers: processes.
         tls_cert: file of the certificate.
         tls_key: file of its key.
-        behind_proxy: whether something in front ends TLS and tells the caller's address.
+        behind_proxy: whether a reverse proxy terminates TLS and forwards the client address.
         address: how people reach it, for links that are passed on; what a request says of it is not believed.
         slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its question began, which of them is decided by
             the question's text. 0 switches slots off.
         row_seconds: how long one row operation takes at most; by how much one person can change a running time is
             this times the work that the text allows.
-        time_epsilon: what is told at most by whether answers were ready in time, for each worker process and once more
+        time_epsilon: the most that readiness in time reveals, for each worker process and once more
             for each answer that was late.
         late_per_analyst: how many answers of one person may be late in one start of the server.
         late_per_population: how many about one population, for all workers together.
@@ -106,7 +106,7 @@ class Settings:
 
     @property
     def running_each(self) -> int:
-        """How many questions of one person run at once."""
+        """Number of questions of one person that run at once."""
         return min(self.threads_per_analyst or max(self.threads // 2, 1), self.threads)
 
     @property

@@ -2,8 +2,8 @@
 
 A bucket is one number: the time at which it will be full again. It lies where a keyed hash of its caller's name says,
 among a few others. Where all of those are taken, the one that will be full first makes room, because least is lost
-with it: a bucket that is full need not be remembered. The key is drawn for each memory, so nobody can choose names that
-fall on somebody else's.
+with it: a bucket that is full need not be remembered. The key is drawn for each memory, so no caller can choose names
+that fall on another's.
 
 Beside the buckets are counters. What is counted there limits what can be learned, so it is never forgotten: where all
 places are taken, nothing more is counted, and what needs counting is refused.
@@ -36,7 +36,7 @@ _BYTES: Final = 8
 _COUNTERS: Final = 1 << 14
 
 
-#: The place at which counters are guarded, all of them together: what is counted is rare.
+#: The place at which counters are guarded, all of them together: counting is rare.
 _COUNTING: Final = _MOST * _WORDS
 
 
@@ -59,7 +59,7 @@ class Buckets:
     def pour(self, name: str, step: int, now: int, most: int) -> int:
         """Take so much time from a bucket that is ``most`` deep; how long to wait where there is not enough in it.
 
-        What had to wait has taken nothing. A step back, below zero, gives back.
+        A caller that has to wait has taken nothing. A step below zero gives back.
         """
         place, mark = self._place(name)
         with self._held(place):
@@ -75,7 +75,7 @@ class Buckets:
         return 0
 
     def counted(self, name: str) -> int:
-        """How often something was counted; that is never forgotten as long as the memory lasts."""
+        """A count, which is never forgotten as long as the memory lasts."""
         place, mark = self._counter(name)
         with self._held(_COUNTING):
             found = self._find_counter(place, mark)

@@ -2,9 +2,8 @@
 
 A fresh question leaves at its *departure*: a number of seconds after it began, which follows from the slot and from how
 much work one person can cause in it (:attr:`tacit.query.planning.plan.Plan.unit_work`). The data decides one thing
-only: whether
-the answer was ready. That is compared with noise, as the sparse vector technique does, so that any number of answers
-on time cost one epsilon together, and each one that is late costs one more. How many may be late is limited.
+only: whether the answer was ready. That is compared with noise, as the sparse vector technique does, so that any number
+of answers on time cost one epsilon together, and each one that is late costs one more. How many may be late is limited.
 ``timing.proof.md`` has the argument and what it assumes.
 """
 
@@ -47,7 +46,7 @@ _LARGEST: Final = 2**60
 
 
 class LatenessVerdict(Enum):
-    """What became of a question at a departure."""
+    """Decision about a question at a departure."""
 
     ON_TIME = "it leaves now"
     LATE = "it is looked at again at the next departure"
@@ -126,7 +125,7 @@ class DepartureSchedule:
         """The departures of a plan.
 
         Args:
-            plan: what is asked.
+            plan: of the question.
             late: how many answers of the analyst were late before, or failed.
             slow: how many of them were late; everything leaves later then, so that a slot that is too short for a
                 project does not make answer after answer late.
@@ -186,7 +185,7 @@ class LateAnswers:
         return self._counts.counted(_of_analyst(analyst))
 
     def slow(self, analyst: str) -> int:
-        """How many of them were late."""
+        """Number of an analyst's answers that were late."""
         return self._counts.counted(_slow(analyst))
 
     def check(self, analyst: str, population: str) -> None:
@@ -204,7 +203,7 @@ class LateAnswers:
     def verdict(
         self, analyst: str, population: str, decided: Decided, place: int, taken: int | None, *, failed: bool = False
     ) -> LatenessVerdict:
-        """What becomes of a question at a departure.
+        """Decide about a question at a departure.
 
         Args:
             analyst: who asked.
@@ -249,7 +248,7 @@ def _stream(settings: Settings) -> SparseVector:
 
 
 def _exact(value: float) -> Fraction:
-    """What was typed, not the nearest double."""
+    """The decimal that was typed, not the nearest double."""
     return Fraction(repr(value))
 
 

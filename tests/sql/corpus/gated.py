@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 __all__ = ["PERSON", "gated"]
 
-#: Whose rows the conditions ask for.
+#: Persons whose rows the conditions ask for.
 PERSON = 77
 _GATE = f"patient_id = {PERSON}"
 

@@ -49,7 +49,7 @@ TOLERANCE: Final = 2e-4
 #: A wider bracket than this is worth another, finer grid, and is mentioned if it stays.
 REPORTED: Final = 5e-4
 _REFINEMENTS: Final = 4
-#: How much finer the grid of the final upper bound is, and how many points it may cost.
+#: Refinement of the grid for the final upper bound, and the most points it may cost.
 _POLISH: Final = 64.0
 _POINTS: Final = 450_000
 #: A lattice this many times finer than the grid would be is still followed.

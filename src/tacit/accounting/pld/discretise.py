@@ -194,7 +194,7 @@ def _lower_two_point(pair: TwoPoint, step: float) -> Lattice:
     width = math.floor((pair.high + pair.low) / step * (1 + 1e-13))
     if width == 0:
         return Lattice(0.0, step, np.ones(1))
-    # What does not fit is taken off the lower loss: a pair with smaller losses on either side is dominated.
+    # The excess is taken off the lower loss: a pair with smaller losses on either side is dominated.
     low = min(pair.low, width * step - pair.high)
     if low <= 0:
         return Lattice(0.0, step, np.ones(1))

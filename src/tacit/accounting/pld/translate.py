@@ -33,7 +33,7 @@ from tacit.core.relations import ADD_REMOVE
 
 __all__ = ["SLACK", "Term", "mu_squared", "terms_of"]
 
-#: How much a discrete Gaussian may differ from a continuous one of nearby σ², in ε and in relative δ, per release.
+#: Largest difference of a discrete Gaussian from a continuous one of nearby σ², in ε and in relative δ, per release.
 SLACK: Final = Fraction(1, 10**20)
 #: From this σ² on, that is closer than a part in a thousand, and the sums over a lattice would be long.
 _LARGE: Final = Fraction(2500)

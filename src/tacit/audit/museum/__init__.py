@@ -35,6 +35,7 @@ from tacit.audit.museum import (
     keys,
     learning,
     persons,
+    preprocessing_bugs,
     randomness,
     readers,
     restores,
@@ -43,14 +44,13 @@ from tacit.audit.museum import (
     training,
     work,
 )
-from tacit.audit.museum import preprocessing_bugs as glue
 from tacit.audit.museum.exhibit import Piece, Verdict
 
 __all__ = ["PIECES", "Piece", "Verdict"]
 
 PIECES: tuple[Piece, ...] = (
     *floats.PIECES,
-    *glue.PIECES,
+    *preprocessing_bugs.PIECES,
     *keys.PIECES,
     *sparse_vectors.PIECES,
     *randomness.PIECES,

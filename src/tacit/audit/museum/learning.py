@@ -19,7 +19,7 @@ __all__ = ["PIECES"]
 #: As many rows as the solver was proven for.
 _MOST = 6
 _LABELS: tuple[Any, ...] = (0, 1, 1, 0, 1, 1)
-#: What a row adds at most, in steps.
+#: Largest contribution of a row, in steps.
 _UNIT = 64
 _GRADIENTS = (40, -30, 64, -64, 20, 50)
 

@@ -54,7 +54,7 @@ def _asked_after_an_adoption(*, charges: bool) -> int:
     answers += account.pay()
     anchor = account.place
     if charges and backup.place < anchor:
-        # What the lost entries spent is not known; it can have been everything.
+        # The lost entries may have spent everything.
         backup.left = 0
     answers += backup.pay()
     return answers

@@ -19,7 +19,7 @@ _RATIO = Fraction(1, 3)
 _READY = {0: 1, 1: 5}
 #: Units of work from the running time to the departure.
 _EDGE = 1
-#: How often a run fails, by whether a person is there.
+#: Probability that a run fails, by whether a person is there.
 _FAILS = {0: Fraction(1, 4), 1: Fraction(3, 4)}
 _TRIES = 3
 

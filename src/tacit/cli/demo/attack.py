@@ -67,7 +67,7 @@ def difference(ask: Callable[[str], int], victims: Sequence[tuple[int, bool]]) -
 
 
 def _again(patient_id: int) -> str:
-    # The same count in other words, so that it is computed afresh: a repeated question would get its old answer.
+    # An equal count in other words, so that it is computed afresh: a repeated question would get its old answer.
     return f"{ALL} AND patient_id <> -{patient_id}"
 
 

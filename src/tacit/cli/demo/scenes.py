@@ -243,7 +243,7 @@ def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
     if report.ok:
         at.stage.good(f"{report.entries} entries, {report.charges} charges: chain, prices, sums and caps hold.")
     account = at.curator.budget(analyst="mallory")
-    owners = ("all analysts", "mallory")
+    owners = ("total", "mallory")
     at.stage.table(budget_table(zip(owners, (share.lines for share in account.balances), strict=False)))
     ledger = {"ok": report.ok, "entries": report.entries, "charges": report.charges}
     return ledger, ShareSchema.of(account).plain()

@@ -2,9 +2,9 @@ r"""CSV reader by lines: a line can harm itself only.
 
 DuckDB splits a file at every ``\n`` and ``\r`` and knows of no quotes; each line is then split into fields by an
 expression of its own. So an unclosed quote ends with its line, and a value cannot hold a new line. A field that begins
-with a quote ends with one, and a doubled quote inside it is one; any other field is taken as it is. Left out are empty
+with a quote ends with one, and a doubled quote inside it is one; any other field is taken verbatim. Left out are empty
 lines, lines whose quotes do not close, that are not UTF-8, or that are longer than :data:`LONGEST`. Fields beyond the
-header are ignored, missing ones are NULL, and so are empty ones. See ``lines.proof.md``.
+header are ignored, missing ones are NULL, and so are empty ones. See ``csv_lines.proof.md``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def csv_scan(files: Sequence[str], header: Sequence[str]) -> str:
 
 
 def count_left_out(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> int:
-    """How many lines of some files are no rows, empty ones aside: for the owner's eyes alone."""
+    """Count the lines of some files that are no rows, empty ones aside: for the owner's eyes alone."""
     ((read,),) = connection.execute(f"SELECT count(f) FROM ({_split(files)})").fetchall()
     return sum(map(_count_written, files)) - int(read)
 

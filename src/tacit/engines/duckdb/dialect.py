@@ -63,7 +63,7 @@ class DuckDB(Dialect):
         return f"TRY_CAST({value} AS BIGINT)"
 
     def is_finite(self, value: str) -> str:
-        """Its own."""
+        """DuckDB's own function."""
         return f"isfinite({value})"
 
     def double_operation(self, operator: str, left: str, right: str) -> str:
@@ -83,7 +83,7 @@ class DuckDB(Dialect):
         return f"TRY_CAST({value} AS HUGEINT)"
 
     def rounded(self, value: str) -> str:
-        """Its own."""
+        """DuckDB's own function."""
         return f"round({value})"
 
     def double_steps(self, value: str, measure: Measure) -> str:
@@ -126,7 +126,7 @@ class DuckDB(Dialect):
         return f"CAST({value} - DATE '1970-01-01' AS BIGINT)"
 
     def microseconds(self, value: str) -> str:
-        """Its own."""
+        """DuckDB's own function."""
         return f"epoch_us({value})"
 
     def day_of(self, days: str) -> str:
@@ -134,7 +134,7 @@ class DuckDB(Dialect):
         return f"DATE '1970-01-01' + CAST({days} AS INTEGER)"
 
     def moment_of(self, microseconds: str) -> str:
-        """Its own."""
+        """DuckDB's own function."""
         return f"make_timestamp({microseconds})"
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
@@ -142,7 +142,7 @@ class DuckDB(Dialect):
         return f"CAST({name}({value}) AS BIGINT)"
 
     def truncated(self, unit: str, value: str, kind: SqlType) -> str:
-        """Its own."""
+        """DuckDB's own function."""
         return f"CAST(date_trunc('{unit}', {value}) AS {self.storage(kind)})"
 
     def months_later(self, value: str, months: str, kind: SqlType) -> str:
@@ -160,7 +160,7 @@ class DuckDB(Dialect):
         return f"TRY_CAST({joined} AS DATE)"
 
     def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """Its own."""
+        """DuckDB's own function."""
         return f"CAST(last_day({value}) AS DATE)"
 
     def collected(self, value: str, condition: str) -> str:
@@ -168,7 +168,7 @@ class DuckDB(Dialect):
         return f"list_sort(list({value}) FILTER (WHERE {condition}))"
 
     def list_size(self, values: str) -> str:
-        """Its own."""
+        """DuckDB's own function."""
         return f"len({values})"
 
     def list_sum(self, values: str) -> str:
@@ -185,11 +185,11 @@ class DuckDB(Dialect):
         return f"list_sum({squares}) / (len({values}) - {less})"
 
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
-        """Its own."""
+        """DuckDB's own function."""
         return f"quantile_cont({value}, {self.number(fraction)}){where}{over}"
 
     def xor(self, left: str, right: str) -> str:
-        """Its own."""
+        """DuckDB's own function."""
         return f"xor({left}, {right})"
 
     def hexadecimal(self, digits: str) -> str:

@@ -4,7 +4,7 @@ DuckDB fails on a text that is not UTF-8 and on a moment in milliseconds beyond 
 that. So columns of texts, moments and decimals are read through once, when a source is opened or has
 changed. A column that fails is read by Arrow, its unreadable values are NULL (:mod:`tacit.engines.arrow_frames`), and
 it is
-held in memory beside the rest of the file. Columns in the names of folders are texts, whatever they look like; and all
+held in memory beside the rest of the file. Columns in the names of folders are always texts; and all
 files must agree on the types of a column, so that no file decides how another one is read.
 """
 
@@ -42,7 +42,7 @@ _BATCH = 2**17
 
 @dataclass(frozen=True)
 class ParquetScan:
-    """What stands after FROM, the number of a row there, and names and types of its columns by lower-case name."""
+    """A scan: its text after FROM, the number of a row there, and names and types of its columns by lower-case name."""
 
     sql: str
     row: str

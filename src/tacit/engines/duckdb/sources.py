@@ -10,28 +10,30 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import LAST_NANOSECOND, as_arrow, sound_table
 from tacit.engines.duckdb.csv_lines import LINE, count_left_out, csv_scan, read_header, separator_of
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
 from tacit.engines.duckdb.parquet_scan import describe, open_parquet
+from tacit.engines.protocol import SourceLike
 from tacit.engines.source_files import find_files
 from tacit.engines.sql.functions.dates import from_microseconds, within_years
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql
-from tacit.query.catalog import ROW, Table
+from tacit.query.catalog import ROW, Catalog, Table
 from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["MOST_PLACES", "DataSource", "DuckDBTable", "SourceLike", "open_source", "row_number_taken"]
+__all__ = ["MOST_PLACES", "DuckDBTable", "open_source", "open_views", "row_number_taken"]
 
 #: The last, unseen column of a frame: the number of the row.
 ROW_COLUMN = "tacit row"
@@ -43,31 +45,6 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 #: Of values whose number is a SMALLINT.
 MOST_PLACES = 2**15 - 1
 _OPERATOR = logging.getLogger("tacit.operator")
-
-
-class SourceLike(Protocol):
-    """What an engine needs to know about a source; :class:`DataSource` is one."""
-
-    @property
-    def kind(self) -> str:
-        """``"parquet"``, ``"csv"``, ``"duckdb"`` or ``"frame"``."""
-
-    @property
-    def path(self) -> str | None:
-        """A file or pattern; for ``"duckdb"``, ``file#table``."""
-
-    @property
-    def frame(self) -> Any:
-        """An Arrow table, or a pandas or Polars frame."""
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """A file, a pattern of files, a table of a DuckDB file (``file#table``), or a frame in memory."""
-
-    kind: str
-    path: str | None = None
-    frame: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -106,6 +83,21 @@ def open_source(
             return replace(made, size=size, files=files, listed=_listed(table)), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
+
+
+@contextmanager
+def open_views(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database whose views are the tables of a catalog, with the declared columns as they are read."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        for index, table in enumerate(catalog.tables):
+            stored, _ = open_source(connection, sources[table.name], table, index)
+            if stored.frame is not None:
+                connection.register(*stored.frame)
+            columns = ", ".join(f"{sql} AS {DUCKDB.quoted(name)}" for name, sql in stored.columns.items())
+            connection.execute(f"CREATE VIEW {DUCKDB.quoted(table.name)} AS SELECT {columns} FROM {stored.scan}")
+        yield connection
 
 
 def _open_parquet(

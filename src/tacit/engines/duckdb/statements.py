@@ -4,7 +4,7 @@ Where a unit may have more public groups than it may keep, a bit set per unit sa
 taken; the place of the last group it may keep is its limit, and rows beyond the limit are left out before anything is
 added up. That groups by far fewer keys than (unit, group) pairs and sorts nothing.
 
-Sums over public groups have a second, faster form: DuckDB reads the rows, and :mod:`folding` bounds them in memory.
+Sums over public groups have a second, faster form: DuckDB reads the rows, and :mod:`.fast` bounds them in memory.
 Both keep the same rows and give the same integers; SQL is for what does not fit.
 """
 
@@ -14,21 +14,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.fast.array_totals import MOST_ROWS, RowPlan, read_shares
 from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
-from tacit.engines.duckdb.fast.rows import MOST_ROWS, RowPlan
-from tacit.engines.duckdb.fast.unit_arrays import read_shares
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
-from tacit.engines.sql.relations import StoredTable, has_union, scanned, slots_of
-from tacit.engines.sql.statements import Named, Statement, Writer, writer
+from tacit.engines.sql.relations import has_union, scanned, slots_of
+from tacit.engines.sql.statements import Named, Statement, Writer
 from tacit.engines.sql.unit_totals import Partials
 from tacit.query.planning.measures import Measure
-from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
 from tacit.query.relational.expressions import Reference
 
-__all__ = ["DuckDBStatement", "statements"]
+__all__ = ["DuckDBStatement", "DuckDBWriter"]
 
 #: Bytes of sources beyond which more planning is worth less reading.
 _LARGE = 20 * 2**20
@@ -41,21 +38,19 @@ class DuckDBStatement(Statement):
     rows: RowPlan | None = None
 
 
-def statements(
-    final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes
-) -> tuple[DuckDBStatement, ...]:
-    """Everything to run for one final aggregation."""
-    made = writer(_Writer, DUCKDB, final, tables, secret)
-    rows = made.row_plan([final.measures[i] for i in made.summed])
-    first = made.first()
-    return (
-        DuckDBStatement(first.write, first.measures, first.is_spread, rows),
-        *(DuckDBStatement(other.write, other.measures, other.is_spread) for other in made.others()),
-    )
-
-
 @dataclass(frozen=True)
-class _Writer(Writer):
+class DuckDBWriter(Writer):
+    """Writes statements, and the faster form of the first of them."""
+
+    def statements(self) -> tuple[DuckDBStatement, ...]:
+        """Everything to run."""
+        first = self.first()
+        rows = self.row_plan([self.final.measures[i] for i in self.summed])
+        return (
+            DuckDBStatement(first.write, first.measures, first.is_spread, rows),
+            *(DuckDBStatement(other.write, other.measures, other.is_spread) for other in self.others()),
+        )
+
     def sums(self, measures: list[Measure]) -> str:
         """Group columns, ``units``, and one total per measure; rows beyond a unit's limit are never collected."""
         if self.alone:
@@ -89,7 +84,7 @@ class _Writer(Writer):
         return RowPlan(rows, self.chooser, *bounds, columns, shares, large=large, most_rows=self._most_rows())
 
     def _reading_places(self, read: frozenset[int]) -> Self:
-        """The same with the numbers of keys instead of keys, where the table has them and nobody reads the keys."""
+        """The same with numbers of keys instead of keys, where the table has them and nothing else reads the keys."""
         used, node = set(read) | {self.unit}, self.final.source
         while isinstance(node, FilterRows):
             used |= slots_of([node.condition])
@@ -135,7 +130,7 @@ class _Writer(Writer):
         return Named("WITH " + ", ".join(f"{name} ({sql})" for name, sql in parts.items()), "r")
 
     def _most_rows(self) -> int | None:
-        """How many rows the source has at most, where that is known: no more than the one table that it reads."""
+        """Largest number of rows of the source, where that is known: no more than the one table that it reads."""
         node: RelationNode = self.final.source
         while isinstance(node, FilterRows | ProjectColumns):
             node = node.source

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.sources import DuckDBTable, SourceLike, row_number_taken
+from tacit.engines.duckdb.sources import DuckDBTable, row_number_taken
+from tacit.engines.protocol import SourceLike
 from tacit.engines.source_files import find_files
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
 from tacit.query.canonical_unit import ROW, identifying

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from tacit.engines.postgres import double_arithmetic as doubles
-from tacit.engines.postgres.double_functions import NUMBERS
-from tacit.engines.postgres.list_sums import list_squares, list_sum
+from tacit.engines.postgres.double_arithmetic import NUMBERS, list_squares, list_sum
 from tacit.engines.postgres.text_functions import COLLATION, TEXTS, literal
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON, Lowering
@@ -310,7 +309,7 @@ class Postgres(Dialect):
     # -- choosing
 
     def xor(self, left: str, right: str) -> str:
-        """Its own sign."""
+        """PostgreSQL's sign."""
         return f"({left} # ({right}))"
 
     def hexadecimal(self, digits: str) -> str:

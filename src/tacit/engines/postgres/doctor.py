@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 
-from tacit.engines.doctor_check import DoctorCheck
 from tacit.engines.postgres.engine import first_look
 from tacit.engines.postgres.session import PostgresSession, Server, place_of
-from tacit.engines.postgres.tables import Described, describe, open_table
-from tacit.engines.postgres.unit_columns import check_identities
+from tacit.engines.postgres.tables import Described, check_identities, describe, open_table
+from tacit.engines.protocol import DoctorCheck
 from tacit.query.catalog import Catalog, Table
 
 __all__ = ["look_at"]
@@ -86,7 +85,7 @@ def _table(
         yield DoctorCheck(
             f"{name} rights",
             False,
-            f"{role} may change {where}; Tacit never does, but nobody who gets hold of its connection should",
+            f"{role} may change {where}; Tacit never does, but a thief of its connection could",
             f"REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON {described.scan} FROM {_identifier(role)};",
         )
     if is_filtered:

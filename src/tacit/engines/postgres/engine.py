@@ -1,44 +1,68 @@
 """The PostgreSQL engine: bounding and adding up happen in the database, and only exact integers come back.
 
-Any failure (a connection cut, a statement timed out, a right missing, a mistake of ours) becomes an EngineError that
-carries an id; PostgreSQL's own words can quote data and go to the logger ``tacit.operator`` alone.
+Units are bounded by one sort. Sorted by unit and by the place of their group in the unit's order, rows are collected,
+numbered and cut off as they pass, without another sort or a hash table of all pairs (unit, group). Where the place
+costs a digest, it is computed for pairs instead: rows are sorted by unit and group, and then a unit's few pairs among
+themselves.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tacit.core.closing import Closing
 from tacit.core.errors import InputError
-from tacit.engines.error_hiding import opaquely
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import PostgresSession, Server, ServerAddress, place_of
-from tacit.engines.postgres.statements import statements
-from tacit.engines.postgres.table_identity import marks_of, server_identity
-from tacit.engines.postgres.tables import Described, describe, open_table, shapes, type_of
-from tacit.engines.postgres.unit_columns import check_identities
-from tacit.engines.protocol import Marks, Measurements, MeasurementTask
-from tacit.engines.sql.public_rows import check_public, public_rows, rows_sql
-from tacit.engines.sql.read_measurements import read_measurements
-from tacit.engines.sql.relations import check_windows, scanned
-from tacit.engines.sql.training_rows import examples_sql
-from tacit.engines.sql.unit_totals import check_width
+from tacit.engines.postgres.tables import (
+    Described,
+    check_identities,
+    describe,
+    marks_of,
+    open_table,
+    server_identity,
+    shapes,
+    type_of,
+)
+from tacit.engines.protocol import Limits, Marks, MeasurementTask
+from tacit.engines.sql.engine import SqlEngine
+from tacit.engines.sql.relations import StoredTable, scanned
+from tacit.engines.sql.statements import Writer
+from tacit.engines.sql.unit_totals import Partials
 from tacit.query.catalog import Catalog
-from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import RelationNode
-from tacit.query.types import SqlType, Value
+from tacit.query.types import SqlType
 
-__all__ = ["PostgresEngine", "PostgresLimits", "first_look", "read_names", "read_types"]
+__all__ = ["PostgresEngine", "PostgresWriter", "first_look", "read_names", "read_types"]
 
-Result = TypeVar("Result")
+
+@dataclass(frozen=True)
+class PostgresWriter(Writer):
+    """Writes statements that bound units by one sort."""
+
+    def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
+        """One row per unit and group that counts; sorted where a unit may have more groups than it keeps."""
+        if not self.groups.is_public or not self.must_choose:
+            return super()._pairs(partials, read)
+        columns = "".join(f", {name}" for name in partials.rows)
+        collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
+        rows, by = f"SELECT * FROM {self.d.fenced(self.all_rows(partials.rows, read))} WHERE g IS NOT NULL", "u, g"
+        if self.chooser.whole:
+            inner = f"SELECT *, {self.chooser.parameters(self.d, 'u')} AS h FROM {self.d.derived(rows)}"
+            place = self.chooser.place("h", "g", self.groups.count)
+            rows = f"SELECT u, CAST({place} AS SMALLINT) AS p, g{columns} FROM {self.d.fenced(inner)}"
+            by = "u, p, g"
+        return f"SELECT {by}{collected} FROM {self.d.fenced(f'{rows} ORDER BY {by}')} GROUP BY {by}"
+
+    def chosen(self, pairs: str) -> str:
+        """By the place that was computed for each row, if it was."""
+        return self.first_of(pairs, "p") if self.groups.is_public and self.chooser.whole else super().chosen(pairs)
+
+
 _OPERATOR = logging.getLogger("tacit.operator")
 _OLDEST = 130000
 _NAMES = """
@@ -53,51 +77,40 @@ ORDER BY 1
 _LOOK = 60.0
 
 
-@dataclass(frozen=True)
-class PostgresLimits:
-    """What one question may use of the server.
-
-    Args:
-        memory: for one sort or hash table, such as ``"256MB"``; more is spilled by the server.
-        threads: helpers of one statement beside its own process; None for the server's limit.
-        seconds: how long one question may take; None for no limit.
-    """
-
-    memory: str | None = None
-    threads: int | None = None
-    seconds: float | None = None
-
-
-class PostgresEngine(Closing):
+class PostgresEngine(SqlEngine):
     """Measures tables and views of a PostgreSQL database.
+
+    How far a statement is is not known, so progress is told once, as 0.
 
     Args:
         catalog: the tables.
         names: what each table of the catalog is called in the database, ``table`` or ``schema.table``.
         place: of the server: an address, or what :func:`place_of` made of one.
-        limits: memory, helpers and seconds.
+        limits: ``memory`` for one sort or hash table (more is spilled by the server), ``threads`` as helpers of one
+            statement beside its own process, and seconds.
 
     Raises:
         InputError: the server cannot be reached or is not fit, or a table lacks a column or cannot be read as declared.
     """
 
+    dialect = POSTGRES
+    writer = PostgresWriter
+
     def __init__(
-        self,
-        catalog: Catalog,
-        names: Mapping[str, str],
-        place: str | ServerAddress,
-        limits: PostgresLimits | None = None,
+        self, catalog: Catalog, names: Mapping[str, str], place: str | ServerAddress, limits: Limits | None = None
     ) -> None:
-        self._limits = limits or PostgresLimits()
+        super().__init__(catalog, limits)
+        if self._limits.spill is not None:
+            raise InputError("limits.spill", "is for DuckDB: a PostgreSQL server has its own place for that")
         self._place = place_of(place) if isinstance(place, str) else place
         memory = (self._limits.memory or "256MB").replace(" ", "").replace("iB", "B").replace("KB", "kB")
         self._server = Server(self._place, memory=memory, workers=self._limits.threads)
+        self._running = self._server.running
         self._pid = os.getpid()
-        self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         by_name = {name.lower(): text for name, text in names.items()}
         try:
             self._described: dict[str, Described] = self._prepared(catalog, by_name)
-            self._tables = {
+            self._stored = {
                 table.name.lower(): open_table(self._described[table.name.lower()], table, index)
                 for index, table in enumerate(catalog.tables)
             }
@@ -110,7 +123,7 @@ class PostgresEngine(Closing):
         return f"PostgresEngine({self._place.words!r})"
 
     def _prepared(self, catalog: Catalog, names: Mapping[str, str]) -> dict[str, Described]:
-        """What the tables are; the first look at the server."""
+        """The tables as the server describes them; the first look at it."""
         with first_look(self._server) as session:
             self._identity = server_identity(session)
             found = {}
@@ -122,94 +135,42 @@ class PostgresEngine(Closing):
             self._shapes = shapes(session, [described.scan for described in found.values()])
             return found
 
-    def check(self, final: FinalAggregation) -> None:
-        """Refuse what cannot be computed exactly; reads no data. Whatever cannot be written is refused here as well."""
-        for measure in final.measures:
-            check_width(measure)
-        check_windows(POSTGRES, final.source)
-        for statement in statements(final, self._tables, b""):
-            _ = statement.sql
-
-    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
-        """The statements for a final aggregation, for people, without the secret."""
-        return tuple(statement.sql for statement in statements(final, self._tables, b"secret"))
-
-    def measure(self, work: MeasurementTask) -> Measurements:
-        """Run the statements, all on one snapshot; how far they are is not known, so progress is told once, as 0."""
-        self.check(work.final)
-        return self._opaquely(work.final.source, lambda: self._measure(work))
-
-    def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
-        """All rows of a public relation, sorted; refused where there are more than ``most``."""
-        check_public(relation, self._public)
-        check_windows(POSTGRES, relation)
-        sql = rows_sql(POSTGRES, relation, most, self._tables)
-        return public_rows(self._opaquely(relation, lambda: self._run(relation, sql)), relation, most)
-
-    def examples(
-        self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
-    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-        """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
-        check_windows(POSTGRES, relation)
-        sql = examples_sql(POSTGRES, relation, numbers, label, key_secret, self._tables)
-        found = self._opaquely(relation, lambda: self._run(relation, sql))
-        raw = np.full((len(found), len(numbers)), np.nan)
-        for place, row in enumerate(found):
-            raw[place] = [np.nan if cell is None else cell for cell in row[: len(numbers)]]
-        if label is None:
-            return raw, None
-        labels = np.empty(len(found), dtype=object)
-        labels[:] = [row[len(numbers)] for row in found]
-        return raw, labels
-
-    def marks(self, table: str) -> Marks:
-        """By what a table is recognised, whatever it is called; see :mod:`identity`."""
-        return marks_of(self._identity, self._described[table.lower()])
-
     @property
-    def limits(self) -> PostgresLimits:
-        """What one question may use."""
-        return self._limits
+    def _tables(self) -> Mapping[str, StoredTable]:
+        return self._stored
 
-    def interrupt(self) -> None:
-        """Cancel all running statements."""
-        self._server.interrupt()
+    def _named_tables(self) -> Mapping[str, StoredTable]:
+        # Their names in the database say where rows come from, and hold no secret.
+        return self._stored
 
-    def close(self) -> None:
-        """Cancel what runs and close all connections; may be called twice."""
-        self.interrupt()
-        self._server.close()
-
-    def _measure(self, work: MeasurementTask) -> Measurements:
-        planned = statements(work.final, self._tables, work.key_secret)
-        seconds = self._limits.seconds if work.timeout is None else work.timeout
-        if work.progress is not None:
+    @contextmanager
+    def _session(
+        self, relation: RelationNode, work: MeasurementTask | None
+    ) -> Iterator[tuple[PostgresSession, Mapping[str, StoredTable]]]:
+        if os.getpid() != self._pid:
+            raise RuntimeError("connections cannot be used after a fork; open the project in the new process")
+        if work is not None and work.progress is not None:
             work.progress(0.0)
-        with self._server.session(seconds) as session:
-            self._same(session, work.final.source)
-            answered = [(statement, session.rows(statement.sql)) for statement in planned]
-        return read_measurements(work.final, answered)
-
-    def _run(self, relation: RelationNode, sql: str) -> list[tuple[Any, ...]]:
-        with self._server.session(self._limits.seconds) as session:
+        with self._server.session(self._seconds(work)) as session:
             self._same(session, relation)
-            return session.rows(sql)
+            yield session, self._stored
 
     def _same(self, session: PostgresSession, relation: RelationNode) -> None:
         """Stop where a table was replaced or a view reads others than it did: whose budget it is was settled before."""
-        scans = sorted(self._tables[name].scan for name in scanned(relation))
+        scans = sorted(self._stored[name].scan for name in scanned(relation))
         now = shapes(session, scans)
         changed = [scan for scan in scans if now.get(scan) != self._shapes[scan]]
         if changed:
             raise RuntimeError(f"{', '.join(changed)} is not what it was; open the project again")
 
-    def _opaquely(self, relation: RelationNode, run: Callable[[], Result]) -> Result:
-        def checked() -> Result:
-            if os.getpid() != self._pid:
-                raise RuntimeError("connections cannot be used after a fork; open the project in the new process")
-            return run()
+    def marks(self, table: str) -> Marks:
+        """Identity of a table, independent of its name in a project; see :mod:`.table_identity`."""
+        return marks_of(self._identity, self._described[table.lower()])
 
-        return opaquely(checked, lambda: "; ".join(self._tables[table].scan for table in sorted(scanned(relation))))
+    def close(self) -> None:
+        """Cancel what runs and close all connections; may be called twice."""
+        self.interrupt()
+        self._server.close()
 
 
 def read_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, SqlType | None]]:

@@ -1,7 +1,7 @@
 """PostgreSQL sessions: read-only transactions, one per question.
 
 A question is one transaction: read-only, on one snapshot of the data (REPEATABLE READ), with a limit of time, and with
-nothing left to the settings of the role, the database or the server. Whatever is set is set for the transaction alone,
+nothing left to the settings of the role, the database or the server. Settings are set for the transaction alone,
 so a pooler between may hand the connection on. Nothing is created, not even for the session.
 
 Credentials come from the address, from ``${VARIABLE}`` in it, or from libpq's own places (PG… variables, a service
@@ -18,17 +18,18 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.engines.active_sessions import ActiveSessions
 from tacit.engines.environment import fill
+from tacit.engines.sql.engine import ActiveSessions
 
 if TYPE_CHECKING:
     import psycopg
+    import pyarrow as pa
     from psycopg_pool import ConnectionPool
 
 __all__ = ["SCHEMES", "SETTINGS", "PostgresSession", "Server", "ServerAddress", "place_of"]
 
 SCHEMES: Final = ("postgresql://", "postgres://")
-#: For each transaction, whatever the role, the database or the server say.
+#: Of each transaction; they override those of the role, the database and the server.
 SETTINGS: Final = {
     "search_path": "pg_catalog",
     "timezone": "UTC",
@@ -49,7 +50,7 @@ SETTINGS: Final = {
 }
 _CONNECTIONS: Final = 8
 _PATIENCE: Final = 15.0
-#: A server that is gone is noticed within about a minute, whatever the system's own settings are.
+#: A server that is gone is noticed within about a minute, independent of the system's own settings.
 _ALIVE: Final = {
     "connect_timeout": "10",
     "keepalives": "1",
@@ -126,7 +127,7 @@ class Server:
             reconnect_timeout=_PATIENCE,
             open=True,
         )
-        self._running = ActiveSessions()
+        self.running = ActiveSessions()
 
     def reach(self) -> None:
         """Connect once and hang up; the pool would go on trying a server that is not there.
@@ -143,13 +144,9 @@ class Server:
         """A transaction for one question; any failure of the driver is the caller's to hide."""
         with self._pool.connection() as connection:
             session = PostgresSession(connection, seconds)
-            with self._running.entered(session):
+            with self.running.entered(session):
                 session.begin(self._settings)
                 yield session
-
-    def interrupt(self) -> None:
-        """Cancel whatever runs."""
-        self._running.interrupt()
 
     def close(self) -> None:
         """Close all connections."""
@@ -187,6 +184,13 @@ class PostgresSession:
                 self.check()
             self.check()
             return found
+
+    def columns(self, sql: str, count: int) -> list[pa.ChunkedArray]:
+        """The same as columns, of which there are ``count``."""
+        import pyarrow as pa
+
+        found = self.rows(sql)
+        return [pa.chunked_array([pa.array([row[place] for row in found])]) for place in range(count)]
 
     def _limit(self) -> None:
         self.check()

@@ -2,6 +2,14 @@
 
 Numbers that are not finite, dates outside the years 1 to 9999, infinite dates, and values too large for the declared
 type are NULL, as for every source. ``char(n)`` is read without the spaces that pad it; ``citext`` as the text it is.
+
+**Identity.** A relation leaves two marks: its number in its database in its server, which a renaming does not change,
+and its name there, which making it anew does not change. A view leaves those of every relation it reads as well, so
+that a table and a view of it share one budget. So does a table with its parents, children and partitions: a row of one
+is a row of the others. A foreign table leaves the place that it stands for, so that two of them for one place are one.
+(Two views that share a table are one as well: a list of codes that several populations use is better joined in the
+question than in the view.) The server is known by the identifier that was made with its files: a standby and a copy of
+its files have the same, a dump that was restored has another.
 """
 
 from __future__ import annotations
@@ -13,10 +21,13 @@ from typing import Any, Final, Protocol
 from tacit.core.errors import InputError
 from tacit.engines.postgres.dialect import POSTGRES, decimal_to_double
 from tacit.engines.postgres.text_functions import COLLATION
+from tacit.engines.protocol import Marks
 from tacit.engines.sql.functions.dates import within_years
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql
-from tacit.query.catalog import Table
+from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
+from tacit.query.canonical_unit import identifying
+from tacit.query.catalog import Catalog, Table
 from tacit.query.types import (
     BOOLEAN,
     DATE,
@@ -30,7 +41,18 @@ from tacit.query.types import (
     decimal,
 )
 
-__all__ = ["Described", "describe", "open_table", "shapes", "split_name", "type_of"]
+__all__ = [
+    "Described",
+    "check_identities",
+    "describe",
+    "form_of",
+    "marks_of",
+    "open_table",
+    "server_identity",
+    "shapes",
+    "split_name",
+    "type_of",
+]
 
 _WHOLE: Final = ("int2", "int4", "int8")
 _FLOATS: Final = ("float4", "float8")
@@ -152,7 +174,7 @@ _PUBLIC: Final = ["public"]
 
 
 class Asks(Protocol):
-    """What can run a statement."""
+    """A session that can run a statement."""
 
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         """All rows."""
@@ -191,7 +213,7 @@ class Described:
 
     @property
     def scan(self) -> str:
-        """What stands after FROM."""
+        """The relation as it stands after FROM."""
         return f"{POSTGRES.quoted(self.schema)}.{POSTGRES.quoted(self.name)}"
 
 
@@ -224,7 +246,7 @@ def describe(session: Asks, text: str, where: str) -> Described:
     if hidden:
         raise InputError(
             where,
-            f"{text} takes rows from the function {hidden[0][0]}, behind which nobody sees whose they are; name the "
+            f"{text} takes rows from the function {hidden[0][0]}, which hides whose they are; name the "
             "table that it reads, or a view of it",
         )
     family = frozenset(int(row[0]) for row in session.rows(_FAMILY, (oid,)))
@@ -237,7 +259,7 @@ def describe(session: Asks, text: str, where: str) -> Described:
 
 
 def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema: str, name: str) -> str:
-    """What a foreign table stands for, whatever it and its server are called here."""
+    """The place that a foreign table stands for, independent of its name and its server's name here."""
     said = dict(option.split("=", 1) for option in (*server, *table))
     # A table that does not say what it is called there is called as it is here.
     there = said.get("schema_name", schema), said.get("table_name", name)
@@ -246,7 +268,7 @@ def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema
 
 
 def shapes(session: Asks, scans: Sequence[str]) -> dict[str, object]:
-    """What each relation is now: its number, those of all it reads, kinds of children and partitions, and columns.
+    """Each relation as it is now: its number, those of all it reads, kinds of children and partitions, and columns.
 
     Another partition of the same kind is no change: its rows are persons of the same population.
     """
@@ -371,3 +393,81 @@ def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
         return None
     whole = value if stored == "int8" else f"CAST({value} AS BIGINT)"
     return whole if is_integer else POSTGRES.fit_decimal(POSTGRES.huge(whole, 10**wanted.scale))
+
+
+def server_identity(session: Asks) -> str:
+    """The server's files and the database in them.
+
+    Raises:
+        InputError: the role may not ask; PostgreSQL lets everyone, unless its owner has taken that away.
+    """
+    ((allowed,),) = session.rows("SELECT has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')")
+    if not allowed:
+        raise InputError("engine", "needs GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() to this role")
+    ((number,),) = session.rows("SELECT system_identifier::text FROM pg_catalog.pg_control_system()")
+    ((oid, name),) = session.rows(
+        "SELECT oid::bigint, datname::text FROM pg_catalog.pg_database WHERE datname = current_database()"
+    )
+    return f"{number}:{oid}:{name}"
+
+
+def marks_of(server: str, table: Described) -> Marks:
+    """The marks of a relation and of all it reads."""
+    system, oid, database = server.split(":", 2)
+    marks, rows = [], []
+    for number, schema, name, _, _ in table.bases:
+        found = [f"postgres {system} database {oid} relation {number}", f"postgres {system} {database}.{schema}.{name}"]
+        if number in table.elsewhere:
+            found.append(f"postgres foreign {table.elsewhere[number]}")
+        marks += found
+        rows += found if number in table.family else []
+    own = tuple(dict.fromkeys(marks))
+    return Marks(version=f"postgres {system}:{oid}:{table.oid}", marks=own, own=own, rows=tuple(dict.fromkeys(rows)))
+
+
+_FORMS: Final = {
+    **dict.fromkeys(("int2", "int4", "int8"), Form.WHOLE),
+    **dict.fromkeys(("text", "varchar", "enum", "citext"), Form.TEXT),
+    "bpchar": Form.PADDED,
+    "uuid": Form.UUID,
+    "date": Form.DATE,
+    "bool": Form.BOOLEAN,
+}
+
+
+def form_of(type_name: str, modifier: int) -> StoredColumn:
+    """A type of PostgreSQL as the form of a person."""
+    if type_name == "numeric" and modifier >= 4:
+        # The scale, of 11 bits with a sign, stands in the lower half.
+        scale = ((modifier - 4) & 0x7FF ^ 0x400) - 0x400
+        form = Form.DECIMAL if scale > 0 else Form.WHOLE
+        return StoredColumn(form, f"numeric({(modifier - 4) >> 16},{scale})", max(scale, 0))
+    return StoredColumn(_FORMS.get(type_name, Form.OTHER), "char(n)" if type_name == "bpchar" else type_name)
+
+
+def check_identities(catalog: Catalog, described: Mapping[str, Described]) -> None:
+    """Refuse tables that would write one person in two ways; ``described`` by name in small letters.
+
+    Raises:
+        InputError: see :func:`tacit.engines.stored_units.check_stored_units`.
+    """
+    found: dict[str, dict[str, list[StoredColumn]]] = {}
+    for table in catalog.tables:
+        there = described[table.name.lower()]
+        stored = {name.lower(): (name, kind) for name, kind in there.columns.items()}
+        # Where two names differ in case alone, the one that is written so.
+        stored |= {
+            column.name.lower(): (column.name, there.columns[column.name])
+            for column in table.columns
+            if column.name in there.columns
+        }
+        names = identifying(catalog, table)
+        for name in sorted(names):
+            if stored[name][0] in there.inexact:
+                raise InputError(
+                    f"tables.{table.name}.columns.{name}",
+                    "tells persons apart and is compared regardless of case or accents there, and byte by byte here; "
+                    f"name a view that has it in one spelling, such as lower({name}::text)",
+                )
+        found[table.name.lower()] = {name: [form_of(*stored[name][1])] for name in names}
+    check_stored_units(catalog, found)

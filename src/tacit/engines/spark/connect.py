@@ -1,7 +1,7 @@
 """Spark Connect sessions by an address such as ``sc://host:15002``.
 
 What differs from a Spark of this process: the server has its own disk, settings of the session travel with it, and
-a session that nobody uses is forgotten after a while (:mod:`engine` asks before it trusts one). A server that does
+an unused session is forgotten after a while (:mod:`engine` asks before it trusts one). A server that does
 not answer is tried for some seconds and then counts as lost.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["SCHEME", "calm", "connected", "is_open_to_others", "shown_place"]
 
 SCHEME: Final = "sc://"
 #: How often a server that does not answer is tried, with milliseconds between: some five seconds in all. pyspark's own
-#: ten minutes would hold up whoever waits for the question, and everything that is asked after it.
+#: ten minutes would hold up the caller, and everything that is asked afterwards.
 _TRIES: Final[dict[str, Any]] = {"max_retries": 6, "initial_backoff": 100, "max_backoff": 2000, "backoff_multiplier": 2}
 #: A server that is back is soon found: other channels' waiting does not count, and one's own is shorter than the tries.
 _CHANNEL: Final = [
@@ -37,7 +37,7 @@ def connected(place: str, settings: Mapping[str, str]) -> Any:
     """A session of its own at the server, with these settings; ``${NAME}`` in the address is of the environment.
 
     Raises:
-        InputError: packages are missing, the address cannot be read, or nobody answers there. Of the address only
+        InputError: packages are missing, the address cannot be read, or no server answers there. Of the address only
             host and port are quoted, because the rest may hold a token.
     """
     where = shown_place(place)
@@ -48,11 +48,11 @@ def connected(place: str, settings: Mapping[str, str]) -> Any:
             from pyspark.sql.connect.session import SparkSession
     except (ImportError, SystemExit):  # it exits where it takes itself to be a doctest
         raise InputError("engine", "sc:// needs more packages: pip install 'tacit[spark]'") from None
-    # It says so whenever a server is lost; whoever asked is told by an exception.
+    # It says so whenever a server is lost; the caller is told by an exception.
     warnings.filterwarnings("ignore", message=re.escape("[RETRIES_EXCEEDED]"))
     spark, filled = None, fill(place, lambda value: quote(value, safe=""))
     try:
-        # Not by its builder, which would make it everybody's default.
+        # Not by its builder, which would make it the default of the process.
         spark = SparkSession(connection=DefaultChannelBuilder(filled, _CHANNEL))
         spark.client.set_retry_policies([DefaultPolicy(**_TRIES)])
         with calm():

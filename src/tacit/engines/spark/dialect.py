@@ -165,7 +165,7 @@ class Spark(Dialect):
         return self.let(value, halves)
 
     def rounded(self, value: str) -> str:
-        """Its own."""
+        """Spark's own function."""
         return f"round({value})"
 
     def cut(self, value: str) -> str:
@@ -219,7 +219,7 @@ class Spark(Dialect):
     # -- times
 
     def days(self, value: str) -> str:
-        """Its own."""
+        """Spark's own function."""
         return f"CAST(unix_date({value}) AS BIGINT)"
 
     def microseconds(self, value: str) -> str:
@@ -227,7 +227,7 @@ class Spark(Dialect):
         return f"unix_micros(CAST({value} AS TIMESTAMP))"
 
     def day_of(self, days: str) -> str:
-        """Its own."""
+        """Spark's own function."""
         return f"date_from_unix_date(CAST({days} AS INT))"
 
     def moment_of(self, microseconds: str) -> str:
@@ -260,7 +260,7 @@ class Spark(Dialect):
         return f"try_cast({joined} AS DATE)"
 
     def last_day(self, value: str, kind: SqlType) -> str:
-        """Its own."""
+        """Spark's own function."""
         return f"last_day({value if kind == DATE else f'CAST({value} AS DATE)'})"
 
     # -- aggregates
@@ -270,7 +270,7 @@ class Spark(Dialect):
         return f"array_sort(collect_list({value}) FILTER (WHERE {condition}))"
 
     def list_size(self, values: str) -> str:
-        """Its own."""
+        """Spark's own function."""
         return f"size({values})"
 
     def list_sum(self, values: str) -> str:
@@ -301,7 +301,7 @@ class Spark(Dialect):
     # -- choosing
 
     def xor(self, left: str, right: str) -> str:
-        """Its own."""
+        """Spark's own function."""
         return f"({left} ^ ({right}))"
 
     def hexadecimal(self, digits: str) -> str:

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tacit.core.errors import InputError
-from tacit.engines.doctor_check import DoctorCheck
-from tacit.engines.duckdb.connection import Limits
-from tacit.engines.duckdb.sources import SourceLike
+from tacit.engines.protocol import DoctorCheck, Limits, SourceLike
 from tacit.engines.spark.connect import SCHEME, is_open_to_others, shown_place
 from tacit.engines.spark.session import SessionHandle, hushed, open_untried
 from tacit.engines.spark.session_checks import TRIALS, passes
@@ -108,7 +106,7 @@ def _java() -> DoctorCheck:
 
 
 def _server(place: str) -> list[DoctorCheck]:
-    """What can be said of a Spark Connect server before it is asked."""
+    """Checks of a Spark Connect address, before the server is asked."""
     where = _named(place)
     if is_open_to_others(place):
         remedy = "end the address in /;use_ssl=true, or keep the server on this machine"

@@ -16,7 +16,7 @@ __all__ = ["check_same_files", "read_from"]
 
 
 def read_from(path: str) -> tuple[tuple[str, ...], int]:
-    """What Spark is told to read, and its size where it lies on this machine."""
+    """The addresses that Spark is to read, and their size where they lie on this machine."""
     if ADDRESS.match(path):
         return (path,), 0
     files = _here(path)
@@ -56,5 +56,5 @@ def _here(path: str) -> list[Path]:
 
 
 def _address(file: Path) -> str:
-    """A path of a disk, whatever Spark takes for the default, and no pattern."""
+    """A path of a disk, independent of Spark's default file system, and no pattern."""
     return "file:" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(file))

@@ -1,7 +1,7 @@
 """Parquet scan in which Spark can read every value.
 
 Spark takes the types of columns in the names of folders from all the names there are, so one folder can change how the
-others are read; here they are texts, whatever they look like. It fails where a moment in milliseconds lies beyond its
+others are read; here they are always texts. It fails where a moment in milliseconds lies beyond its
 range; here moments are read as the whole numbers they are stored as, and brought to microseconds by an expression. What
 the files store is asked of the files themselves where they lie on this machine, of Spark elsewhere.
 """

@@ -12,11 +12,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.engines.spark.session import SessionHandle, hushed
 
-__all__ = ["SparkQuery", "running"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SparkQuery"]
 
 _TICK = 0.2
 #: Seconds that a stop waits for a server elsewhere to hear of it; one that is lost never does.
@@ -43,21 +46,21 @@ class SparkQuery:
         self._stopping: threading.Thread | None = None
         self._heard = False
 
-    def collect(self, statement: str) -> list[Any]:
+    def rows(self, sql: str) -> list[Any]:
         """All rows of a statement, fetched once; a task that Spark repeats is repeated before that.
 
         Raises:
             InterruptedError: the question was stopped.
         """
         self.check()
-        rows = list(self._spark.sql(statement).collect())
+        rows = list(self._spark.sql(sql).collect())
         self.check()
         return rows
 
-    def frame(self, statement: str) -> Any:
-        """The frame of a statement, for whoever fetches it otherwise."""
+    def columns(self, sql: str, count: int) -> list[pa.ChunkedArray]:
+        """The same as columns, of which there are ``count``."""
         self.check()
-        return self._spark.sql(statement)
+        return list(self._spark.sql(sql).toArrow().columns[:count])
 
     def check(self) -> None:
         """Raise if the question was stopped."""
@@ -97,7 +100,7 @@ class SparkQuery:
             with hushed():
                 yield
         except BaseException:
-            # Whatever ended the question, Ctrl-C among others: Spark does not go on without us.
+            # However the question ended, by Ctrl-C among others: Spark does not go on without us.
             self.interrupt()
             raise
         finally:
@@ -126,7 +129,7 @@ class SparkQuery:
                 self._spark.removeProgressHandler(self._hear)
 
     def _hear(self, stages: Iterable[Any] | None, operation_id: str | None = None, **_: Any) -> None:
-        """What a Spark Connect server tells; handlers of a session hear of all its work, so the thread decides."""
+        """Note progress of a Spark Connect server; handlers hear of all work of a session, so the thread decides."""
         if threading.get_ident() != self._thread:
             return
         known = list(stages or ())
@@ -151,7 +154,7 @@ class SparkQuery:
         return self._best
 
     def _tasks(self) -> tuple[int, int]:
-        """How many there are, and how many are done."""
+        """Numbers of tasks, known and done."""
         if self._context is None:
             told = self._told.values()
             return sum(tasks for tasks, _ in told), sum(done for _, done in told)
@@ -160,22 +163,3 @@ class SparkQuery:
         stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
         known = [stage for stage in stages if stage is not None]
         return sum(stage.numTasks for stage in known), sum(stage.numCompletedTasks for stage in known)
-
-
-@contextmanager
-def running(
-    jobs: SparkQuery, known: set[SparkQuery], left: set[SparkQuery], lock: threading.Lock
-) -> Iterator[SparkQuery]:
-    """Work on a question while it is known to those who may interrupt it; ``left`` are those that ended badly."""
-    with lock:
-        known.add(jobs)
-    try:
-        with jobs.named():
-            yield jobs
-    except BaseException:
-        with lock:
-            left.add(jobs)
-        raise
-    finally:
-        with lock:
-            known.discard(jobs)

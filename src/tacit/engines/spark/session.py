@@ -1,8 +1,8 @@
 """Spark session: found or started, and checked before use.
 
 ``"spark"`` starts Spark in this process's own Java machine, ``"spark://…"`` on a cluster, ``"sc://…"`` connects to a
-Spark Connect server. A session that its owner made is taken as it is, whatever class it has, and its settings are
-never changed. All of them must pass the same :mod:`trial`; what does not is refused with a word about the setting.
+Spark Connect server. A session that its owner made may be of any class, and its settings are never changed.
+All of them must pass the same :mod:`.session_checks`; the refusal of one that does not names the setting.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from tacit.core.errors import InputError
-from tacit.engines.duckdb.connection import Limits
+from tacit.engines.protocol import Limits
 from tacit.engines.spark.connect import SCHEME, calm, connected
 from tacit.engines.spark.session_checks import try_out
 
@@ -66,7 +66,7 @@ _HUSH = _Hush()
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Keep Spark's words about failures off the terminal, in this thread; whoever asks gets them as an exception."""
+    """Keep Spark's words about failures off the terminal, in this thread; the caller gets them as an exception."""
     try:
         from pyspark.logger import PySparkLogger
     except ImportError:
@@ -179,7 +179,7 @@ def _tried(held: SessionHandle, before: Callable[[], None] = lambda: None) -> Se
 
 
 def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> SessionHandle:
-    """The same before the trial, for whoever holds it trial by trial."""
+    """The same before the trial; ``tacit doctor`` tries it check by check."""
     more = dict(settings or {})
     if not isinstance(place, str):
         if not is_session(place):
@@ -208,7 +208,7 @@ def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
         running = SparkContext._active_spark_context is not None
         try:
             context = SparkContext._active_spark_context or _start(place, limits, settings)
-            # Not the first session of the context, whose settings are everybody's.
+            # Not the first session of the context, whose settings all share.
             spark = SparkSession(context).newSession()
             for name, value in {**_SETTINGS, **settings}.items():
                 if not name.startswith(("spark.driver.", "spark.executor.")):
@@ -217,7 +217,7 @@ def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
             raise
         except Exception as problem:
             raise InputError("engine", f"Spark does not start: {_first_line(problem)}") from None
-        # A context that somebody else runs counts one more, so that it is never stopped here.
+        # A context that others run counts one more, so that it is never stopped here.
         _SHARED["count"] += 2 if running and _SHARED["count"] == 0 else 1
         return spark
 

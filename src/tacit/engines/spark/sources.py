@@ -16,7 +16,8 @@ from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import as_arrow, sound_table
 from tacit.engines.duckdb.csv_lines import LINE
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.sources import SourceLike, open_source
+from tacit.engines.duckdb.sources import open_source
+from tacit.engines.protocol import SourceLike
 from tacit.engines.source_files import find_files
 from tacit.engines.spark.dialect import SPARK, mantissa
 from tacit.engines.spark.parquet_files import check_same_files
@@ -180,7 +181,7 @@ def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str, in
 
 
 def _portable(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
-    """A sound column in a type that Spark takes from Arrow as it is; moments are sent as numbers, and marked so."""
+    """A sound column in a type that Spark takes from Arrow unchanged; moments are sent as numbers, and marked so."""
     import pyarrow as pa
 
     is_a, kind = pa.types, column.type
@@ -262,7 +263,7 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
 
 
 def _text(value: str, stored: str) -> str:
-    """Text compared byte by byte, whatever collation its column has; CHAR(n) without the spaces that fill it.
+    """Text compared byte by byte, independent of the collation of its column; CHAR(n) without the spaces that fill it.
 
     NULL where it is not UTF-8: two such texts can differ here and be one when they come back as a key.
     """

@@ -15,39 +15,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tacit.engines.spark.dialect import SPARK
 from tacit.engines.sql.dialect import column
-from tacit.engines.sql.relations import StoredTable, scanned
+from tacit.engines.sql.relations import scanned
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.engines.sql.statements import Named, Statement, Writer, writer
+from tacit.engines.sql.statements import Named, Writer
 from tacit.engines.sql.unit_totals import Partials
-from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
 from tacit.query.types import INTEGER
 
-__all__ = ["statements"]
+__all__ = ["SparkWriter"]
 
 #: Bytes of sources between which looking in advance pays: below, it costs more than it saves; above, there may be more
 #: units than can be sent to every machine.
 _LARGE, _TOO_LARGE = 20 * 2**20, 2**35
 #: Units that are looked up in advance, at most; any of them may be left out.
 _MOST_UNITS = 2_000_000
-#: A condition on groups alone is moved below the sums, and computed for every row. One that also looks at a count,
-#: which is never 0, stays where it stands.
-_NOT_LISTED = " WHERE g IS NOT NULL"
-_LISTED = "CASE WHEN {} > 0 THEN g END IS NOT NULL"
 #: Places that fit a set of bits.
 _WORD = 64
 
 
-def statements(final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes) -> tuple[Statement, ...]:
-    """Everything to run for one final aggregation."""
-    made = writer(_Writer, SPARK, final, tables, secret)
-    return (made.first(), *made.others())
-
-
 @dataclass(frozen=True)
-class _Writer(Writer):
+class SparkWriter(Writer):
+    """Writes statements that bound units with one exchange."""
+
     def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
         """One row per unit and group that counts: ``u``, group columns and what is collected."""
         collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
@@ -56,7 +46,7 @@ class _Writer(Writer):
         first = self._first_places()
         if first is not None:
             rows = self._pruned(partials.rows, read, first)
-            return _listed_only(f"SELECT u, g{collected} FROM ({rows} DISTRIBUTE BY u) GROUP BY u, g", "seen")
+            return self.in_public_groups(f"SELECT u, g{collected} FROM ({rows} DISTRIBUTE BY u) GROUP BY u, g", "seen")
         keys = {f"k{i}": scalar_sql(self.d, key.expression) for i, key in enumerate(self.final.keys)}
         rows = self._select({"u": f"c{self.unit}", **keys, **partials.rows}, read, unit=True)
         names = ", ".join(["u", *keys])
@@ -64,13 +54,15 @@ class _Writer(Writer):
         if not self.groups.is_public:
             return pairs
         coded = f"SELECT u, {self.groups.code(self.d, list(keys))} AS g{carried} FROM ({pairs})"
-        return _listed_only(coded, "seen") if keys else coded
+        return self.in_public_groups(coded, "seen") if keys else coded
 
-    def _of_rows(self, columns: Mapping[str, str], read: frozenset[int], listed: str) -> str:
-        """The same as elsewhere, with groups outside the public list dropped after they are added up."""
-        written = super()._of_rows(columns, read, listed)
-        below = written.removesuffix(_NOT_LISTED)
-        return written if below == written else f"{below} WHERE {_LISTED.format('units')}"
+    def in_public_groups(self, coded: str, seen: str) -> str:
+        """Rows of ``coded`` in public groups.
+
+        A condition on groups alone is moved below the sums, and computed for every row. One that also looks at a
+        count, which is never 0, stays where it stands.
+        """
+        return f"SELECT * FROM ({coded}) WHERE CASE WHEN {seen} > 0 THEN g END IS NOT NULL"
 
     def kept(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
         """Rows in the groups their unit keeps; where there is nothing to choose they are still brought together."""
@@ -95,7 +87,7 @@ class _Writer(Writer):
         return f"{counted} WHERE total <= {most} OR seat2 <= {most} GROUP BY {names}, x"
 
     def _first_places(self) -> int | None:
-        """How many places to look at in advance; None where that would settle too few units."""
+        """Number of places to look at in advance; None where that would settle too few units."""
         if not self.groups.is_public or not self.must_choose or self.chooser.numbered:
             return None
         if not _is_cheap(self.final.source):
@@ -131,11 +123,6 @@ class _Writer(Writer):
         rows = self.all_rows(columns, read)
         place = self.chooser.place("h", "g", self.groups.count)
         return f"SELECT *, {place} AS p FROM (SELECT *, {self.chooser.parameters(self.d, 'u')} AS h FROM ({rows}))"
-
-
-def _listed_only(pairs: str, seen: str) -> str:
-    """Pairs in public groups; ``seen`` counts their rows."""
-    return f"SELECT * FROM ({pairs}) WHERE {_LISTED.format(seen)}"
 
 
 def _is_cheap(node: RelationNode) -> bool:

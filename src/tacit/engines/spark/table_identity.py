@@ -1,6 +1,6 @@
 """Identity of sources that only Spark can read.
 
-A table is its full name in its catalog. Whatever has files is also where they lie: those of this machine by the same
+A table is its full name in its catalog. A table with files is also where they lie: those of this machine by the same
 mark that a file opened without Spark has, others by the address of their folder. A frame without files is its content.
 """
 
@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from tacit.engines.duckdb.sources import SourceLike
-from tacit.engines.protocol import Marks
+from tacit.engines.protocol import Marks, SourceLike
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.sources import catalog_name
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.core.errors import InputError
-from tacit.engines.duckdb.sources import SourceLike
+from tacit.engines.protocol import SourceLike
 from tacit.engines.spark.parquet_files import read_from
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
 from tacit.query.canonical_unit import identifying

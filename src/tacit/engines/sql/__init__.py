@@ -5,16 +5,15 @@
 
 Modules:
 * :mod:`.dialect` — SQL dialect: the interface that each database implements
+* :mod:`.engine` — Engine of a database that speaks SQL: check, explain, measure, public rows, training rows, interrupt,
+  close
 * :mod:`.functions` — One lowering per function of the registry; each gives the value that the registry's Python
   meaning gives
 * :mod:`.group_choice` — Groups of a question, and the choice of the groups and values of a unit that count, by keyed
   hash
-* :mod:`.public_rows` — Rows of public relations for steps above the final aggregation
-* :mod:`.read_measurements` — Measurements from result rows: every public group, or private groups in key order
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
 * :mod:`.scalars` — Expressions as SQL: total casts, and one lowering per function id
 * :mod:`.statements` — Measuring statements: rows, bounded per unit, summed per group
-* :mod:`.training_rows` — Protected rows for a model trained in this process
 * :mod:`.unit_totals` — Per-unit totals in a group: values quantised, summed measure by measure, and clamped to
   integers
 """
@@ -23,6 +22,6 @@ from __future__ import annotations
 
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.relations import StoredTable
-from tacit.engines.sql.statements import Statement, statements
+from tacit.engines.sql.statements import Statement
 
-__all__ = ["Dialect", "Statement", "StoredTable", "statements"]
+__all__ = ["Dialect", "Statement", "StoredTable"]

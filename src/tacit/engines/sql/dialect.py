@@ -1,6 +1,6 @@
 """SQL dialect: the interface that each database implements.
 
-The shared modules spell relations, aggregates, windows, casts and functions once. Whatever a database writes or
+The shared modules spell relations, aggregates, windows, casts and functions once. Everything that a database writes or
 computes in its own way is a method here. Values live in these columns: BOOLEAN, BIGINT for INTEGER, BIGINT for DECIMAL
 (the number without its point), doubles, text, DATE, TIMESTAMP. Holding decimals as integers makes their arithmetic
 ours: overflow is a comparison, not an error.
@@ -35,7 +35,7 @@ def column(slot: int) -> str:
 
 
 class Dialect(ABC):
-    """How one database writes things.
+    """Spelling of one database.
 
     Class attributes:
         lowerings: one per function of the registry.
@@ -117,7 +117,7 @@ class Dialect(ABC):
         return f"({query})"
 
     def fenced(self, query: str) -> str:
-        """The same, of columns that are computed once however often they are read; for planners that write them out."""
+        """A query after FROM whose columns are computed once; some planners write them out where they are read."""
         return self.derived(query)
 
     def settled(self, query: str) -> str:
@@ -209,7 +209,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def double_steps(self, value: str, measure: Measure) -> str:
-        """How many steps a double is, as :mod:`~tacit.engines.sql.unit_totals` says; NULL if it is not finite."""
+        """Number of steps of a double, as :mod:`~tacit.engines.sql.unit_totals` says; NULL if it is not finite."""
 
     # -- text
 
@@ -291,7 +291,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def list_size(self, values: str) -> str:
-        """How many there are."""
+        """Length of a list."""
 
     @abstractmethod
     def list_sum(self, values: str) -> str:

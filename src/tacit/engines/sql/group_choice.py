@@ -26,17 +26,37 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.scalars import cast_sql, scalar_sql
 from tacit.query.question import FinalAggregation
 from tacit.query.types import INTEGER, TEXT, Kind, SqlType, Value
 
-__all__ = ["Chooser", "Groups", "canonical_text", "position_sql"]
+__all__ = ["Chooser", "Groups", "canonical_text", "keyed", "position_sql"]
 
 _FOLD = 2**30 - 1
 _LEAST_BITS = 6
+#: Places of keys in SQL that is written before the secret is known: as long as the keys, and with NUL, which no other
+#: part of a statement can hold.
+_MARKS = {purpose: f"\0{purpose}".ljust(32, "\0") for purpose in ("groups", "units", "values", "rows")}
+_MULTIPLIER = "\0multiply\0"
 #: Below 2^22 doubles are told apart to 2^-40, then whole numbers to 2^62, and those beyond not at all.
 _FINE, _FINE_BITS, _COARSE = 2.0**22, 2.0**40, 2.0**62
+
+
+def keyed(sql: str, secret: bytes) -> str:
+    """SQL that was written without a secret, with the secret in the places of its marks."""
+    for purpose, mark in _MARKS.items():
+        sql = sql.replace(mark, _key_of(secret, purpose).hex())
+    return sql.replace(_MULTIPLIER, str(_multiplier(secret)))
+
+
+def _key_of(secret: bytes, purpose: str) -> bytes:
+    return hashlib.blake2b(purpose.encode(), key=secret[:64], digest_size=16).digest()
+
+
+def _multiplier(secret: bytes) -> int:
+    return int.from_bytes(_key_of(secret, "groups")[:4], "big") >> 1 | 2**30 | 1
 
 
 def canonical_text(d: Dialect, value: str, kind: SqlType) -> str:
@@ -68,22 +88,28 @@ class Chooser:
     """The rule for one question.
 
     Args:
-        secret: of the data set.
+        secret: of the data set; None to write SQL with marks, which :func:`keyed` replaces.
         unit: the type of the unit column.
         numbered: whether units are numbers of rows.
     """
 
-    secret: bytes
+    secret: bytes | None
     unit: SqlType
     numbered: bool
 
-    def _key(self, purpose: str) -> bytes:
-        return hashlib.blake2b(purpose.encode(), key=self.secret[:64], digest_size=16).digest()
+    def _key(self, d: Dialect, purpose: str) -> str:
+        """A key as a text constant, or its mark in place of it."""
+        nothing = "0" * len(_MARKS[purpose])
+        return d.text(nothing).replace(
+            nothing, _MARKS[purpose] if self.secret is None else _key_of(self.secret, purpose).hex()
+        )
 
     @property
     def multiplier(self) -> int:
         """s: an odd number of 31 bits."""
-        return int.from_bytes(self._key("groups")[:4], "big") >> 1 | 2**30 | 1
+        if self.secret is None:
+            raise InternalError("a choice needs a secret")
+        return _multiplier(self.secret)
 
     @staticmethod
     def bits(groups: int) -> int:
@@ -101,12 +127,13 @@ class Chooser:
             return "CAST(0 AS BIGINT)"
         if self.whole:
             return f"({d.xor(unit, f'{unit} >> 30')} & {_FOLD})"
-        key = d.text(self._key("units").hex())
+        key = self._key(d, "units")
         return d.hexadecimal(f"left(md5({key} || {canonical_text(d, unit, self.unit)}), 7)")
 
     def parameters(self, d: Dialect, unit: str) -> str:
         """x·s for a unit: at most 61 bits."""
-        return f"({self.fold(d, unit)} * {self.multiplier})"
+        factor = _MULTIPLIER if self.secret is None else self.multiplier
+        return f"({self.fold(d, unit)} * {factor})"
 
     def place(self, parameters: str, code: str, groups: int) -> str:
         """Where a group stands in a unit's order."""
@@ -139,7 +166,7 @@ class Chooser:
 
     def digest(self, d: Dialect, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
         """md5 over the secret, the unit and some values."""
-        pieces = [d.text(self._key(purpose).hex())]
+        pieces = [self._key(d, purpose)]
         if not self.numbered:
             pieces.append(canonical_text(d, unit, self.unit))
         pieces += [canonical_text(d, value, kind) for value, kind in parts]
@@ -186,7 +213,7 @@ class Groups:
 
     @property
     def count(self) -> int:
-        """How many public groups there are."""
+        """Number of public groups."""
         return math.prod(len(key.values or ()) for key in self.final.keys)
 
     @property

@@ -298,7 +298,7 @@ def scanned(node: RelationNode) -> set[str]:
     return {name for part in sources(node) for name in scanned(part)}
 
 
-def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes = b"") -> str:
+def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes | None = b"") -> str:
     """A SELECT whose columns are those of ``needed``; ``secret`` decides which rows of a unit come first."""
     match node:
         case Scan():
@@ -314,7 +314,7 @@ def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, 
         case ProjectColumns():
             wanted = {slot: node.expressions[slot] for slot in needed}
             below = relation_sql(d, node.source, slots_of(wanted.values()), tables, secret)
-            # What a projection computes must not be written out in whatever reads it, level by level.
+            # Computed columns must not be written out in the levels that read them, one after the other.
             plain = all(isinstance(e, (Reference, Literal)) for e in wanted.values())
             below = d.derived(below) if plain else d.fenced(below)
             listed = f"SELECT {_listed({s: scalar_sql(d, e) for s, e in wanted.items()})} FROM {below}"
@@ -398,7 +398,7 @@ def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
     return d.settled(f"SELECT {names} FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS v({names})")
 
 
-def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: bytes) -> str:
+def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: bytes | None) -> str:
     """The first rows of each unit by a keyed hash of all columns, and then by the columns themselves."""
     unit = node.unit
     if unit is None:
@@ -423,7 +423,7 @@ def _split(slots: Slots, left: int, right: int) -> tuple[Slots, Slots]:
     return below, frozenset(slot - left for slot in slots if left <= slot < left + right)
 
 
-def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes) -> str:
+def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes | None) -> str:
     left, right = len(node.left.fields), len(node.right.fields)
     read = needed | slots_of([node.condition])
     name = _sides(left)
@@ -447,7 +447,7 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes) 
     return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {joined.format(f'({sides[1]})')}"
 
 
-def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret: bytes) -> str:
+def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret: bytes | None) -> str:
     width = len(node.source.fields)
     name = _sides(width)
     read = frozenset(slot for slot in needed if slot < width) | slots_of([node.condition])

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Self
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.group_choice import Chooser, Groups, position_sql
+from tacit.engines.sql.group_choice import Chooser, Groups, keyed, position_sql
 from tacit.engines.sql.relations import StoredTable, has_row_units, relation_sql, slots_of
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql
@@ -29,7 +29,7 @@ from tacit.query.relational.algebra import FilterRows, Scan
 from tacit.query.relational.expressions import Reference
 from tacit.query.types import INTEGER, SqlType
 
-__all__ = ["SPREAD", "Named", "Statement", "Writer", "statements", "writer"]
+__all__ = ["SPREAD", "Named", "Statement", "Writer"]
 
 #: Measures with a statement of their own.
 SPREAD = tuple(kind for kind in MeasureKind if kind.traits.own_statement)
@@ -54,32 +54,16 @@ class Statement:
 
     @cached_property
     def sql(self) -> str:
-        """What to run.
+        """The SQL to run.
 
         Raises:
             Refusal: it cannot be written.
         """
         return self.write()
 
-
-def statements(
-    d: Dialect, final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes
-) -> tuple[Statement, ...]:
-    """Everything to run for one final aggregation."""
-    made = writer(Writer, d, final, tables, secret)
-    return (made.first(), *made.others())
-
-
-W = TypeVar("W", bound="Writer")
-
-
-def writer(kind: type[W], d: Dialect, final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes) -> W:
-    """A writer of some kind for one final aggregation."""
-    unit = final.source.unit
-    if unit is None:
-        raise InternalError("a final aggregation needs an owned source")
-    chooser = Chooser(secret, final.source.fields[unit].type, has_row_units(final.source))
-    return kind(d, final, tables, chooser, Groups(final), unit)
+    def keyed(self, secret: bytes) -> Statement:
+        """The same with a secret, of a statement that was written without one."""
+        return Statement(partial(keyed, self.sql, secret), self.measures, self.is_spread)
 
 
 @dataclass(frozen=True)
@@ -100,6 +84,19 @@ class Writer:
     chooser: Chooser
     groups: Groups
     unit: int
+
+    @classmethod
+    def of(cls, d: Dialect, final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes | None) -> Self:
+        """The writer for a final aggregation; without a secret its statements are keyed later."""
+        unit = final.source.unit
+        if unit is None:
+            raise InternalError("a final aggregation needs an owned source")
+        chooser = Chooser(secret, final.source.fields[unit].type, has_row_units(final.source))
+        return cls(d, final, tables, chooser, Groups(final), unit)
+
+    def statements(self) -> tuple[Statement, ...]:
+        """Everything to run."""
+        return (self.first(), *self.others())
 
     @property
     def alone(self) -> bool:
@@ -152,9 +149,13 @@ class Writer:
             return pairs
         carried = "".join(f", {name}" for name in partials.collected)
         coded = f"SELECT u, {self.groups.code(self.d, list(keys))} AS g{carried} FROM {self.d.derived(pairs)}"
-        return f"SELECT * FROM {self.d.fenced(coded)} WHERE g IS NOT NULL" if keys else coded
+        return self.in_public_groups(coded, "") if keys else coded
 
-    def reading_loosely(self: W, measures: list[Measure]) -> W:
+    def in_public_groups(self, coded: str, seen: str) -> str:  # noqa: ARG002 - some planners need it
+        """Rows of ``coded`` whose group ``g`` is on the public list; their column ``seen``, a count, is never 0."""
+        return f"SELECT * FROM {self.d.fenced(coded)} WHERE g IS NOT NULL"
+
+    def reading_loosely(self, measures: list[Measure]) -> Self:
         """The same for sums alone, of doubles as they are stored: quantising drops what is not finite."""
         used = slots_of(key.expression for key in self.final.keys) | {self.unit}
         used |= slots_of(measure.where for measure in measures)
@@ -189,7 +190,7 @@ class Writer:
         return f"{rows.text} {self._counted(source, measure.rows)}"
 
     def _value(self, measure: Measure) -> tuple[str, SqlType]:
-        """What a spread measure looks at in a row, NULL where the row does not count."""
+        """The value that a spread measure reads in a row, NULL where the row does not count."""
         argument = measure.argument
         if argument is None:
             raise InternalError("a spread measure needs a value")
@@ -212,7 +213,7 @@ class Writer:
         grouped = f"SELECT {by}, {listed} FROM {self.d.derived(rows)} GROUP BY {by}"
         totals = ", ".join(["units", *(f"v{i}" for i in range(len(self.summed)))])
         coded = f"SELECT {self.groups.code(self.d, list(keys))} AS g, {totals} FROM {self.d.derived(grouped)}"
-        return f"SELECT * FROM {self.d.fenced(coded)} WHERE g IS NOT NULL"
+        return self.in_public_groups(coded, "units")
 
     def _select(self, columns: Mapping[str, str], read: frozenset[int], *, unit: bool) -> str:
         """Columns by name over all rows of the source; ``read`` are the slots they read besides keys and unit."""

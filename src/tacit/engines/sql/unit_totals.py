@@ -251,7 +251,7 @@ class Partials:
         return _named(self.shares, _scaled(self.dialect, centred, count, measure.rows, largest), "s")
 
     def _count(self, measure: Measure) -> str:
-        """How many rows count; the values of a sum over the same rows are counted instead where there is one."""
+        """Count the rows that count; the values of a sum over the same rows are counted instead where there is one."""
         condition = counts_sql(self.dialect, measure)
         if condition is None:
             return "count(*)"

@@ -32,7 +32,7 @@ __all__ = ["LONGEST", "SLACK", "STEPS", "PerExample", "RowSums"]
 STEPS: Final = 1 << 30
 #: Gradients are shortened to this much below the bound, for the rounding of their float norms.
 SLACK: Final = 2.0**-9
-#: What the square of a norm is compared with: far enough below STEPS² for the rounding of a float64 sum.
+#: Bound on the square of a norm: far enough below STEPS² for the rounding of a float64 sum.
 LONGEST: Final = float(STEPS) ** 2 * (1 - 2.0**-9)
 
 
@@ -101,7 +101,7 @@ class PerExample(RowSums):
         self.layout = Layout(micro_batch, tight=False)
         func = load("torch.func")
         self._call = func.functional_call
-        # What is random without going through RowRandomness is refused by PyTorch itself.
+        # Randomness that bypasses RowRandomness is refused by PyTorch itself.
         self._gradient = func.vmap(func.grad(self._one), in_dims=(None, None, 0, 0), randomness="error")
         self._looking = True
 

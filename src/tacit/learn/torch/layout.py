@@ -2,8 +2,9 @@
 
 A library of linear algebra may round the same row differently at different places of a batch, or in batches of
 different shapes. If it did, one person more would move the last bits of every gradient, by its place alone.
-So the shape never changes, and rows are packed tightly only where places were seen not to matter (``settling``).
-Otherwise each row has a place of its own choosing: drawn at random, by itself, it stays when another row comes or goes.
+So the shape never changes, and rows are packed tightly only where places were seen not to matter
+(``batch_position_check``). Otherwise each row has a place of its own choosing: drawn at random, by itself, it stays
+when another row comes or goes.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def _squares(rows: Tensor) -> Tensor:
 def _summed(loss: Any) -> Callable[..., Any]:
     """The sum over a batch of the loss of each example by itself, from keys, output and targets."""
     if type(loss) is torch.nn.CrossEntropyLoss:
-        # The same thing without the detour: the mean over a batch of one is the sum, each class with its weight.
+        # A shorter equal form: the mean over a batch of one is the sum, each class with its weight.
         total = partial(
             torch.nn.functional.cross_entropy,
             weight=loss.weight,

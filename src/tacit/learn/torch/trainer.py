@@ -16,7 +16,7 @@ from tacit.core.errors import BudgetError, InputError
 from tacit.core.events import ComposedEvent, Event, NoEvent, RepeatedEvent, event_to_json
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_down, format_up
 from tacit.core.relations import Relation, as_relation
-from tacit.learn import release as noising
+from tacit.learn import release
 from tacit.learn.budget_allocation import Phase, check_privacy, spend
 from tacit.learn.estimator import PrivacyReport
 from tacit.learn.gradient import rate_on_grid, sample_rows
@@ -184,7 +184,7 @@ class PrivateTrainer:
         raw = gradients.raw_sum(examples, chosen)
         # Counted before it is released: a step that fails from here on is spent.
         self._steps = self._steps.plus_one()
-        noisy = noising.release_gaussian(raw, self.sigma2)
+        noisy = release.release_gaussian(raw, self.sigma2)
         self._parameters.give(noisy * self._per_step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -235,9 +235,9 @@ class PrivateTrainer:
     def privacy_report(self) -> PrivacyReport:
         """Guarantee of the training and how it was made up; printed, a short text."""
         noise = f"σ = {self.noise_multiplier:.4g} clips"
-        release = f"gradient: {self.taken} of {self.steps} sums of {self._parameters.dimension} numbers, {noise}"
+        released = f"gradient: {self.taken} of {self.steps} sums of {self._parameters.dimension} numbers, {noise}"
         if self.rate < 1:
-            release += f", each on a fresh secret sample of {format_up(self.rate)} of the rows"
+            released += f", each on a fresh secret sample of {format_up(self.rate)} of the rows"
         public = (
             f"n = {self.n}, batch_size = {self.batch_size}, steps = {self.steps}, clip = {format_up(self.clip)}",
             "the network, the optimizer and their settings",
@@ -249,7 +249,7 @@ class PrivateTrainer:
             "only the parameters are published, not the time a step takes, nor the loss on training rows",
             "what was trained from copies or checkpoints of this run elsewhere is added to it",
         )
-        return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (release,), public, assumes)
+        return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (released,), public, assumes)
 
     def state_dict(self) -> dict[str, Any]:
         """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
@@ -296,7 +296,7 @@ class PrivateTrainer:
         return self._steps.total
 
     def __getstate__(self) -> dict[str, Any]:
-        # How gradients are computed is found out again.
+        # The way to compute gradients is found out again.
         return self.__dict__ | {"_gradients": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

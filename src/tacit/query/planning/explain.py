@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from tacit.accounting.currencies import currency_of
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
@@ -229,12 +228,12 @@ def _cost(budget: PlanBudget, share: Fraction) -> str:
     return f"{name} {_shown(budget.amount * share)}"
 
 
-def _charge(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str:
+def _charge(guarantee: AccountGuarantee) -> str:
     numbers = currency_of(guarantee).shown(guarantee)
     return ", ".join(f"{name} {_shown(number)}" for name, number in numbers.items())
 
 
-def _alone(guarantee: PureDP | ApproxDP | ZCDP | GDP) -> str | None:
+def _alone(guarantee: AccountGuarantee) -> str | None:
     """A concentrated guarantee as (ε, δ), at a δ of 10⁻⁶ or twice the one already spent, whichever is larger."""
     currency = currency_of(guarantee)
     if not currency.relaxed:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from tacit.query.question import FinalAggregation
 
 __all__ = [
+    "AggregateKind",
     "Block",
     "Measure",
     "MeasureKind",
@@ -134,6 +135,25 @@ _TRAITS: Final = {
         "adds at most {high} values to the categories of a group", spread=True, own_statement=True
     ),
 }
+
+
+class AggregateKind(Enum):
+    """Estimated quantities, each with its measurements in order; the table is :mod:`tacit.query.aggregates`."""
+
+    COUNT_ROWS = "count_rows"  # ROWS
+    COUNT_VALUES = "count_values"  # VALUES
+    COUNT_UNITS = "count_units"  # UNITS
+    COUNT_DISTINCT = "count_distinct"  # DISTINCT
+    SUM = "sum"  # SUM
+    AVG = "avg"  # VALUES, CENTRED_SUM
+    VAR_SAMP = "var_samp"  # VALUES, CENTRED_SUM, CENTRED_SQUARES
+    VAR_POP = "var_pop"  # the same
+    STDDEV_SAMP = "stddev_samp"  # the same
+    STDDEV_POP = "stddev_pop"  # the same
+    MIN = "min"  # LEAVES
+    MAX = "max"  # LEAVES
+    QUANTILE = "quantile"  # LEAVES; parameter: the fraction in [0, 1]
+    MOST_COMMON = "most_common"  # CATEGORIES; parameter: the rank, 1 for the mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
-from tacit.accounting.currencies import currency_named
+from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest, log_bounds
 from tacit.core.relations import Relation
 from tacit.mechanisms.base import smallest_that
@@ -69,7 +69,7 @@ class Plan:
     terms: Terms
     relation: Relation
     priced: Priced
-    guarantee: PureDP | ApproxDP | ZCDP | GDP
+    guarantee: AccountGuarantee
     event: ComposedEvent
     catalog: str = ""
     found: tuple[Found, ...] = ()
@@ -178,11 +178,9 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
     names = _names(question)
     weights = _weights(question.final, terms, names)
     if terms.currency == "within":
-        amount = _price_of_accuracy(question.final, relation, terms, weights, names)
-        currency = "epsilon"
+        priced, guarantee = _buy_accuracy(question.final, relation, terms, weights, names)
     else:
-        amount, currency = terms.amount, terms.currency
-    priced, guarantee = buy(question.final, relation, terms, currency, amount, weights)
+        priced, guarantee = buy(question.final, relation, terms, terms.currency, terms.amount, weights)
     event = priced.event(relation)
     check_charge(event, guarantee)
     return Plan(question, terms, relation, priced, guarantee, event, catalog)
@@ -234,19 +232,23 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
         )
 
 
-def _price_of_accuracy(
+def _buy_accuracy(
     final: FinalAggregation, relation: Relation, terms: Terms, weights: Weights, names: dict[str, int]
-) -> Fraction:
-    """The smallest epsilon, to four digits and rounded up, at which every bound asked for is kept."""
+) -> tuple[Priced, AccountGuarantee]:
+    """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept."""
     wanted = _wanted(final, terms, names)
     if not wanted:
         raise InputError("within", "there is no aggregate to be accurate; state epsilon")
     beta = 1 - terms.confidence
 
+    @cache
+    def bought(epsilon: Fraction) -> tuple[Priced, AccountGuarantee]:
+        return buy(final, relation, terms, "epsilon", epsilon, weights)
+
     def kept(epsilon: Fraction) -> bool:
         if epsilon > LARGEST_EPSILON:
             return True
-        priced, _ = buy(final, relation, terms, "epsilon", epsilon, weights)
+        priced, _ = bought(epsilon)
         for index, bound in wanted.items():
             reached = expected_error(final, final.aggregates[index], priced, beta, terms.suppose).bound
             if reached is None or reached > bound:
@@ -262,7 +264,7 @@ def _price_of_accuracy(
     if not kept(LARGEST_EPSILON):
         raise InputError("within", "cannot be kept at any sensible epsilon; allow a larger error")
     start = len(final.measures) * max(guess(index, bound) for index, bound in wanted.items())
-    return smallest_that(kept, min(start, LARGEST_EPSILON), digits=_PRICE_DIGITS, near=Fraction(1, 4))
+    return bought(smallest_that(kept, min(start, LARGEST_EPSILON), digits=_PRICE_DIGITS, near=Fraction(1, 4)))
 
 
 def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dict[int, Fraction]:

@@ -28,7 +28,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from tacit.accounting.prices import approx_price, gdp_price, pure_price, zcdp_price
+from tacit.accounting.currencies import ZERO_CONCENTRATED, AccountGuarantee, currency_of
 from tacit.core.errors import AccountingError, InputError, InternalError
 from tacit.core.events import ComposedEvent, Event, NoEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
@@ -382,9 +382,6 @@ def mu_of_epsilon(epsilon: Fraction) -> GDP:
 
 # -- budget and charge in each kind of account
 
-#: A guarantee in the currency of an account.
-Charge = PureDP | ApproxDP | ZCDP | GDP
-
 
 class Weights(NamedTuple):
     """How much every measurement, the selection of keys and the search for AUTO bounds matter."""
@@ -405,11 +402,12 @@ _RULES: Final = {
 
 def buy(
     final: FinalAggregation, relation: Relation, terms: Terms, currency: str, amount: Fraction, weights: Weights
-) -> tuple[Priced, Charge]:
+) -> tuple[Priced, AccountGuarantee]:
     """Releases that an amount of ``currency`` buys in the account of ``terms``, and the charge for them."""
     priced, guarantee = _bought(final, relation, terms, currency, amount, weights)
     if priced.keys is None and all(release.mechanism == "constant" for release in priced.releases):
-        return priced, _nothing(guarantee)
+        # A question that releases nothing about any unit, such as the list of public keys, costs nothing.
+        return priced, currency_of(guarantee).nothing(relation)
     return priced, guarantee
 
 
@@ -426,22 +424,9 @@ def buy_rest(
     return replace(priced, first=first, asked=asked)
 
 
-def _nothing(guarantee: Charge) -> Charge:
-    """A question that releases nothing about any unit, such as the list of public keys, costs nothing."""
-    match guarantee:
-        case PureDP():
-            return PureDP(0, relation=guarantee.relation)
-        case ApproxDP():
-            return ApproxDP(0, 0, relation=guarantee.relation)
-        case ZCDP():
-            return ZCDP(0, relation=guarantee.relation)
-        case _:
-            return GDP(0, relation=guarantee.relation)
-
-
 def _bought(
     final: FinalAggregation, relation: Relation, terms: Terms, currency: str, amount: Fraction, weights: Weights
-) -> tuple[Priced, Charge]:
+) -> tuple[Priced, AccountGuarantee]:
     delta = (terms.delta or Fraction(0)) if not final.public_keys else Fraction(0)
 
     beta = 1 - terms.confidence
@@ -514,28 +499,15 @@ def _badness(final: FinalAggregation, priced: Priced, beta: Fraction) -> float:
     return math.fsum(math.log(max(float_nearest(bound), 1e-9)) for bound in bounds)
 
 
-def check_charge(event: ComposedEvent, guarantee: Charge) -> None:
-    """The events of a plan, composed, must be within what is charged; anything else is a defect of the planner."""
-    relation = event.relation
-    match guarantee:
-        case PureDP():
-            within = pure_price(event, relation).amount <= guarantee.epsilon
-        case GDP():
-            within = gdp_price(event, relation).amount <= guarantee.mu**2
-        case ZCDP():
-            spent = zcdp_price(event, relation)
-            within = spent.amount <= guarantee.rho and spent.delta <= guarantee.delta
-        case ApproxDP():
-            within = _is_within_pair(event, guarantee)
+def check_charge(event: ComposedEvent, guarantee: AccountGuarantee) -> None:
+    """The events of a plan, composed, must cost no more than the charge; anything else is a defect of the planner."""
+    currency = currency_of(guarantee)
+    try:
+        within = currency.covers(guarantee, currency.cost(event, event.relation))
+    except AccountingError:
+        if not isinstance(guarantee, ApproxDP):
+            raise
+        total = ZCDP(**ZERO_CONCENTRATED.cost(event, event.relation), relation=event.relation)
+        within = total.delta < guarantee.delta and total.to_approx(guarantee.delta).epsilon <= guarantee.epsilon
     if not within:
         raise InternalError("a plan would release more than it charges")
-
-
-def _is_within_pair(event: ComposedEvent, guarantee: ApproxDP) -> bool:
-    try:
-        pair = approx_price(event, event.relation)
-    except AccountingError:
-        spent = zcdp_price(event, event.relation)
-        total = ZCDP(spent.amount, delta=spent.delta, relation=event.relation)
-        return spent.delta < guarantee.delta and total.to_approx(guarantee.delta).epsilon <= guarantee.epsilon
-    return pair.amount <= guarantee.epsilon and pair.delta <= guarantee.delta

@@ -47,7 +47,7 @@ class Tree:
 
     @property
     def levels(self) -> tuple[int, ...]:
-        """How many nodes each level has, the leaves first."""
+        """Number of nodes of each level, the leaves first."""
         sizes = [self.width]
         while sizes[-1] > self.arity:
             sizes.append(-(-sizes[-1] // self.arity))
@@ -55,7 +55,7 @@ class Tree:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return sum(self.levels)
 
     def fill(self, leaves: NDArray[Any]) -> NDArray[Any]:
@@ -69,7 +69,7 @@ class Tree:
         return np.concatenate(parts, axis=1)
 
     def terms(self, leaves: int) -> tuple[int, int]:
-        """How many nodes make up the first ``leaves`` leaves, and how many the others."""
+        """Number of nodes that make up the first ``leaves`` leaves, and of those for the others."""
         before = after = 0
         left = right = leaves
         sizes = self.levels
@@ -160,7 +160,7 @@ class NoisyTree:
         return _tidy(below.sum(axis=1), low, high, self.tree.width)
 
     def rank_error(self, fraction: Number, *, beta: Number) -> Fraction:
-        """How many values, by rank, a quantile may be off, but for probability ``beta``."""
+        """Number of values, by rank, by which a quantile may be off, but for probability ``beta``."""
         p = exact_probability(fraction, "fraction", zero=True, one=True)
         return rank_error(self.tree, self.law, p, exact_probability(beta, "beta") / 2)
 

@@ -200,7 +200,7 @@ def equated(part: Expression, width: int) -> tuple[Expression, Expression] | Non
 
 @dataclass(frozen=True, slots=True)
 class Fan:
-    """How a join or mark of two relations spreads.
+    """Spread of a join or mark of two relations.
 
     Args:
         right: the most rows of the right side that one left row is tried with.
@@ -267,7 +267,7 @@ class Sizes:
                 return fan.pairs + left + right
 
     def fan(self, node: Join) -> Fan:
-        """How a join spreads: rows that share what the equalities compare, or all rows where there is none."""
+        """Spread of a join: rows that share what the equalities compare, or all rows where there is none."""
         found = matching(node.condition, len(node.left.fields))
         return self._fan(node.left, node.right, found)
 
@@ -361,7 +361,7 @@ def _slots(expressions: Iterable[Expression]) -> Slots:
 
 
 def _most_alike(node: Constants, slots: Slots) -> int:
-    """How many rows of a list agree in some columns, none of them NULL."""
+    """Number of rows of a list that agree in some columns, none of them NULL."""
     listed = [tuple(_value(row[slot]) for slot in sorted(slots)) for row in node.rows]
     counts = Counter(row for row in listed if None not in row)
     return max(counts.values(), default=0)
@@ -379,9 +379,9 @@ _READ: Final = 16
 _HASHED: Final = 4
 #: Row operations for a keyed hash of a row.
 _HASH: Final = 8
-#: Whose work is counted, in a refusal, and up to which number it is told.
+#: Subjects of a refusal for work, and the largest number that it states.
 _OF_A_PERSON: Final = "One person's rows"
-_OF_NOBODY: Final = "The public rows beside the released ones"
+_OF_PUBLIC_ROWS: Final = "The public rows beside the released ones"
 _COUNTED: Final = 10**12
 
 
@@ -396,7 +396,7 @@ def bound_question(question: Question) -> Question:
     _check(counted, counted.final(final), _OF_A_PERSON, limits.MAX_UNIT_WORK)
     for relation in question.reads:
         public = _Work()
-        _check(public, public.relation(relation), _OF_NOBODY, limits.MAX_PUBLIC_WORK)
+        _check(public, public.relation(relation), _OF_PUBLIC_ROWS, limits.MAX_PUBLIC_WORK)
     return replace(question, final=final)
 
 
@@ -455,7 +455,7 @@ class _Cutting:
 
 
 def _shortened(part: Expression) -> Expression:
-    """A text cut to a public length; anything else as it is."""
+    """A text cut to a public length; anything else unchanged."""
     return call("left", part, literal(limits.MAX_TEXT, INTEGER)) if part.type == TEXT else part
 
 
@@ -538,7 +538,7 @@ class _Work:
                 raise TypeError(type(node).__name__)
 
     def _entered(self, side: RelationNode) -> int:
-        """Of the rows of one side of a join: they are hashed, a public table's once for everybody."""
+        """Of the rows of one side of a join: they are hashed, a public table's once for all units."""
         return self._sizes.rows(side) // (_HASHED if side.is_public else 1)
 
 

@@ -8,16 +8,12 @@ Modules:
 * :mod:`.cell_expressions` — Expressions over released cells, with intervals
 * :mod:`.cells` — Released cell: value, noise events and interval
 * :mod:`.counts_and_sums` — COUNT and SUM estimates
-* :mod:`.joint_mean` — AVG from two jointly released totals with Laplace noise
 * :mod:`.mean_variance` — AVG, VARIANCE and STDDEV from a noisy count, a noisy centred sum and a noisy sum of
   centred squares
 * :mod:`.mode` — MODE and the k-th most common value, from noisy counts of declared categories
 * :mod:`.public_join` — Joins of released rows with public rows
 * :mod:`.quantiles` — Quantiles, MEDIAN, MIN and MAX from a noisy tree of counts
-* :mod:`.regroup` — Aggregates of released cells
+* :mod:`.regroup` — Aggregates and windows of released cells
 * :mod:`.result` — From released integers to the rows of an answer, with an interval for every number at any
   confidence
-* :mod:`.rounding` — Rounding of exact places to values of a type
-* :mod:`.windows` — Windows over released rows: aggregates of a partition or of its rows so far, ranks, and
-  neighbouring rows
 """

@@ -12,8 +12,17 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Draw, Ends, Event, around
-from tacit.query.postprocess.rounding import value_at, value_of_ratio
+from tacit.query.postprocess.cells import (
+    Affine,
+    Cell,
+    CellConfidence,
+    Draw,
+    Ends,
+    Event,
+    around,
+    value_at,
+    value_of_ratio,
+)
 from tacit.query.types import Domain, Range, SqlType, Value
 
 __all__ = ["Direct"]

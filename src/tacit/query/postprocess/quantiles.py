@@ -19,8 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tacit.query.planning.quantile_tree import Leaves, NoisyTree
-from tacit.query.postprocess.cells import Cell, CellConfidence, Event
-from tacit.query.postprocess.rounding import value_at
+from tacit.query.postprocess.cells import Cell, CellConfidence, Event, value_at
 from tacit.query.types import Domain, Range, SqlType, Value
 
 __all__ = ["LeafGrid", "Rank", "Ranks"]

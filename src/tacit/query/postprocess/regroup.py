@@ -1,32 +1,44 @@
-"""Aggregates of released cells.
+"""Aggregates and windows of released cells.
 
 The rows are fixed by then, so counts of rows are exact. Sums and means of released integers carry the noise of a sum,
 which is far smaller than the sum of the intervals. Other functions are enclosed by what they give for the low ends
 and for the high ends (they rise with each argument); a standard deviation moves by at most the root mean square of
 the moves of its arguments.
+
+Windows over released rows are aggregates of a partition or of its rows so far, ranks, and neighbouring rows. A rank by
+noisy numbers is a rank of released values; the true rank could be any in its partition, and that is its interval.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
 from tacit.core.numbers import sqrt_bounds
+from tacit.query import limits
 from tacit.query.aggregates import AGGREGATES, AggregateEntry, SpreadForm
-from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events
-from tacit.query.postprocess.rounding import value_at
-from tacit.query.types import UNKNOWN, Domain, Range, SqlType, Value, hull, ordinal, sort_key
+from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
+from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events, value_at
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import SortKey, WindowCall, WindowFrame
+from tacit.query.types import INTEGER, UNKNOWN, Domain, Range, SqlType, Value, hull, ordinal, sort_key
 
-__all__ = ["pool"]
+__all__ = [
+    "in_order",
+    "partitions",
+    "pool",
+    "window_cells",
+]
 
 
 def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: SqlType) -> Cell:
     """The aggregate of some cells; NULL values are left out as in SQL.
 
     Args:
-        function: a name of :class:`~tacit.query.relational.algebra.UnitCall`, other than ``count_rows``.
+        function: a name of :class:`~tacit.query.relational.algebra.UnitCall`, other than ``count_rows``; or ``median``.
         cells: the arguments.
         parameter: the fraction of ``quantile``.
         kind: the type of the result.
@@ -35,9 +47,10 @@ def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: Sq
         return Exact(sum(cell.value is not None for cell in cells), kind)
     if function == "count_distinct":
         return _Distinct(tuple(cells), kind)
-    cell = _Pool(
-        function, tuple(cells), Fraction(parameter) if isinstance(parameter, (int, float, Fraction)) else None, kind
-    )
+    if function == "median":
+        function, parameter = "quantile", Fraction(1, 2)
+    fraction = Fraction(parameter) if isinstance(parameter, (int, float, Fraction)) else None
+    cell = _Pool(function, tuple(cells), fraction, kind)
     return cell if cell.events else Exact(cell.value, kind)
 
 
@@ -165,3 +178,97 @@ def _variance(places: list[Fraction]) -> Fraction:
 
 def _root(value: Fraction) -> tuple[Fraction, Fraction]:
     return sqrt_bounds(value) if value else (value, value)
+
+
+# -- windows
+
+_RANKS = ("row_number", "rank", "dense_rank")
+
+
+@dataclass(frozen=True, eq=False)
+class _RankCell(Cell):
+    """A rank among ``size`` rows in an order that noise may have changed."""
+
+    value: Value | None
+    size: int
+    events: frozenset[Event]
+    type: SqlType = field(default=INTEGER)
+
+    def _enclose(self, level: CellConfidence) -> Domain:  # noqa: ARG002 - the same at every level
+        return Domain(Range(Fraction(1), Fraction(self.size)), False, None, Fraction(1))
+
+
+def in_order(rows: Sequence[Row], keys: Sequence[SortKey], ends: EndOf | None = None) -> list[int]:
+    """The indices of the rows in the order of some keys; ties stay as they are."""
+    order = list(range(len(rows)))
+    for key in reversed(keys):
+        values = [derive(key.expression, row, ends).value for row in rows]
+        known = [index for index in order if values[index] is not None]
+        missing = [index for index in order if values[index] is None]
+        known.sort(key=lambda i: sort_key(values[i], key.expression.type), reverse=key.descending)
+        order = missing + known if key.nulls_first else known + missing
+    return order
+
+
+def partitions(indices: Sequence[int], keys: Sequence[Hashable]) -> list[list[int]]:
+    """The indices of rows with equal keys together, in the order in which they come."""
+    groups: dict[Hashable, list[int]] = {}
+    for index in indices:
+        groups.setdefault(keys[index], []).append(index)
+    return list(groups.values())
+
+
+def window_cells(call: WindowCall, rows: Sequence[Row], ends: EndOf | None = None) -> list[Cell]:
+    """One cell per row, in the order of the rows."""
+    order = in_order(rows, call.order, ends)
+    keys = [tuple(derive(part, row, ends).value for part in call.partition) for row in rows]
+    cells: list[Cell] = [Exact(None, call.type)] * len(rows)
+    for part in partitions(order, keys):
+        made = _partition(call, [rows[index] for index in part], ends)
+        for index, cell in zip(part, made, strict=True):
+            cells[index] = cell
+    return cells
+
+
+def _partition(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Cell]:
+    if call.function in _RANKS:
+        return _ranks(call, rows, ends)
+    if call.argument is None:
+        counts = range(1, len(rows) + 1) if call.frame is WindowFrame.RUNNING else [len(rows)] * len(rows)
+        return [Exact(count, call.type) for count in counts]
+    arguments = [derive(call.argument, row, ends) for row in rows]
+    if call.function in ("lag", "lead"):
+        shift = (call.offset if call.offset is not None else 1) * (-1 if call.function == "lag" else 1)
+        return [_at(arguments, index + shift, call.type) for index in range(len(rows))]
+    if call.frame is WindowFrame.RUNNING:
+        _check_running(len(rows))
+        return [pool(call.function, arguments[: end + 1], None, call.type) for end in range(len(rows))]
+    return [pool(call.function, arguments, None, call.type)] * len(rows)
+
+
+def _check_running(count: int) -> None:
+    """Every cell of a running aggregate remembers all rows so far, for its interval; there must not be too many."""
+    if count * (count + 1) // 2 > limits.MAX_PAIRS:
+        most = (math.isqrt(8 * limits.MAX_PAIRS + 1) - 1) // 2
+        raise Refusal(
+            "too_large",
+            f"A running aggregate of released rows takes at most {most} rows of a partition; add a PARTITION BY, or "
+            "group more coarsely before it. What was released is kept, so asking again with another window is free.",
+        )
+
+
+def _at(cells: list[Cell], index: int, kind: SqlType) -> Cell:
+    return cells[index] if 0 <= index < len(cells) else Exact(None, kind)
+
+
+def _ranks(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Cell]:
+    by = [[derive(key.expression, row, ends) for key in call.order] for row in rows]
+    events = frozenset().union(*(cell.events for cells in by for cell in cells))
+    numbers, rank, dense = [], 0, 0
+    for index, cells in enumerate(by):
+        if index == 0 or [cell.value for cell in cells] != [cell.value for cell in by[index - 1]]:
+            rank, dense = index + 1, dense + 1
+        numbers.append({"row_number": index + 1, "rank": rank, "dense_rank": dense}[call.function])
+    if not events:
+        return [Exact(number, call.type) for number in numbers]
+    return [_RankCell(number, len(rows), events) for number in numbers]

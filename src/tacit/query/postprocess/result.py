@@ -18,8 +18,7 @@ from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Ends, Exact
 from tacit.query.postprocess.public_join import PublicRows, matched
-from tacit.query.postprocess.regroup import pool
-from tacit.query.postprocess.windows import in_order, partitions, window_cells
+from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
 from tacit.query.question import (
     Derive,
     Extend,

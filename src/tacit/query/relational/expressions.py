@@ -180,7 +180,7 @@ def references(node: Expression) -> tuple[Reference, ...]:
 
 
 def depth(node: Expression) -> int:
-    """How many levels an expression has."""
+    """Number of levels of an expression."""
     deepest = 0
     stack = [(node, 1)]
     while stack:
@@ -191,7 +191,7 @@ def depth(node: Expression) -> int:
 
 
 def size(node: Expression) -> int:
-    """How many nodes an expression has."""
+    """Number of nodes of an expression."""
     return sum(1 for _ in walk(node))
 
 

@@ -68,7 +68,7 @@ def narrowed_fields(fields: tuple[Field, ...], condition: Expression) -> tuple[F
 
 
 def _narrowed(domain: Domain, kind: SqlType, condition: Expression, slot: int) -> Domain:
-    """What is known of column ``slot`` where a condition that reads it alone is true."""
+    """Domain of column ``slot`` where a condition that reads it alone is true."""
     values = domain.values
     if values is None:
         values = _listed(condition)

@@ -107,7 +107,7 @@ def scan(catalog: Catalog, table: Table) -> Scan:
 
 
 def _repeats(table: Table, column: Column) -> int | None:
-    """How many rows may share a value of a column: one if it is declared unique, else as the engine counted."""
+    """Number of rows that may share a value of a column: one if it is declared unique, else as the engine counted."""
     if column.unique:
         return 1
     return None if table.size is None else table.size.repeats.get(column.name.lower())
@@ -188,10 +188,12 @@ def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Exp
         condition = _same_person(left, right, condition)
     elif left.unit is not None and kind in (JoinKind.RIGHT, JoinKind.FULL):
         raise Refusal(
-            "join", "This join keeps public rows that belong to nobody; use LEFT JOIN from the protected table."
+            "join", "This join keeps public rows that belong to no person; use LEFT JOIN from the protected table."
         )
     elif right.unit is not None and kind in (JoinKind.LEFT, JoinKind.FULL):
-        raise Refusal("join", "This join keeps public rows that belong to nobody; put the protected table on the left.")
+        raise Refusal(
+            "join", "This join keeps public rows that belong to no person; put the protected table on the left."
+        )
     outer = {"left": kind in (JoinKind.RIGHT, JoinKind.FULL), "right": kind in (JoinKind.LEFT, JoinKind.FULL)}
     pairs = [_equated(part, width) for part in conjuncts(condition)]
     fields: tuple[Field, ...] = (

@@ -79,7 +79,7 @@ def check_key(name: str, expression: Expression) -> None:
 
 
 class EnumerationBudget:
-    """How much enumeration a question may still do: a function of its text, so that it says nothing about data."""
+    """Enumeration that a question may still do: a function of its text, so that it says nothing about data."""
 
     def __init__(self, left: int = MOST_WORK) -> None:
         self.left = left
@@ -113,13 +113,13 @@ def public_values(expression: Expression, work: EnumerationBudget | None = None)
 
 
 def _width(column: Reference) -> Fraction | int:
-    """How many values a column has, as far as that is cheap to say."""
+    """Number of values of a column, as far as that is cheap to say."""
     ends = column.range.ends
     return len(column.values) if column.values is not None else 1 if ends is None else ends[1] - ends[0] + 1
 
 
 def public_count(values: Iterable[Values | None]) -> int | None:
-    """How many groups public keys make together; None when one is not public or they are too many to return."""
+    """Number of groups that public keys make together; None when one is not public or they are too many to return."""
     sizes = [None if value is None else len(value) for value in values]
     if None in sizes:
         return None

@@ -236,7 +236,7 @@ def _ranks(plain: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _again(node: exp.Expr, name: str, args: list[exp.Expr]) -> exp.Expr:
-    # Nodes know their parent; copies keep the analyst's tree as it is.
+    # Nodes know their parent; copies keep the analyst's tree unchanged.
     call = exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
     return exp.Filter(this=call, expression=node.expression.copy()) if isinstance(node, exp.Filter) else call
 

@@ -47,7 +47,7 @@ def refuse_aggregate(name: str) -> Refusal:
     """The refusal of an aggregate that is not released, with the reason that is true of it."""
     word, shown = name.lower(), name.upper()
     if word in _INSTEAD:
-        return Refusal("raw_aggregate", f"{shown} is not released as it is; use {_INSTEAD[word]}.")
+        return Refusal("raw_aggregate", f"{shown} is not released directly; use {_INSTEAD[word]}.")
     if word in _PAIRS:
         return Refusal(
             "raw_aggregate",
@@ -61,7 +61,7 @@ def refuse_aggregate(name: str) -> Refusal:
             f"QUANTILE.",
         )
     return Refusal(
-        "raw_aggregate", f"{shown} would return somebody's own value; use COUNT, SUM, AVG, MEDIAN or QUANTILE."
+        "raw_aggregate", f"{shown} would return a person's own value; use COUNT, SUM, AVG, MEDIAN or QUANTILE."
     )
 
 

@@ -22,13 +22,13 @@ __all__ = ["ROUTES"]
 
 
 def everyone(call: ApiRequest) -> ApiResponse:
-    """Everybody who was ever added, with what they may spend and have spent."""
+    """All people ever added, with their shares and spending."""
     people = _people(call)
     return json_response(wire.PeopleBody(people=[_person(call, person) for person in people.everyone()]).plain())
 
 
 def add(call: ApiRequest) -> ApiResponse:
-    """Add somebody, change what they are, or admit them again."""
+    """Add a person, change their role, or admit them again."""
     from tacit.server.identity import Role
 
     people = _people(call)
@@ -39,7 +39,7 @@ def add(call: ApiRequest) -> ApiResponse:
         if populations is not None and not populations <= known:
             raise InputError("populations", f"there are {', '.join(sorted(known))}")
     else:
-        # Whoever changes a role does not mean to show more.
+        # A change of role alone does not show more.
         before = people.person(said.name)
         populations = None if before is None else before.populations
     person = people.add(said.name, Role(said.role), populations=populations, operator=_operator(call))
@@ -47,7 +47,7 @@ def add(call: ApiRequest) -> ApiResponse:
 
 
 def revoke(call: ApiRequest) -> ApiResponse:
-    """Refuse somebody from now on; what they spent stays spent."""
+    """Revoke a person; their spending stays spent."""
     people = _people(call)
     person = people.person(_name(call.part))
     if person is None:
@@ -59,7 +59,7 @@ def revoke(call: ApiRequest) -> ApiResponse:
 
 
 def tokens(call: ApiRequest) -> ApiResponse:
-    """All tokens, without what would open anything."""
+    """All tokens, without their secrets."""
     people = _people(call)
     found = [wire.TokenTold.from_domain(each, used=each.used and each.used.isoformat()) for each in people.tokens()]
     return json_response(wire.TokensSchema(tokens=found).plain())
@@ -91,7 +91,7 @@ def withdraw(call: ApiRequest) -> ApiResponse:
 
 
 def quota(call: ApiRequest) -> ApiResponse:
-    """Limit what somebody may spend of a budget, counting what they have spent; no caps take the limit away."""
+    """Limit a person's share of a budget, earlier spending included; without caps the limit is removed."""
     people = _people(call)
     office = call.floor.office
     said = read_body(Quota, call.body)
@@ -118,7 +118,7 @@ def _operator(call: ApiRequest) -> str:
 
 
 def _name(text: str) -> str:
-    """A name as the ledger spells it; what cannot be one is nobody's."""
+    """A name as the ledger spells it; text that cannot be a name is unknown."""
     try:
         return plain_name(text, "name")
     except InputError:

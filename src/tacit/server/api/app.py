@@ -105,8 +105,6 @@ class App(Starlette):
                 part=next(iter(request.path_params.values()), ""),
                 about=request.scope["tacit.about"],
             )
-            if "{" in route.path and not call.part:
-                raise RequestError("path", 404, _NOTHING_HERE)
             call.about["route"] = route.path
             call.query = query_of(request.scope, route.query)
             if route.takes:

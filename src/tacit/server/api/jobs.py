@@ -2,8 +2,8 @@
 
 A job lies in the ledger's database, so that any worker can be asked about it, and one that was begun by a worker that
 died is taken up by another; but not for ever, because it may be what workers die of. Every job has an idempotency key,
-its own or that of its caller: whoever runs it again runs it under the same charge. What becomes of a job is written
-down when an answer would leave, and that is all that can be seen of how long it took.
+its own or that of its caller: run again, it runs under the same charge. Its outcome is written down when an answer
+would leave, and nothing finer can be seen of its running time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
         try:
             people.put_job(job)
         except InputError:
-            # Somebody was faster with the same key.
+            # Another request with the same key was faster.
             job = people.job(identity, access.person.name) or job
     if job.request != request:
         raise ConflictError("Idempotency-Key", "was used before for another request; use a fresh one")
@@ -72,7 +72,7 @@ def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
 
 
 def poll(call: ApiRequest) -> ApiResponse:
-    """Where a job is, and what became of it."""
+    """State of a job, and its outcome."""
     job = call.floor.office.people.job(call.part, call.someone.person.name)
     if job is None:
         raise Unknown("job")
@@ -109,18 +109,18 @@ class JobRunner:
             task.add_done_callback(lambda _: self._running.pop(job.id, None))
 
     def watch(self) -> None:
-        """Look for jobs that nobody runs, from now on."""
+        """Look for jobs without a worker, from now on."""
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def stop(self) -> None:
-        """Look no more; what runs is left to run."""
+        """Look no more; running jobs go on."""
         if self._watching is not None:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
 
     async def leave(self) -> None:
-        """What still runs is left to other workers: this one is about to end."""
+        """Put running jobs back for other workers: this one is about to end."""
         left = dict(self._running)
         for task in left.values():
             task.cancel()
@@ -131,7 +131,7 @@ class JobRunner:
 
     @property
     def under_way(self) -> int:
-        """How many run here."""
+        """Number of jobs that run here."""
         return len(self._running)
 
     async def _watch(self) -> None:
@@ -184,7 +184,7 @@ class JobRunner:
         self._floor.office.people.put_back_job(job, self._worker)
 
     def _give_up(self, job: Job) -> None:
-        """What it was charged stays charged, and why workers died is for the operator's log."""
+        """Fail a job for good: its charge stays, and the operator's log says why."""
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
         self._floor.office.people.finish_job(job.id, _told(problem), failed=True)
 
@@ -198,7 +198,7 @@ class JobRunner:
             return _told(problem), True
 
     def _access(self, job: Job) -> Access:
-        """Whoever put the job down, as they are now."""
+        """The current rights of the person who submitted the job."""
         from tacit.server.identity import Access
 
         person = self._floor.office.people.person(job.analyst)
@@ -208,5 +208,5 @@ class JobRunner:
 
 
 def _told(problem: Exception) -> str:
-    """A failure, as whoever polls sees it."""
+    """A failure, as polling shows it."""
     return json_bytes(failure_json(describe(problem))["error"]).decode()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.background import BackgroundTask
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
 from tacit.server.api.content_negotiation import JSON, json_bytes
@@ -29,6 +30,15 @@ _ALWAYS: Final[Lines] = (
     (b"x-content-type-options", b"nosniff"),
 )
 _BEARER: Final = re.compile(rb"bearer +([\x21-\x7e]{1,512})\Z", re.IGNORECASE)
+
+
+class _Slashes(PathConvertor):
+    """A part of a path that may contain slashes, and is not empty."""
+
+    regex = ".+"
+
+
+register_url_convertor("slashes", _Slashes())
 
 
 class ApiResponse(Response):
@@ -129,7 +139,7 @@ class Route:
     @property
     def pattern(self) -> str:
         """The path as Starlette writes it."""
-        return self.path.replace("}", ":path}") if self.slashes else self.path
+        return self.path.replace("}", ":slashes}") if self.slashes else self.path
 
     def serve(self, call: ApiRequest) -> ApiResponse:
         """Authenticate the caller where that is needed, and answer."""

@@ -65,7 +65,7 @@ def check_type(headers: dict[bytes, bytes]) -> None:
     if _JSON.match(headers.get(b"content-type", b"")) is None:
         raise RequestError("type", 415, "send JSON: Content-Type: application/json")
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-        raise RequestError("type", 415, "send the body as it is, without Content-Encoding")
+        raise RequestError("type", 415, "send the body without Content-Encoding")
 
 
 async def body_of(request: Request, most: int, seconds: float) -> bytes:

@@ -56,7 +56,7 @@ def explain(call: ApiRequest) -> ApiResponse:
 
 
 def budget(call: ApiRequest) -> ApiResponse:
-    """What is spent and what is left."""
+    """Budgets: spent and left."""
     found = call.floor.office.budget(call.someone, call.query.get("population"))
     return json_response(wire.Budgets(budgets=[wire.ShareSchema.of(each) for each in found]).plain())
 
@@ -92,12 +92,12 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 
 def key(call: ApiRequest) -> ApiResponse:
-    """What anybody needs to check receipts, to follow from a key that was known before, and to find a rollback."""
+    """The key to check receipts with, the keys before it, and the head of the ledger, which shows a rollback."""
     return json_response(wire.KeySchema.of(call.floor.office.curator.ledger).plain(), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
-    """Who the token stands for, and what it may do."""
+    """The person behind the token, and its scopes."""
     access = call.someone
     audits = bool({AUDIT, ADMIN} & set(access.scopes))
     return json_response(wire.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())

@@ -6,7 +6,8 @@ import asyncio
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
@@ -17,6 +18,8 @@ __all__ = ["FairExecutor", "FairQueue"]
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
+#: An analyst, the caller who waits, and the work.
+Turn = tuple[str, tuple["asyncio.Future[Any]", Callable[[], Any]]]
 #: One analyst may fill this share of the queue.
 _SHARE: Final = 2
 
@@ -44,7 +47,7 @@ class FairExecutor:
         self._most = threads + queue
         self._most_of_one = self._most if each is None else each + max(queue // _SHARE, min(queue, 1))
         self._pool = ThreadPoolExecutor(threads, f"tacit-{name}")
-        self._turns = FairQueue[tuple[Future[Any], Callable[[], Any]]](threads if each is None else each)
+        self._turns = FairQueue[tuple[asyncio.Future[Any], Callable[[], Any]]](threads if each is None else each)
         self._people: Counter[str] = Counter()
         self._running = 0
         self.taken = 0
@@ -60,12 +63,13 @@ class FairExecutor:
     ) -> Result:
         """Run work of an analyst in a thread, in turn.
 
-        The caller may give up waiting; work that was begun is finished all the same.
+        The caller may give up waiting; the work is done all the same.
 
         Raises:
             Busy: too much is waiting, or too much of this analyst; the work was not begun.
         """
-        future: Future[Result] = Future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
         with self._lock:
             mine = self._people[person]
             if self._closed or (mine and (self.taken >= self._most or mine >= self._most_of_one)):
@@ -73,8 +77,11 @@ class FairExecutor:
             self._people[person] += 1
             self.taken += 1
             self._turns.put(person, (future, partial(work, *args, **words)))
-            self._start()
-        return await asyncio.wrap_future(future)
+            turn = self._turns.take() if self._running < self.threads else None
+            if turn is not None:
+                self._running += 1
+                self._pool.submit(self._work, turn)
+        return await future
 
     def close(self) -> None:
         """Accept nothing new; threads end with the work they have."""
@@ -82,35 +89,41 @@ class FairExecutor:
             self._closed = True
             self._end()
 
-    def _start(self) -> None:
-        """Hand out work while threads are free and a turn is due; the lock is held."""
-        while self._running < self.threads and (turn := self._turns.take()) is not None:
-            self._running += 1
-            self._pool.submit(self._work, turn[0], *turn[1])
-
     def _end(self) -> None:
         if self._closed and not self.taken:
             self._pool.shutdown(wait=False)
 
-    def _work(self, person: str, future: Future[Any], work: Callable[[], Any]) -> None:
-        result, problem = None, None
-        wanted = future.set_running_or_notify_cancel()
-        if wanted:
+    def _work(self, turn: Turn | None) -> None:
+        """Do some work, then the next whose turn it is: a thread that goes on is faster than one that is woken."""
+        while turn is not None:
+            person, (future, work) = turn
+            result, problem = None, None
             try:
                 result = work()
             except BaseException as raised:
                 problem = raised
-        with self._lock:
-            self._running -= 1
-            self.taken -= 1
-            self._people[person] -= 1
-            if not self._people[person]:
-                del self._people[person]
-            self._turns.ended(person)
-            self._start()
-            self._end()
-        if wanted:
-            future.set_result(result) if problem is None else future.set_exception(problem)
+            with self._lock:
+                self.taken -= 1
+                self._people[person] -= 1
+                if not self._people[person]:
+                    del self._people[person]
+                self._turns.ended(person)
+                turn = self._turns.take()
+                self._running -= turn is None
+                self._end()
+            # A loop that was closed has no caller who waits.
+            with suppress(RuntimeError):
+                future.get_loop().call_soon_threadsafe(_hand_back, future, result, problem)
+            del future, work, result, problem
+
+
+def _hand_back(future: asyncio.Future[Any], result: Any, problem: BaseException | None) -> None:
+    if future.done():
+        return
+    if problem is None:
+        future.set_result(result)
+    else:
+        future.set_exception(problem)
 
 
 class FairQueue(Generic[Item]):

@@ -1,8 +1,8 @@
 """Thread pools, response timing and rate limits of one worker.
 
-Questions have a pool of their own, so that slow ones do not keep quotes waiting, and people take turns there. What does
-not fit is refused at once, and nothing was done for it. Work that has begun is finished, whether or not its caller is
-still there: what was reserved is paid for.
+Questions have a pool of their own, so that slow ones do not keep quotes waiting, and analysts take turns there. Work
+that does not fit is refused at once and not begun. Work that has begun is finished, whether or not its caller is still
+there: its charge is paid.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Result = TypeVar("Result")
 
 
 class WorkerRuntime:
-    """What an application works with; for one event loop.
+    """Thread pools, slots and rate limits of an application; for one event loop.
 
     Args:
-        office: does things for people.
-        settings: how many at once, how often, and when they leave.
+        office: the operations behind endpoints and pages.
+        settings: sizes of pools, rates and slots.
         buckets: counters of the rate limits, shared with other worker processes.
     """
 
@@ -60,7 +60,7 @@ class WorkerRuntime:
             name: RateLimit(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
             for name in ("asks", "quotes", "reads")
         }
-        #: Bytes of answers and quotes that were sent lately; what they are made of never changes.
+        #: Bytes of answers and quotes that were sent lately; their sources never change.
         self.shown: WeightedLRUCache[tuple[str, ...], bytes] = WeightedLRUCache(_SHOWN)
         # Apart, because any page can make a visitor's browser send requests without a token, which
         # must not keep them from signing in; a form it cannot send.
@@ -101,9 +101,9 @@ class WorkerRuntime:
     async def enter(
         self, address: str, work: Callable[Words, Result | None], *args: Words.args, **words: Words.kwargs
     ) -> Result | None:
-        """What comes of a try to sign in, in a thread that nothing else needs; None also for too many from there.
+        """Run an attempt to sign in, in a thread kept for that; None also for too many attempts from the address.
 
-        A try is counted before it is made and forgiven when it was right, so that tries side by side count as well.
+        An attempt is counted before it is made and forgiven when it was right, so that concurrent ones count as well.
         """
         network = network_of(address)
         try:
@@ -116,9 +116,9 @@ class WorkerRuntime:
         return found
 
     def authenticated(self, token: str, address: str) -> Access:
-        """Who shows a token; for a thread.
+        """Authenticate a token; for a thread.
 
-        Valid tokens are let through whatever others at the same address do.
+        Valid tokens pass, whatever others at the same address do.
 
         Raises:
             Unauthenticated: the token is not valid.
@@ -144,10 +144,10 @@ class WorkerRuntime:
 
     @property
     def under_way(self) -> int:
-        """How much work is begun or waiting."""
+        """Amount of work that runs or waits."""
         return self.asking.taken + self.quick.taken + self.entering.taken
 
     def close(self) -> None:
-        """Begin nothing new."""
-        for lane in (self.asking, self.quick, self.entering):
-            lane.close()
+        """Accept nothing new."""
+        for pool in (self.asking, self.quick, self.entering):
+            pool.close()

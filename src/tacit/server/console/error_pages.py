@@ -43,7 +43,7 @@ _WORDS: Final = {
     "busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
     "internal.busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
     "internal.ledger": (
-        "The account book has stopped",
+        "The ledger has stopped",
         "No question is answered until the owner of the data has looked at it. What was released before stays valid.",
     ),
     "engine.failed": (

@@ -149,7 +149,7 @@ def _burn_down(visit: PageRequest, budget: Budget, look: str) -> str:
         for record in _newest(visit, everyone=everyone)
         if record.population == budget.population
     ]
-    # What others spent stands before the first step: when they did is not for this person to see.
+    # Amounts that others spent stand before the first step: their times are not for this person to see.
     start = Fraction(main.spent) - sum(charges)
     spent = accumulate(reversed(charges), initial=start)
     steps = tuple(map(float_nearest, spent))

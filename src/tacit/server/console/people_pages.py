@@ -212,7 +212,7 @@ async def _people(
 ) -> Response:
     people = await visit.run(_rows, visit)
     populations = await visit.run(_accounts, visit)
-    # What was typed is typed again only where it was right.
+    # Typed values are kept in the form only where they were right.
     form = visit.form if problem else {}
     draft = {
         "name": form.get("name", ""),

@@ -34,7 +34,7 @@ class IdentityContext:
         return stamp(self.clock(), "clock")
 
     def person(self, name: object) -> Person | None:
-        """Somebody the ledger knows; ``None`` also for what cannot be a name."""
+        """A person in the ledger; ``None`` also for a text that cannot be a name."""
         try:
             plain = spelled(name)
         except InputError:
@@ -43,7 +43,7 @@ class IdentityContext:
         return None if analyst is None else person_of(analyst)
 
     def active(self, name: object) -> Person:
-        """Somebody who may do things."""
+        """A person who is not revoked."""
         person = self.person(name)
         if person is None or not person.active:
             raise InputError("name", f"nobody is registered as {str(name)[:40]!r}" if person is None else "was revoked")
@@ -52,7 +52,7 @@ class IdentityContext:
     def born(self, person: Person, kind: str, **fields: Any) -> int:
         """Write into the chain that something is given to a person; the place of that entry.
 
-        Whoever was revoked up to here gets nothing: what they would get is born after their end.
+        A person who was revoked up to here gets nothing: it would be born after their end.
         """
         seq = self.ledger.note(kind, {"analyst": person.name, **fields}).seq
         self.active(person.name)

@@ -1,7 +1,7 @@
 """Credentials: a public id and a secret stored as a digest.
 
-``tacit_<16 hexadecimal digits>_<64 hexadecimal digits>``. A digest without key or salt is enough: nobody guesses 256
-bits, and no two secrets are equal.
+``tacit_<16 hexadecimal digits>_<64 hexadecimal digits>``. A digest without key or salt is enough: 256 bits cannot be
+guessed, and no two secrets are equal.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Code:
 
     @property
     def text(self) -> str:
-        """What its owner carries."""
+        """The text that its owner carries."""
         return f"{self.kind}_{self.id}_{self.secret}"
 
     @property
     def digest(self) -> bytes:
-        """What is kept."""
+        """The digest that is kept."""
         return hashlib.sha256(f"tacit {self.kind}\0{self.id}\0{self.secret}".encode()).digest()
 
     def fits(self, digest: bytes) -> bool:

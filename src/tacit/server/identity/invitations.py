@@ -20,7 +20,7 @@ _SET_UP_LASTS: Final = 3600_000
 WELCOME_WORDS: Final = "three days"
 SET_UP_WORDS: Final = "an hour"
 _NO_DIGEST: Final = bytes(32)
-#: A link that counts; that of the set-up is nobody's.
+#: A link that counts; that of the set-up belongs to no person.
 _FIND: Final = (
     "SELECT l.name, l.digest FROM people_links AS l LEFT JOIN people_persons AS p ON p.name = l.name AND p.name <> '' "
     "CROSS JOIN people_persons AS a WHERE a.name = '' AND l.kind = ? AND l.id = ? "
@@ -40,7 +40,7 @@ class OneTimeLinks:
         return self._keep(WELCOME, person.name, born, _WELCOME_LASTS)
 
     def set_up(self) -> str:
-        """A link for whoever starts the server; likewise."""
+        """A link for the operator who starts the server; likewise."""
         return self._keep(SET_UP, "", self._context.ledger.note(chain.SET_UP, {}).seq, _SET_UP_LASTS)
 
     def find(self, kind: str, text: object) -> str | None:

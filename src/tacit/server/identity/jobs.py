@@ -47,7 +47,7 @@ class JobStore:
                 raise InputError("id", "is that of another job")
 
     def find(self, job_id: object, analyst: str) -> Job | None:
-        """Somebody's own."""
+        """A job of this analyst."""
         if not _is_id(job_id):
             return None
         rows = self._context.tables.read(
@@ -56,7 +56,7 @@ class JobStore:
         return _job(rows[0]) if rows else None
 
     def claim(self, job_id: str, worker: str, lease_until: datetime) -> int:
-        """Take one that nobody has, or whose lease ran out; or hold on to one's own.
+        """Take a free job, or one whose lease ran out; or extend the lease of one's own.
 
         That it was taken is counted in the same statement, so before anything is done for it.
         """
@@ -80,7 +80,7 @@ class JobStore:
             )
 
     def finish(self, job_id: str, outcome: str, *, failed: bool) -> bool:
-        """What became of it; the first word stays. The oldest that were finished make room for it."""
+        """Keep the outcome of a job; the first one stays. The oldest finished jobs make room for it."""
         state = "failed" if failed else "done"
         with self._context.tables.write() as run:
             rows = run(
@@ -101,7 +101,7 @@ class JobStore:
         return tuple(map(_job, rows))
 
     def open(self, analyst: str) -> int:
-        """How many of somebody's are not finished."""
+        """Number of an analyst's unfinished jobs."""
         count = "SELECT COUNT(*) FROM people_jobs WHERE analyst = ? AND state IN ('waiting', 'running')"
         return int(self._context.tables.read(count, (spelled(analyst, "analyst"),))[0][0])
 

@@ -1,25 +1,25 @@
 """People as recorded in the ledger's chain, to detect rollback of their tables.
 
-Who somebody is (role, populations, whether revoked) is read from the chain every time. The tables of people only hold
-how they prove it. Everything that is handed out or taken back is an entry of the chain as well, and each thing in the
-tables knows the place of its entry, its *birth*:
+The identity of a person (role, populations, whether revoked) is read from the chain every time. The tables of people
+only hold how they prove it. Everything that is handed out or taken back is an entry of the chain as well, and each row
+of the tables holds the place of its entry, its *birth*:
 
 * a token opens something only if it was not withdrawn, and its birth is after the last *end* of its person;
 * a password counts if the entry that set it is the last one that did, and is after that end; a session, if the
   password it was opened with still is the one; a link, if its birth is after that end and after the last password.
 
-An end is the entry that revoked the person, or that adopted the ledger: then nobody knows what was taken back in the
-part that was lost, so everybody has to be let in anew. Ends only grow, and births never change.
+An end is the entry that revoked the person, or that adopted the ledger: then it is unknown what was taken back in the
+part that was lost, so all people have to be let in anew. Ends only grow, and births never change.
 
 *Put back whole.* Tables and chain are in one database. An older copy of it is older than its anchor, so the ledger is
-not opened; if an operator adopts it nevertheless, that is an end for everybody.
+not opened; if an operator adopts it nevertheless, that is an end for all people.
 
 *Put back in part.* If the tables are older than the chain, then so is the place up to which they have read it
 (``people_seen``). Opening reads the chain from there and carries out what the tables have forgotten: revocations,
 withdrawals, changed passwords. If that place is not in the chain at all, the tables are of another history; they are
 emptied.
 
-*Not found out.* Somebody who edits single rows can let anybody in, as can whoever holds the key file; sign-outs and
+*Not found out.* A writer of single rows can let anyone in, as can the holder of the key file; sign-outs and
 used set-up links are not in the chain, so tables that were put back in part can bring back a session for the rest of
 its twelve hours, and a set-up link for the rest of its hour as long as there is no owner. None of that lowers what was
 spent: only the ledger decides about charges.
@@ -151,13 +151,13 @@ def _apply(run: Run, seq: int, body: dict[str, Any]) -> None:
 
 
 def _word(fields: dict[str, Any], key: str) -> str:
-    """Anybody who holds the ledger may write notes; what cannot be in the tables is about nothing there."""
+    """A word of a note; empty where it cannot be in the tables: every holder of the ledger may write notes."""
     said = fields.get(key)
     return said if isinstance(said, str) and said.isprintable() else ""
 
 
 def end(run: Run, name: str, seq: int) -> None:
-    """Whatever lets a person in and was born before ``seq`` opens nothing any more; ``""`` is everybody."""
+    """End everything that lets a person in and was born before ``seq``; ``""`` is all people."""
     run(
         "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, ?, 0, NULL) "
         "ON CONFLICT (name) DO UPDATE SET ended = excluded.ended WHERE people_persons.ended < excluded.ended",
@@ -191,7 +191,7 @@ def _forget_everything(tables: PeopleTables, seq: int, known: str) -> None:
 
 
 def person_of(analyst: Analyst) -> Person:
-    """Somebody, by what the ledger says. Details that others wrote there give nothing that they do not name."""
+    """A person from an entry of the ledger. Details that are not understood there give no rights."""
     try:
         role = Role(analyst.details.get("role", Role.ANALYST))
     except ValueError:
@@ -206,7 +206,7 @@ def person_of(analyst: Analyst) -> Person:
 
 
 def details_of(role: Role, populations: frozenset[str] | None) -> dict[str, Any]:
-    """What is written into the chain about somebody."""
+    """The details of a person, for the chain."""
     return {"role": role.value, "populations": None if populations is None else sorted(populations)}
 
 

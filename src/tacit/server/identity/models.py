@@ -12,7 +12,7 @@ __all__ = ["Access", "Issued", "Job", "JobState", "Opened", "Person", "Role", "T
 
 
 class Role(StrEnum):
-    """What somebody is."""
+    """Role of a person."""
 
     OWNER = "owner"
     ANALYST = "analyst"
@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 
 class TokenScope(StrEnum):
-    """What somebody may do: ask questions, look at what everybody asked, decide about people."""
+    """Right of a person: ask questions, look at all questions, decide about people."""
 
     ASK = "ask"
     AUDIT = "audit"
@@ -41,7 +41,7 @@ def scopes_of(role: Role) -> frozenset[TokenScope]:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody the ledger knows.
+    """A person in the ledger.
 
     Args:
         name: in its one spelling.
@@ -57,7 +57,7 @@ class Person:
 
     @property
     def scopes(self) -> frozenset[TokenScope]:
-        """What they may do; nothing once revoked."""
+        """Their rights; none once revoked."""
         return scopes_of(self.role) if self.active else frozenset()
 
     def may_see(self, population: str) -> bool:
@@ -67,7 +67,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Somebody who has proved who they are.
+    """A person who has proved who they are.
 
     Args:
         person: who.
@@ -144,8 +144,8 @@ class Job:
 
     Args:
         id: as :meth:`People.new_id` makes them.
-        analyst: whose; nobody else finds it.
-        request: the question, in the words of whoever put it there.
+        analyst: its owner, who alone finds it.
+        request: the question, as text of the server.
         created: when.
         state: where it is.
         outcome: what became of it, in the words of the worker.

@@ -69,7 +69,7 @@ _LOOK_ALIKES: Final = str.maketrans("0134578@$!", "oieastbasi")
 
 @dataclass(frozen=True, slots=True)
 class Hashing:
-    """What one hash costs, and how many are made at once in a process. The defaults are those of RFC 9106.
+    """Cost of one hash, and how many are made at once in a process. The defaults are those of RFC 9106.
 
     Args:
         time_cost: passes over the memory.
@@ -105,7 +105,7 @@ def check_password(password: object, name: str, others: Iterable[str] = ()) -> N
 
 
 class Hasher:
-    """Makes and compares hashes. Whoever is unknown costs as much as somebody who is wrong."""
+    """Makes and compares hashes. An unknown name costs as much time as a wrong password."""
 
     def __init__(self, hashing: Hashing) -> None:
         self._hashing = hashing
@@ -198,7 +198,7 @@ def _is_run(text: str) -> bool:
 
 
 def _cores(text: str) -> set[str]:
-    """What is left of a password without the digits and signs that people put around a name."""
+    """A password without the digits and signs that people put around a name."""
     trimmed = text.strip("0123456789 !?.,-_")
     parts = {text, trimmed}
     for size in range(1, len(text) // 2 + 1):

@@ -28,9 +28,9 @@ __all__ = ["People"]
 class People(Closing):
     """People of a ledger: who they are, how they prove it, and what they wait for.
 
-    Who somebody is stands in the ledger's chain; how they prove it in tables of the same database, as digests and
-    hashes. Any number of threads and processes may hold one ledger's people open. What is revoked or withdrawn opens
-    nothing from the moment the call returns, in every process.
+    The identity of a person stands in the ledger's chain; the proofs of it in tables of the same database, as digests
+    and hashes. Any number of threads and processes may hold one ledger's people open. A revoked person or a withdrawn
+    token is refused from the moment the call returns, in every process.
 
     Every way to be refused looks the same: unknown, wrong, expired, withdrawn and revoked are ``None``.
     """
@@ -79,7 +79,7 @@ class People(Closing):
     # Who there is ------------------------------------------------------------------------------------------------
 
     def person(self, name: str) -> Person | None:
-        """Somebody, also if revoked; ``None`` for whoever the ledger does not know."""
+        """A person, also if revoked; ``None`` for an unknown name."""
         return self._context.person(name)
 
     def everyone(self) -> tuple[Person, ...]:
@@ -89,14 +89,14 @@ class People(Closing):
     def add(
         self, name: str, role: Role = Role.ANALYST, *, populations: Iterable[str] | None = None, operator: str
     ) -> Person:
-        """Register somebody, change what they are, or admit them again.
+        """Register a person, change their role, or admit them again.
 
-        Whoever was revoked before needs new tokens and a new password: the old ones stay ended.
+        A person who was revoked before needs new tokens and a new password: the old ones stay ended.
 
         Args:
             name: names that differ only in case or Unicode form are the same.
             role: what they are from now on.
-            populations: whose data exists for them, of those that have an account; all unless said, and for owners.
+            populations: whose data exists for them, of those that have an account; defaults to all, as for owners.
             operator: who decided.
         """
         plain = spelled(name)
@@ -106,11 +106,11 @@ class People(Closing):
             raise InputError("role", f"must be one of {', '.join(Role)}") from None
         seen = None if populations is None else self._populations(populations)
         if role is Role.OWNER and seen is not None:
-            # They could let anybody in to everything, themselves under another name as well.
+            # They could let anyone in to everything, themselves under another name as well.
             raise InputError("populations", "an owner sees everything: choose all of them, or another role")
         known = self._context.chain.analyst(plain)
         if known is not None and not known.active:
-            # Whoever revoked them may have done so without the tables.
+            # They may have been revoked without the tables.
             with self._context.tables.write() as run:
                 end(run, plain, known.since)
         self._context.ledger.add_analyst(plain, details_of(role, seen), operator=operator)
@@ -122,7 +122,7 @@ class People(Closing):
         if self._context.chain.analyst(plain) is None:
             raise InputError("name", f"nobody is registered as {plain!r}")
         self._context.ledger.revoke_analyst(plain, operator=operator, reason=reason)
-        # Where somebody admits them again at this moment, what they had before ends all the same.
+        # If they are admitted again at this moment, everything they had before ends all the same.
         ended = self._context.ledger.head.seq
         with self._context.tables.write() as run:
             end(run, plain, ended)
@@ -138,19 +138,19 @@ class People(Closing):
         expires: datetime | None,
         operator: str,
     ) -> Issued:
-        """A token for somebody's programs; its text is shown here and never again.
+        """A token for a person's programs; its text is shown here and never again.
 
         Args:
             name: whose.
             label: what it is for.
-            scopes: some of what the person may do; all of it unless said.
+            scopes: some of the person's rights; defaults to all of them.
             expires: when it ends by itself, with a time zone; ``None`` for never.
             operator: who decided.
         """
         return self._tokens.issue(name, label=label, scopes=scopes, expires=expires, operator=operator)
 
     def tokens(self, name: str | None = None) -> tuple[TokenInfo, ...]:
-        """All tokens ever issued, or somebody's."""
+        """All tokens ever issued, or those of one person."""
         return self._tokens.all(name)
 
     def withdraw(self, token_id: str, *, operator: str) -> None:
@@ -158,23 +158,23 @@ class People(Closing):
         self._tokens.withdraw(token_id, operator=operator)
 
     def authenticate(self, text: str) -> Access | None:
-        """Whoever carries this token."""
+        """The access of a token."""
         return self._tokens.authenticate(text)
 
     # Passwords and sessions --------------------------------------------------------------------------------------
 
     def set_password(self, name: str, password: str, *, operator: str) -> None:
-        """Give somebody a password; sessions that were opened with another one end."""
+        """Give a person a password; sessions that were opened with another one end."""
         person = self._context.active(name)
         self._sessions.keep(person, self._sessions.hashed(password, person.name), operator=operator)
 
     def signs_in(self, name: str) -> bool:
-        """Whether somebody has a password."""
+        """Whether a person has a password."""
         person = self.person(name)
         return person is not None and person.active and self._sessions.has_password(person.name)
 
     def sign_in(self, name: str, password: str, *, origin: str = "") -> Opened | None:
-        """A session for whoever knows the password.
+        """A session, given the password.
 
         Args:
             name: who they say they are.
@@ -197,9 +197,9 @@ class People(Closing):
         check_password(password, spelled(name), self._obvious)
 
     def change_password(self, name: str, old: str, new: str, *, origin: str = "") -> Opened | None:
-        """Another password for whoever knows the one that holds; every session ends, and a new one begins.
+        """Another password, given the one in force; every session ends, and a new one begins.
 
-        A session alone is not enough: it may be that of somebody who left their desk. Tries are counted as those of
+        A session alone is not enough: its owner may have left their desk. Tries are counted as those of
         :meth:`sign_in` are, in the same places.
 
         Raises:
@@ -210,7 +210,7 @@ class People(Closing):
         return self._sessions.change(plain, old, new, origin[:200])
 
     def session(self, text: str) -> Access | None:
-        """Whoever carries this session; it ends after half an hour without a visit, and after twelve hours."""
+        """The access of a session; it ends after half an hour without a visit, and after twelve hours."""
         return self._sessions.session(text)
 
     def sign_out(self, text: str) -> None:
@@ -249,7 +249,7 @@ class People(Closing):
         return self._sessions.open(owner, self._sessions.keep(owner, hashed, operator="set-up"))
 
     def invite(self, name: str, *, operator: str) -> str:
-        """A secret with which somebody chooses their own password, once, within three days."""
+        """A secret with which a person chooses their own password, once, within three days."""
         return self._links.welcome(self._context.active(name), operator=operator)
 
     def invited(self, secret: str) -> Person | None:
@@ -276,7 +276,7 @@ class People(Closing):
 
     @staticmethod
     def new_id() -> str:
-        """A fresh id, which nobody guesses."""
+        """A fresh id, which cannot be guessed."""
         return new_id()
 
     def put_job(self, job: Job) -> None:

@@ -9,7 +9,7 @@ before (an *origin*: an address, or a browser's cookie) has a lane of its own, a
 far away does not slow down the owner at the usual place. Even a shared lane that is kept busy keeps its owner out for a
 short while only: a wait is at most a minute, and an invitation by an owner passes by all of this.
 
-Lanes are kept in as many rows as 16 bits have values, whatever names are tried.
+Lanes are kept in as many rows as 16 bits have values, for any number of names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Sessions"]
 _KIND: Final = "session"
 _IDLE: Final = 30 * 60_000
 _LONGEST: Final = 12 * 3600_000
-#: That somebody is still there is written down this often at most.
+#: The last visit of a session is written down this often at most.
 _TOUCH: Final = 60_000
 _NO_DIGEST: Final = bytes(32)
 _CURRENT: Final = (
@@ -85,7 +85,7 @@ class Tries:
             run("DELETE FROM people_tries WHERE lane = ?", (lane,))
 
     def forgive_everywhere(self, name: str) -> None:
-        """Somebody who let them in knows that it is them."""
+        """Forgive all tries of a name, which an operator has let in."""
         self.forgive(_hashed(name, "")[:_LANE_DIGITS])
 
     def remember(self, name: str, origin: str, now: int) -> None:
@@ -110,14 +110,14 @@ class Sessions:
         self._tries = Tries(context.tables)
 
     def hashed(self, password: str, name: str) -> str:
-        """What will be kept of a password that is good enough."""
+        """The hash of a password that is good enough."""
         check_password(password, name, self._obvious)
         return self._hasher.hash(password)
 
     def keep(self, person: Person, hashed: str, *, operator: str) -> int:
         """Make a hash the password; the place of its entry in the chain.
 
-        Whoever is signed in by an older one is not any more. Of two at once, the one whose entry is later stays.
+        Sessions of an older password end. Of two at once, the one whose entry is later stays.
         """
         changed = self._context.born(person, PASSWORD, operator=operator)
         with self._context.tables.write() as run:
@@ -131,16 +131,16 @@ class Sessions:
         return changed
 
     def has_password(self, name: str) -> bool:
-        """Whether somebody can sign in at all."""
+        """Whether a person can sign in at all."""
         return bool(self._context.tables.read(_CURRENT, (name,)))
 
     def sign_in(self, name: str, password: object, origin: str) -> Opened | None:
-        """A new session; whatever is wrong, the same time passes and nothing tells what it was."""
+        """A new session; every refusal takes the same time and looks the same."""
         found = self._proved(name, password, origin)
         return None if found is None else self.open(*found)
 
     def change(self, name: str, old: object, new: str, origin: str) -> Opened | None:
-        """Another password, by whoever knows the one that holds; it opens the only session there is from then on."""
+        """Another password, given the one in force; it opens the only session there is from then on."""
         found = self._proved(name, old, origin)
         if found is None:
             return None
@@ -195,7 +195,7 @@ class Sessions:
         return _access(person, code)
 
     def sign_out(self, text: object) -> None:
-        """End a session, by whoever holds it."""
+        """End the session of this text."""
         code = Code.read(_KIND, text)
         with self._context.tables.write() as run:
             run("DELETE FROM people_sessions WHERE id = ? AND digest = ?", (code.id, code.digest))

@@ -40,7 +40,7 @@ MIGRATIONS: Final = (
         # How far the chain has been read, and the hash of that entry.
         "CREATE TABLE people_seen (seq {integer} NOT NULL, hash {text} NOT NULL) {end}",
         "INSERT INTO people_seen VALUES (0, '')",
-        # The row of '' is about everybody.
+        # The row of '' is about all people.
         """
         CREATE TABLE people_persons (
             name {text} PRIMARY KEY,

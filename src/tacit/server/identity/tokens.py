@@ -18,7 +18,7 @@ __all__ = ["Tokens"]
 _KIND: Final = "tacit"
 _DAY: Final = 24 * 3600_000
 _LABEL: Final = 100
-#: A token and the last end of its person and of everybody.
+#: A token and the last end of its person and of all people.
 _ROWS: Final = (
     "SELECT t.id, t.name, t.digest, t.label, t.scopes, t.born, t.issued, t.expires, t.used, t.withdrawn, "
     "COALESCE(p.ended, 0), a.ended FROM people_tokens AS t "
@@ -59,7 +59,7 @@ class Tokens:
         return Issued(code.text, code.id, person.name, label, chosen, expires)
 
     def all(self, name: str | None) -> tuple[TokenInfo, ...]:
-        """Everybody's, or somebody's; the newest last."""
+        """All tokens, or those of one person; the newest last."""
         order = "ORDER BY t.issued, t.born"
         if name is None:
             rows = self._context.tables.read(_ROWS + order)
@@ -83,7 +83,7 @@ class Tokens:
                 withdraw(run, token_id, seq)
 
     def authenticate(self, text: object) -> Access | None:
-        """Whoever carries it; every way to fail is the same way, after the same look-ups."""
+        """The access of a token; every way to fail is the same way, after the same look-ups."""
         code = Code.read(_KIND, text)
         rows = self._context.tables.read(_ROWS + "AND t.id = ?", (code.id,))
         fits = code.fits(rows[0][2] if rows else _NO_DIGEST)

@@ -9,7 +9,6 @@ Modules:
 * :mod:`.protocol` — HTTP/1.1 protocol with limits on top of uvicorn and httptools
 * :mod:`.supervisor` — Supervisor of worker processes
 * :mod:`.worker` — Worker process with its own curator on the shared ledger
-* :mod:`.worker_pipe` — Pipe between a worker and its supervisor
 """
 
 from __future__ import annotations

@@ -9,27 +9,23 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any, Final, TextIO
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit.server.serve.metrics import Counters
 
 __all__ = ["ABOUT", "AccessLog", "Lines"]
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-#: Where in a scope the application says what may be known about a request.
+#: Key of a scope under which the application puts public facts about a request.
 ABOUT: Final = "tacit.about"
-#: What of it is written down: who, what became of it, what was charged, and a digest of the question.
+#: The facts that are logged: analyst, outcome, charge, and a digest of the question.
 _WORDS: Final = ("analyst", "token", "sql", "job", "population", "charge", "position", "repeat", "code", "id")
 
 
 class Lines:
-    """JSON lines on a stream; whoever reads it may stop without stopping the server."""
+    """JSON lines on a stream; a reader that goes away does not stop the server."""
 
     def __init__(self, stream: TextIO | None, clock: Callable[[], dt.datetime] | None = None) -> None:
         self._stream = stream
@@ -49,19 +45,19 @@ class Lines:
 
 
 class AccessLog:
-    """The application, watched: an ASGI middleware that takes note when a response begins.
+    """ASGI middleware that logs and counts a request when its response begins.
 
-    What is to be known about a request the application writes into the dictionary at :data:`ABOUT` of its scope; of
-    that only what is named here is looked at.
+    The application writes facts about a request into the dictionary at :data:`ABOUT` of its scope; only those named
+    here are used.
     """
 
-    def __init__(self, application: Application, lines: Lines, counters: Counters) -> None:
+    def __init__(self, application: ASGIApp, lines: Lines, counters: Counters) -> None:
         self._application = application
         self._lines = lines
         self._counters = counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass it on."""
+        """Pass the request on."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return

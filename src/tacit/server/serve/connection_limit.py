@@ -1,9 +1,9 @@
 """Limits on open connections per worker and address.
 
-A connection is **idle** while no request of it is being answered: a browser between two clicks, or somebody who opens
-thousands of connections and sends one byte a minute, of a head or of a body. Idle ones can be closed without loss. So
-when an address has its share, its own oldest idle connection makes room for a new one; when all places are taken, that
-of the address which has the most. Only where nothing is idle is the newcomer turned away.
+A connection is **idle** while no request of it is being answered: a browser between two clicks, or one of
+thousands of connections on which one byte a minute arrives, of a head or of a body. Idle ones can be closed without
+loss. So when an address has its share, its own oldest idle connection makes room for a new one; when all places are
+taken, that of the address which has the most. Only where nothing is idle is the newcomer turned away.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Connection", "Connections"]
 
 
 class Connection(Protocol):
-    """What can be hung up on."""
+    """A connection that can be aborted."""
 
     def hang_up(self) -> None:
         """End it at once."""
@@ -41,7 +41,7 @@ class Connections:
         return self._count
 
     def of(self, address: str) -> int:
-        """How many an address has."""
+        """Number of connections of an address."""
         return len(self._idle.get(address, ())) + len(self._busy.get(address, ()))
 
     def admit(self, address: str, connection: Connection) -> bool:

@@ -36,8 +36,8 @@ def check_place(settings: Settings) -> None:
     if not is_loopback(settings.host) and not settings.secure:
         raise InputError(
             "host",
-            f"{settings.host} can be reached from elsewhere, and without TLS anybody on the way could read tokens and "
-            "answers: state --tls-cert and --tls-key, or --behind-proxy if something in front ends TLS",
+            f"{settings.host} can be reached from elsewhere, and without TLS any machine on the way could read tokens "
+            "and answers: state --tls-cert and --tls-key, or --behind-proxy if something in front ends TLS",
         )
 
 
@@ -50,7 +50,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     context.set_alpn_protocols(["http/1.1"])
     _check_guarded(settings.tls_key)
     try:
-        # A key with a passphrase would make a server wait for somebody to type it.
+        # A key with a passphrase would make a server wait until it is typed.
         context.load_cert_chain(settings.tls_cert, settings.tls_key, password=_no_passphrase)
     except FileNotFoundError as problem:
         missing = settings.tls_cert if problem.filename is None else problem.filename
@@ -80,14 +80,14 @@ def _no_passphrase() -> str:
 def bind(settings: Settings) -> list[socket.socket]:
     """A listening socket for each worker, so that the system shares connections out evenly.
 
-    They stay open in the supervisor: what arrives while a worker is replaced waits for the next one. Where the system
-    cannot share out, all workers have the same one.
+    They stay open in the supervisor: connections that arrive while a worker is replaced wait for the next one. Where
+    the system cannot share out, all workers have the same one.
     """
     first = _bound(settings.host, settings.port, shared=False)
     port = first.getsockname()[1]
     if settings.workers == 1 or sys.platform != "linux":
         return [first] * settings.workers
-    # The first one was alone, so nobody else is listening there; only then are several allowed.
+    # The first one was alone, so no other server listens there; only then are several allowed.
     first.close()
     return [_bound(settings.host, port, shared=True) for _ in range(settings.workers)]
 
@@ -120,7 +120,7 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
 
 
 def address_of(settings: Settings, listener: socket.socket) -> str:
-    """What to type into a browser on this machine."""
+    """The address to type into a browser on this machine."""
     port = listener.getsockname()[1]
     scheme = "https" if settings.tls_cert is not None else "http"
     host = settings.host

@@ -1,10 +1,10 @@
 """Memory settings of the C allocator for worker processes.
 
-A database that is told nothing takes most of the machine's memory for its own, and so would that of every worker. So
-where a project says nothing, workers share.
+A database without a limit takes most of the machine's memory, and so would that of every worker. So where a project
+states none, workers share.
 
-The C library gives what a thread frees back to the system at once, and the arrays of the next question have to be
-mapped and cleared again, page by page: a sixth of all that a small question cost.
+The C library returns memory that a thread frees to the system at once, and the arrays of the next question have to be
+mapped and cleared again, page by page: a fifth of the processor time of a small question (docs/design-notes.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PIECE: Final = 32 * 2**20
 #: Of ten parts of the machine's memory, those that the databases of all workers may use together.
 _SHARED: Final = 6
 _MEGABYTE: Final = 2**20
-#: What every worker's database has at least: some times what bounded work of one unit takes (docs/semantics.md, 11).
+#: The least memory of a worker's database: several times the bounded work of one unit (docs/semantics.md, 11).
 _LEAST: Final = 512
 #: Where a container says how much it may use.
 _LIMIT_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")

@@ -61,7 +61,7 @@ class MetricsPage(WSGIServer):
 
     def __init__(self, port: int | None = None) -> None:
         # A time of creation tells nothing here, and would be the only time on the page.
-        prometheus_client.disable_created_metrics()
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = prometheus_client.CollectorRegistry()
         self.workers = prometheus_client.Gauge("tacit_workers", "Workers that run.", registry=self.registry)
         self._families = {

@@ -1,10 +1,10 @@
 """HTTP/1.1 protocol with limits on top of uvicorn and httptools.
 
 * a head (request line and headers) arrives within some seconds and some bytes, or the connection ends;
-* what follows a head, in whatever encoding, is bounded as well, and never taken for a part of the head;
+* the body after a head, in any encoding, is bounded as well, and never taken for a part of the head;
 * a head that another server on the way could read in another way is refused;
-* whoever does not read what they asked for is hung up on;
-* what is not HTTP gets the error shape of every other failure, and no banner.
+* clients that do not read their response are disconnected;
+* bytes that are not HTTP get the error shape of every other failure, and no banner.
 
 httptools was chosen over h11 by measurement (see docs/server.md); it has no limits of its own.
 """
@@ -94,7 +94,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A line of the head. One after the body is dropped: nobody on the way has looked at what it says."""
+        """A line of the head. One after the body is dropped: no proxy on the way has looked at it."""
         if self._in_head:
             super().on_header(name, value)
 
@@ -136,7 +136,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """What is not HTTP is answered like every other failure."""
+        """Answer bytes that are not HTTP like every other failure."""
         self._refuse(400, "request.headers", "this is not a request of HTTP/1.1 that can be read in one way")
 
     def _is_plain(self) -> bool:

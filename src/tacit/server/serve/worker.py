@@ -1,16 +1,16 @@
 """Worker process with its own curator on the shared ledger.
 
-Besides, they share only how often somebody came lately.
+Workers share the ledger, and the counters of rates and of late answers.
 
-It stops for SIGTERM, or when its supervisor is gone: it takes nothing new, finishes what is under way as long as the
-settings allow, and closes. What it could not finish was charged before, and whoever asks again gets the answer under
+A worker stops for SIGTERM, or when its supervisor is gone: it takes nothing new, finishes work under way as long as the
+settings allow, and closes. Questions that it could not finish are charged already; asked again, they are answered under
 that charge.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
+import json
 import logging
 import os
 import signal
@@ -18,8 +18,9 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,6 @@ from tacit.server.serve.connection_limit import Connections
 from tacit.server.serve.malloc import keep_memory, with_shared_memory
 from tacit.server.serve.metrics import Counters
 from tacit.server.serve.protocol import guarded
-from tacit.server.serve.worker_pipe import WorkerLink
 from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
 
@@ -40,28 +40,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Serving", "run_worker"]
 
-#: Seconds between two signs of life.
-BEAT: Final = 1.0
+#: Seconds between two signs of life, and between two looks whether to stop.
+_BEAT: Final = 1.0
+_LOOK: Final = 0.05
+#: Increments in one report: a pipe takes a message of 4,096 bytes whole or not at all.
+_PIECE: Final = 16
 #: Room for files beside connections.
 _FILES: Final = 256
 _HANDSHAKE_SECONDS: Final = 10.0
-_PIECE: Final = 16
 _TURN: Final = 0.001
-#: How often Python's collector looks at young, older and all objects: what a request leaves behind is young. Each look
-#: is short, since nobody is answered meanwhile; to look rarely and long takes no less time in all.
-_COLLECT: Final = (2_000, 10, 10_000)
 
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served, and how.
+    """A project and how it is served.
 
     Args:
         project: the project file.
         settings: of the server.
         log: the file for lines about requests; None for none, ``-`` for standard error.
-        welcome: called once, by the first worker before it listens; what it returns is for the operator to see.
-        proxies: addresses that are believed about where requests come from, behind a proxy.
+        welcome: called once, by the first worker before it listens; its result is for the operator to see.
+        proxies: addresses whose word about the origin of requests counts, behind a proxy.
         connections: the most of one worker.
         connections_of_one: the most of one address.
     """
@@ -79,27 +78,39 @@ def run_worker(
     serving: Serving,
     listener: socket.socket,
     context: ssl.SSLContext | None,
-    link: WorkerLink,
+    reports: Connection,
     buckets: Buckets,
+    supervisor: int,
     *,
     first: bool,
 ) -> int:
-    """The life of a worker, from the fork to its exit status."""
-    # A terminal sends these to the whole group. The supervisor hears them too, and lets workers finish what they do.
+    """Run a worker from the fork to its exit status.
+
+    Args:
+        serving: the project and how it is served.
+        listener: its socket.
+        context: TLS, if there is any.
+        reports: the end of a pipe to the supervisor.
+        buckets: counters shared with other workers.
+        supervisor: its process id.
+        first: whether it is the first worker of this start.
+    """
+    # A terminal sends these to the whole group. The supervisor hears them too, and lets workers finish their work.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # Until the loop runs, as if it had never begun.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A supervisor that does not listen is not waited for.
+    os.set_blocking(reports.fileno(), False)
     try:
         with _opened(serving) as office:
             welcome = serving.welcome(office) if first and serving.welcome is not None else {}
-            _serve(serving, office, listener, context, link, buckets, welcome)
+            _Worker(serving, office, context, reports, buckets, supervisor, welcome).run([listener])
     except TacitError as problem:
-        link.tell(failed={"code": problem.code, "message": str(problem), "parameter": _parameter(problem)})
+        about = {"code": problem.code, "message": str(problem), "parameter": str(getattr(problem, "parameter", ""))}
+        _report(reports, failed=about)
         return 3
     except Exception as problem:
         logging.getLogger("tacit.operator").exception("a worker failed")
-        link.tell(failed={"code": "internal", "message": f"{type(problem).__name__}: see the operator's log"})
+        _report(reports, failed={"code": "internal", "message": f"{type(problem).__name__}: see the operator's log"})
         return 3
     return 0
 
@@ -122,80 +133,63 @@ def _opened(serving: Serving) -> Iterator[CuratorService]:
         yield CuratorService(curator, people, serving.settings)
 
 
-def _serve(
-    serving: Serving,
-    office: CuratorService,
-    listener: socket.socket,
-    context: ssl.SSLContext | None,
-    link: WorkerLink,
-    buckets: Buckets,
-    welcome: dict[str, Any],
-) -> None:
-    from tacit.server.api.app import create_app
-
-    counters = Counters()
-    settings = serving.settings
-    application = AccessLog(create_app(office, settings, buckets), Lines(_stream(serving.log)), counters)
-    connections = Connections(
-        min(serving.connections, _room()), None if settings.behind_proxy else serving.connections_of_one
-    )
-    config = uvicorn.Config(
-        application,
-        http=guarded(settings, connections),
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=settings.behind_proxy,
-        forwarded_allow_ips=list(serving.proxies),
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=max(int(settings.drain_seconds), 1),
-    )
-    _hush()
-    if settings.slot:
-        # Threads that work hold the interpreter so long before the loop gets a turn: it must be small beside a slot.
-        sys.setswitchinterval(_TURN)
-    # What was imported and opened stays for good: the collector need not look at it ever again. Plans that are kept are
-    # many objects; to look through all of them takes a tenth of a second in which nobody is answered.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT)
-    keep_memory()
-    _Worker(config, context, link, counters, welcome).run([listener])
-
-
 class _Worker(uvicorn.Server):
     """uvicorn's server with our signals, a limit for handshakes, and reports to the supervisor."""
 
     def __init__(
         self,
-        config: uvicorn.Config,
+        serving: Serving,
+        office: CuratorService,
         context: ssl.SSLContext | None,
-        link: WorkerLink,
-        counters: Counters,
+        reports: Connection,
+        buckets: Buckets,
+        supervisor: int,
         welcome: dict[str, Any],
     ) -> None:
-        super().__init__(config)
+        from tacit.server.api.app import create_app
+
+        settings = serving.settings
         self._context = context
-        self._link = link
-        self._counters = counters
+        self._reports = reports
+        self._supervisor = supervisor
         self._welcome = welcome
+        self._counters = Counters()
+        most_of_one = None if settings.behind_proxy else serving.connections_of_one
+        connections = Connections(min(serving.connections, _room()), most_of_one)
+        super().__init__(
+            uvicorn.Config(
+                AccessLog(create_app(office, settings, buckets), Lines(_stream(serving.log)), self._counters),
+                http=guarded(settings, connections),
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                proxy_headers=settings.behind_proxy,
+                forwarded_allow_ips=list(serving.proxies),
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=max(int(settings.drain_seconds), 1),
+            )
+        )
+        _quiet_uvicorn()
+        keep_memory()
+        if settings.slot:
+            # So long a working thread holds the interpreter before the loop gets a turn: small beside a slot.
+            sys.setswitchinterval(_TURN)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Only SIGTERM means something, and it is not raised again: there is something to close afterwards."""
+        """Leave signals alone: only SIGTERM means something, and resources are closed after it."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Listen, and report it."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise RuntimeError("the application did not start")
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop)
-        loop.add_reader(self._link.life, self._stop)
         protocol: Any = self.config.http_protocol_class
         state, more = self.server_state, self.lifespan.state
 
@@ -211,35 +205,39 @@ class _Worker(uvicorn.Server):
             for each in sockets or []
         ]
         self.started = True
-        self._link.tell(ready=os.getpid(), welcome=self._welcome)
+        _report(self._reports, ready=os.getpid(), welcome=self._welcome)
 
     async def main_loop(self) -> None:
-        """Sign of life after sign of life, until told to stop."""
+        """Give signs of life until told to stop, or until the supervisor is gone."""
         while not self.should_exit:
-            self._report()
-            for _ in range(20):
-                await asyncio.sleep(BEAT / 20)
+            self._beat()
+            for _ in range(round(_BEAT / _LOOK)):
+                await asyncio.sleep(_LOOK)
+                self.should_exit |= os.getppid() != self._supervisor
                 if self.should_exit:
                     return
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nothing new, finish what is under way, and report the last counts."""
-        asyncio.get_running_loop().remove_reader(self._link.life)
+        """Take nothing new, finish work under way, and report the last counts."""
         await super().shutdown(sockets)
-        self._report()
+        self._beat()
 
-    def _report(self) -> None:
-        """A sign of life, and what was counted: in pieces that a pipe takes whole or not at all."""
+    def _beat(self) -> None:
         news = self._counters.news()
         for start in range(0, max(len(news), 1), _PIECE):
-            self._link.tell(alive=os.getpid(), added=news[start : start + _PIECE])
+            _report(self._reports, added=news[start : start + _PIECE])
 
     def _stop(self) -> None:
         self.should_exit = True
 
 
-def _hush() -> None:
-    """Have uvicorn say to the operator what fails, and to nobody what strangers send: that would be theirs to write."""
+def _report(reports: Connection, **about: Any) -> None:
+    with suppress(OSError):
+        reports.send_bytes(json.dumps(about).encode())
+
+
+def _quiet_uvicorn() -> None:
+    """Send failures of uvicorn to the operator's log; drop its lines about malformed requests."""
 
     class _ToOperator(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -258,14 +256,10 @@ def _stream(log: str | None) -> Any:
 
 
 def _room() -> int:
-    """How many connections the system lets this process have."""
+    """Number of connections that the system lets this process have."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return max(min(hard, 1 << 20) - _FILES, 16)
-
-
-def _parameter(problem: TacitError) -> str:
-    return str(getattr(problem, "parameter", ""))

@@ -53,7 +53,7 @@ def kept_clauses(groups: int, bits: int, most: int, columns: Sequence[str], *, l
 
 
 def _first_places(groups: int, bits: int, most: int) -> int | None:
-    """How many places to look at first: a word, or half of one; None where they would settle too few units."""
+    """Number of places to look at first: a word, or half of one; None where they would settle too few units."""
     first = min(_WORD, 2 ** (bits - 1))
     taken_by_a_unit_in_all = first * groups // 2**bits
     return first if 2 * taken_by_a_unit_in_all >= 3 * most else None

@@ -13,19 +13,18 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast.statement_cache import CursorPool
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.query.types import TEXT
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["DATABASE", "TableCache", "TableSnapshot"]
+__all__ = ["DATABASE", "TableCache"]
 
-#: Where copies lie; attached by :mod:`connection` before the lock.
+#: The database of copies; attached by :mod:`tacit.engines.duckdb.database` before the lock.
 DATABASE = "tacit_resident"
 #: Bytes of files, and values, of the largest table that is copied.
 _MOST_BYTES = 20 * 2**20
@@ -40,20 +39,12 @@ State = tuple[tuple[int, int, int, int], ...]
 
 @dataclass
 class _Copy:
-    """A state of a source: its copy, or None where it has none yet or is too large, and who reads that."""
+    """A state of a source: its copy, None where it has none yet or is too large, and how many questions read that."""
 
     state: State
-    cursors: CursorPool
     table: DuckDBTable | None = None
     questions: int = 0
     users: int = 0
-
-
-class TableSnapshot(NamedTuple):
-    """All tables as one question is to read them; and cursors, where it is about one copy and nothing else."""
-
-    tables: Mapping[str, DuckDBTable]
-    cursors: CursorPool | None
 
 
 class TableCache:
@@ -76,8 +67,8 @@ class TableCache:
         self._made = 0
 
     @contextmanager
-    def reading(self, names: Collection[str]) -> Iterator[TableSnapshot]:
-        """For a question about the tables named."""
+    def reading(self, names: Collection[str]) -> Iterator[Mapping[str, DuckDBTable]]:
+        """All tables as a question about those named is to read them."""
         taken: list[_Copy] = []
         found = dict(self._tables)
         try:
@@ -88,7 +79,7 @@ class TableCache:
                         copy.users += 1
                         taken.append(copy)
                         found[name] = copy.table
-            yield TableSnapshot(found, taken[0].cursors if len(taken) == len(names) == 1 else None)
+            yield found
         finally:
             with self._lock:
                 for copy in taken:
@@ -109,7 +100,7 @@ class TableCache:
                     self._drop(known)
             if state is None:
                 return None
-            known = self._copies[name] = _Copy(state, CursorPool(self._make))
+            known = self._copies[name] = _Copy(state)
         known.questions += 1
         if known.questions == 2:
             known.table = self._copied(source, state)
@@ -154,14 +145,7 @@ class TableCache:
                 return None
         return replace(made, rows=int(count))
 
-    def close(self) -> None:
-        """Close the cursors that nobody uses."""
-        with self._lock:
-            for copy in self._copies.values():
-                copy.cursors.close()
-
     def _drop(self, copy: _Copy) -> None:
-        copy.cursors.close()
         if copy.table is not None:
             with self._make() as cursor:
                 cursor.execute(f"DROP TABLE IF EXISTS {copy.table.scan}")

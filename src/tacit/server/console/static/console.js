@@ -1,4 +1,4 @@
-/* What pages do by themselves where scripts run. Without, every form works all the same. */
+/* Progressive enhancement of the pages. Without scripts every form works all the same. */
 "use strict";
 
 (() => {
@@ -133,7 +133,7 @@
   const current = document.querySelector(".nav [aria-current]");
   if (current) current.parentElement.scrollLeft = current.offsetLeft - 40;
 
-  /* A page that waits for something looks again by itself. */
+  /* A page that waits for a result reloads itself. */
   const waiting = document.querySelector("[data-again]");
   if (waiting) setTimeout(() => location.reload(), 1000 * Number(waiting.dataset.again));
 })();

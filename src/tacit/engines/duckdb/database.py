@@ -1,0 +1,361 @@
+"""Locked DuckDB database over one state of the declared sources, its sessions and their timeouts.
+
+After opening: no file, network or Python object is reachable except the declared files, no extension can be installed
+or loaded, the configuration is locked, and memory and threads are limited. The analyst's text never comes here; the
+lock is for the day a mistake in this package lets some of it through. What it leaves open: statements run here could
+write to declared files, so the process should not be able to.
+
+A locked database can open no further file, and it holds on to what it has seen of a file. So when the files of any
+source are not what they were (one changed, joined a pattern, or left it), all sources are opened anew for the next
+question, in a database of its own. Questions that still run keep the one they began in.
+
+Timeouts are enforced by one thread. A session whose progress is told has a thread of its own, since the listener may
+take long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tacit.core.errors import InputError
+from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.fast.table_cache import DATABASE, TableCache
+from tacit.engines.duckdb.sources import DuckDBTable, open_source
+from tacit.engines.duckdb.unit_columns import check_identities, check_row_numbers
+from tacit.engines.protocol import Limits, SourceLike
+from tacit.engines.source_files import FileState, source_state
+from tacit.query.catalog import Catalog
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+__all__ = ["DuckDBSession", "OpenedSources", "SourceStates", "TimeoutWatcher"]
+
+_SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def open_locked(
+    catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits
+) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection, dict[str, DuckDBTable]]:
+    """A locked connection, a cursor of it that can tell progress, and every table as it is read there."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    try:
+        _set(connection, "autoinstall_known_extensions", "false")
+        _set(connection, "autoload_known_extensions", "false")
+        _set(connection, "python_enable_replacements", "false")
+        tables: dict[str, DuckDBTable] = {}
+        files: set[str] = set()
+        by_name = {name.lower(): source for name, source in sources.items()}
+        for index, table in enumerate(catalog.tables):
+            if table.name.lower() not in by_name:
+                raise InputError(f"sources.{table.name}", "is missing: every table of the catalog needs a source")
+            check_row_numbers(connection, by_name[table.name.lower()], table)
+            stored, read = open_source(connection, by_name[table.name.lower()], table, index)
+            tables[table.name.lower()] = stored
+            files |= set(read)
+        check_identities(connection, catalog, sources, tables)
+        connection.execute(f"ATTACH ':memory:' AS {DATABASE} (COMPRESS true)")
+        watched = _watched(connection)
+        _lock(connection, sorted(files), limits)
+    except Exception:
+        connection.close()
+        raise
+    return connection, watched, tables
+
+
+def _watched(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Progress is counted only where a cursor says so, and after the lock none can; DuckDB itself prints nothing."""
+    cursor = connection.cursor()
+    cursor.execute("SET enable_progress_bar = true")
+    cursor.execute("SET enable_progress_bar_print = false")
+    return cursor
+
+
+def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
+    """Bytes that the database may use."""
+    ((shown,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    number, unit = str(shown).split()
+    return int(float(number) * 1024 ** _SIZES.index(unit))
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limits) -> None:
+    if limits.memory is not None:
+        _set(connection, "memory_limit", DUCKDB.text(limits.memory))
+    if limits.threads is not None:
+        _set(connection, "threads", str(int(limits.threads)))
+    _set(connection, "temp_directory", DUCKDB.text(limits.spill or ""))
+    # The order of rows decides nothing, and keeping it costs memory.
+    _set(connection, "preserve_insertion_order", "false")
+    # Joins run in the order of the plan, whose intermediate rows are bounded, and read what it says: both of these
+    # decide by what the tables hold, the second by the smallest and largest key of the other side.
+    _set(connection, "disabled_optimizers", "'join_order,join_filter_pushdown'")
+    _set(connection, "ieee_floating_point_ops", "true")
+    _set(connection, "allow_community_extensions", "false")
+    _set(connection, "allow_persistent_secrets", "false")
+    _set(connection, "enable_logging", "false")
+    _set(connection, "allowed_paths", f"[{', '.join(map(DUCKDB.text, files))}]")
+    _set(connection, "enable_external_access", "false")
+    if not files and limits.spill is None:
+        # Attached databases are open already; nothing else is to be opened, and they cannot be opened again for
+        # writing.
+        _set(connection, "disabled_filesystems", "'LocalFileSystem'")
+    _set(connection, "lock_configuration", "true")
+
+
+def _set(connection: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
+    # GLOBAL: cursors start from the database's settings, not from those of the connection they are made of.
+    connection.execute(f"SET GLOBAL {name} = {value}")
+
+
+class DuckDBSession:
+    """A cursor of one question, and whether it has been told to stop: work between statements asks for itself.
+
+    The cursor that tells progress serves other questions afterwards.
+    """
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self.cursor = cursor
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._ended = False
+
+    def rows(self, sql: str) -> list[Any]:
+        """All rows of a statement."""
+        return self.cursor.execute(sql).fetchall()
+
+    def columns(self, sql: str, count: int) -> list[pa.ChunkedArray]:
+        """The same as columns, of which there are ``count``."""
+        return list(self.cursor.sql(sql).to_arrow_table().columns[:count])
+
+    def interrupt(self) -> None:
+        """Stop it; may be called again."""
+        with self._lock:
+            self._stopped = True
+            if not self._ended:
+                self.cursor.interrupt()
+
+    def end(self) -> None:
+        """Mark the session finished so that a late interrupt cannot hit the next question."""
+        with self._lock:
+            self._ended = True
+
+    def percent(self) -> float:
+        """Percentage of the running statement that is done."""
+        return max(0.0, self.cursor.query_progress())
+
+    def check(self) -> None:
+        """Stop here, if it has been told to.
+
+        Raises:
+            InterruptedError: it has.
+        """
+        if self._stopped:
+            raise InterruptedError("INTERRUPT between statements")
+
+
+_TICK = 0.25
+#: After this long without a question the thread ends.
+_IDLE = 5.0
+
+
+class TimeoutWatcher:
+    """Ends of sessions; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._ends: dict[DuckDBSession, float] = {}
+        self._next = float("inf")
+        self._running = False
+
+    @contextmanager
+    def over(
+        self, session: DuckDBSession, seconds: float | None, progress: Callable[[float], None] | None
+    ) -> Iterator[None]:
+        """Stop a session of this block after so many seconds, and tell how far it is four times a second."""
+        if seconds is not None:
+            self._add(session, time.monotonic() + seconds)
+        ended = threading.Event()
+        teller = None
+        if progress is not None:
+            teller = threading.Thread(target=_tell, args=(session, progress, ended), daemon=True)
+            teller.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if teller is not None:
+                teller.join()
+            if seconds is not None:
+                self._remove(session)
+
+    def _add(self, session: DuckDBSession, end: float) -> None:
+        with self._changed:
+            self._ends[session] = end
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, daemon=True).start()
+            elif end < self._next:
+                self._changed.notify()
+
+    def _remove(self, session: DuckDBSession) -> None:
+        with self._changed:
+            del self._ends[session]
+
+    def _run(self) -> None:
+        last = time.monotonic()
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                last = now if self._ends else last
+                if now - last >= _IDLE:
+                    self._running = False
+                    return
+                self._next = self._interrupt_late(now)
+                self._changed.wait(self._next - now)
+
+    def _interrupt_late(self, now: float) -> float:
+        """When to look again. No session stays in the hands of the thread, which may outlive them all."""
+        late = [session for session, end in self._ends.items() if end <= now]
+        for session in late:
+            session.interrupt()
+        # Again and again: an interrupt between two statements would be forgotten.
+        return now + _TICK if late else min(min(self._ends.values(), default=now + _IDLE), now + _IDLE)
+
+
+def _tell(session: DuckDBSession, progress: Callable[[float], None], ended: threading.Event) -> None:
+    while not ended.wait(_TICK):
+        progress(session.percent())
+
+
+States = tuple[tuple[FileState | None, ...], ...]
+
+
+class OpenedSources:
+    """A locked database over one state of the sources; safe to use from several threads.
+
+    Args:
+        catalog: the tables.
+        data: where each table's rows are.
+        limits: of the database.
+        states: of the files, as they were before they were opened.
+    """
+
+    def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits, states: States) -> None:
+        self.states = states
+        self.users = 0
+        self.is_retired = False
+        self._lock = threading.Lock()
+        #: Held while the cursor that reports progress is in use.
+        self.free = threading.Lock()
+        self.connection: duckdb.DuckDBPyConnection
+        self.tables: dict[str, DuckDBTable]
+        self.connection, self.watched, self.tables = open_locked(catalog, data, limits)
+        self.memory = memory_limit(self.connection)
+        self.residents = TableCache(self.new_cursor, self.tables, self.memory)
+
+    @contextmanager
+    def session(self, *, watched: bool) -> Iterator[DuckDBSession]:
+        """A session of one question; with the cursor that can tell progress, if that is asked for and it is free."""
+        alone = not (watched and self.free.acquire(blocking=False))
+        session = DuckDBSession(self.new_cursor() if alone else self.watched)
+        try:
+            yield session
+        finally:
+            session.end()
+            if alone:
+                session.cursor.close()
+            else:
+                self.free.release()
+
+    def new_cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor of the database."""
+        # One after the other: a connection remembers the cursors that it made.
+        with self._lock:
+            return self.connection.cursor()
+
+    def close(self) -> None:
+        """Close the database."""
+        # The user of the watched cursor has been interrupted.
+        with self.free:
+            self.watched.close()
+        self.connection.close()
+
+
+class SourceStates:
+    """The sources as they are now; safe to use from several threads.
+
+    Args:
+        catalog: the tables.
+        data: where each table's rows are, by table name.
+        limits: of each database.
+
+    Raises:
+        InputError: when a source is missing, cannot be read as declared, or lacks a column.
+    """
+
+    def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits) -> None:
+        self._make: Callable[[States], OpenedSources] = lambda states: OpenedSources(catalog, data, limits, states)
+        self._data = tuple(data.values())
+        self._lock = threading.Lock()
+        self._closed = False
+        self.latest = self._make(self._states())
+
+    @contextmanager
+    def reading(self) -> Iterator[OpenedSources]:
+        """For one question; a failure of the database itself is the last thing that happens in it.
+
+        Raises:
+            RuntimeError: what the sources have become cannot be read. Its words are for the operator.
+        """
+        import duckdb
+
+        with self._lock:
+            opened = self._current()
+            opened.users += 1
+        try:
+            yield opened
+        except (duckdb.FatalException, duckdb.InternalException):
+            # After these DuckDB answers nothing any more.
+            with self._lock:
+                opened.is_retired = True
+            raise
+        finally:
+            with self._lock:
+                opened.users -= 1
+                last = opened.is_retired and not opened.users and opened is not self.latest
+            if last:
+                opened.close()
+
+    def _current(self) -> OpenedSources:
+        if self._closed:
+            raise RuntimeError("the engine is closed")
+        states = self._states()
+        before = self.latest
+        if states == before.states and not before.is_retired:
+            return before
+        try:
+            self.latest = self._make(states)
+        except InputError as problem:
+            # Nothing of the old state is answered either: its files are gone or are not what they were.
+            raise RuntimeError(f"a source has changed and cannot be read any more: {problem}") from None
+        before.is_retired = True
+        if not before.users:
+            before.close()
+        return self.latest
+
+    def _states(self) -> States:
+        return tuple(source_state(source.kind, source.path) for source in self._data)
+
+    def close(self) -> None:
+        """Close the latest; those before it are closed by their last question."""
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if not closed:
+            self.latest.close()

@@ -1,0 +1,411 @@
+"""Engine of a database that speaks SQL: check, explain, measure, public rows, training rows, interrupt, close.
+
+A database adds its tables, its sessions and the writer of its statements. Any failure (memory, time, a damaged file, a
+connection cut, a mistake of ours) becomes an EngineError that carries an id; a database's own words can quote data and
+go to the logger ``tacit.operator`` alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+import uuid
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import EngineError, InternalError, TacitError
+from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
+from tacit.engines.sql.dialect import Dialect, column
+from tacit.engines.sql.group_choice import Chooser, Groups
+from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
+from tacit.engines.sql.statements import SPREAD, Statement, Writer
+from tacit.engines.sql.unit_totals import check_width, fits_64_bits
+from tacit.query.catalog import Catalog
+from tacit.query.planning.measures import Measure, MeasureKind
+from tacit.query.question import FinalAggregation
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import RelationNode, is_public_throughout
+from tacit.query.types import Kind, SqlType, Value, sort_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ActiveSessions", "SqlEngine", "SqlSession", "read_measurements"]
+
+Result = TypeVar("Result")
+KeyTuple = tuple[Value | None, ...]
+_OPERATOR = logging.getLogger("tacit.operator")
+#: Questions that are remembered as checked, and the characters of the statements of each.
+_MOST_CHECKED = 32
+_MOST_CHARACTERS = 2**16
+
+
+class SqlSession(Protocol):
+    """A session of one question; all its statements read one state of the data."""
+
+    def rows(self, sql: str) -> list[Any]:
+        """All rows of a statement."""
+
+    def columns(self, sql: str, count: int) -> list[pa.ChunkedArray]:
+        """The same as columns, of which there are ``count``."""
+
+    def interrupt(self) -> object:
+        """Stop it; also statements that have not begun yet."""
+
+
+class ActiveSessions:
+    """Sessions at work, which can be stopped from another thread; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: set[SqlSession] = set()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @contextmanager
+    def entered(self, session: SqlSession) -> Iterator[None]:
+        """Count a session as running in this block."""
+        with self._lock:
+            self._sessions.add(session)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._sessions.discard(session)
+
+    def interrupt(self) -> None:
+        """Stop all of them."""
+        with self._lock:
+            sessions = list(self._sessions)
+        # Outside the lock: a database may take its time, and others begin and end meanwhile.
+        for session in sessions:
+            session.interrupt()
+
+
+class CheckedQuestions:
+    """Questions that passed the check last, and their statements; safe to use from several threads.
+
+    So what was written when a question was planned need not be written again when it runs. Both the number of questions
+    and the characters of their statements are bounded, since analysts choose them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[int, tuple[FinalAggregation, Mapping[str, StoredTable], Sequence[Statement]]]
+        self._known = OrderedDict()
+
+    def add(self, final: FinalAggregation, tables: Mapping[str, StoredTable], statements: Sequence[Statement]) -> None:
+        """Remember a question, by identity; ``statements`` over ``tables``, none where they depend on the secret."""
+        if sum(len(statement.sql) for statement in statements) > _MOST_CHARACTERS:
+            statements = ()
+        with self._lock:
+            self._known[id(final)] = final, tables, statements
+            if len(self._known) > _MOST_CHECKED:
+                self._known.popitem(last=False)
+
+    def holds(self, final: FinalAggregation) -> bool:
+        """Whether a question has passed."""
+        with self._lock:
+            return id(final) in self._known
+
+    def written(self, final: FinalAggregation, tables: Mapping[str, StoredTable]) -> Sequence[Statement]:
+        """Its statements over these tables; none where they are not known."""
+        with self._lock:
+            known = self._known.get(id(final))
+        return known[2] if known is not None and known[1] is tables else ()
+
+
+class SqlEngine(Engine):
+    """Measures tables by SQL statements.
+
+    Args:
+        catalog: the tables.
+        limits: of one question.
+    """
+
+    dialect: ClassVar[Dialect]
+    writer: ClassVar[type[Writer]]
+
+    def __init__(self, catalog: Catalog, limits: Limits | None) -> None:
+        self._catalog = catalog
+        self._limits = limits or Limits()
+        self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
+        self._running = ActiveSessions()
+        self._checked = CheckedQuestions()
+
+    # -- what a database adds
+
+    @property
+    @abstractmethod
+    def _tables(self) -> Mapping[str, StoredTable]:
+        """The tables as they are read, by lower-case name."""
+
+    @abstractmethod
+    def _session(
+        self, relation: RelationNode, work: MeasurementTask | None
+    ) -> AbstractContextManager[tuple[SqlSession, Mapping[str, StoredTable]]]:
+        """A session that reads a relation, and the tables as it reads them; ``work`` is given for measuring."""
+
+    def _answer(self, session: Any, statement: Any) -> list[Any]:
+        """The rows of a statement."""
+        found: list[Any] = session.rows(statement.sql)
+        return found
+
+    def _named_tables(self) -> Mapping[str, StoredTable]:
+        """The tables as people are shown them: by name."""
+        return {name: replace(stored, scan=self.dialect.quoted(name)) for name, stored in self._tables.items()}
+
+    def _shown(self, statement: Any) -> str:
+        """A statement as people are shown it."""
+        return str(statement.sql)
+
+    def _operator_words(self, relation: RelationNode) -> str:
+        """The sources of a relation, for the operator: databases do not always say which file or table failed."""
+        return "; ".join(self._tables[table].scan for table in sorted(scanned(relation)))
+
+    # -- what all of them do
+
+    def check(self, final: FinalAggregation) -> None:
+        """Refuse what cannot be computed exactly or written at all; reads no data."""
+        for measure in final.measures:
+            check_width(measure)
+        check_windows(self.dialect, final.source)
+        self._checked.add(final, self._tables, self._written(final))
+
+    def _written(self, final: FinalAggregation) -> Sequence[Statement]:
+        """The statements, written out without the secret; a statement that cannot be written is refused."""
+        made = self.writer.of(self.dialect, final, self._tables, None).statements()
+        for statement in made:
+            _ = statement.sql
+        return made
+
+    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
+        """The statements for a final aggregation, for people: without the secret."""
+        return tuple(
+            map(self._shown, self.writer.of(self.dialect, final, self._named_tables(), b"secret").statements())
+        )
+
+    def measure(self, work: MeasurementTask) -> Measurements:
+        """Run the statements, all on one state of the data."""
+        if not self._checked.holds(work.final):
+            self.check(work.final)
+        return self._hidden(work.final.source, lambda: self._measure(work))
+
+    def _measure(self, work: MeasurementTask) -> Measurements:
+        with self._session(work.final.source, work) as (session, tables):
+            written = self._checked.written(work.final, tables)
+            planned = [statement.keyed(work.key_secret) for statement in written]
+            if not planned:
+                planned = [*self.writer.of(self.dialect, work.final, tables, work.key_secret).statements()]
+            answered = [(statement, self._answer(session, statement)) for statement in planned]
+        return read_measurements(work.final, answered)
+
+    def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+        """All rows of a public relation, sorted; refused where there are more than ``most``."""
+        check_public(relation, self._public)
+        check_windows(self.dialect, relation)
+
+        def run() -> list[Any]:
+            with self._session(relation, None) as (session, tables):
+                return session.rows(rows_sql(self.dialect, relation, most, tables))
+
+        return public_rows(self._hidden(relation, run), relation, most)
+
+    def check_examples(self, relation: RelationNode) -> None:
+        """Refuse windows that cannot be computed exactly; reads no data."""
+        check_windows(self.dialect, relation)
+
+    def examples(
+        self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
+    ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+        """One row of each unit: the numbers as float64 with NaN for NULL, and the labels with None for NULL."""
+        self.check_examples(relation)
+
+        def run() -> list[pa.ChunkedArray]:
+            with self._session(relation, None) as (session, tables):
+                sql = examples_sql(self.dialect, relation, numbers, label, key_secret, tables)
+                return session.columns(sql, len(numbers) + (label is not None))
+
+        found = self._hidden(relation, run)
+        raw = np.empty((len(found[0]) if found else 0, len(numbers)))
+        for place in range(len(numbers)):
+            raw[:, place] = found[place].to_numpy()
+        if label is None:
+            return raw, None
+        labels = np.empty(len(raw), dtype=object)
+        labels[:] = found[-1].to_pylist()
+        return raw, labels
+
+    @property
+    def limits(self) -> Limits:
+        """Resources of one question."""
+        return self._limits
+
+    def _seconds(self, work: MeasurementTask | None) -> float | None:
+        return self._limits.seconds if work is None or work.timeout is None else work.timeout
+
+    def interrupt(self) -> None:
+        """Stop all running statements."""
+        self._running.interrupt()
+
+    def _hidden(self, relation: RelationNode, run: Callable[[], Result]) -> Result:
+        return opaquely(run, lambda: self._operator_words(relation))
+
+
+def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
+    """The result of ``run``; any failure that is not ours to tell becomes an :class:`EngineError` with an id.
+
+    Args:
+        run: the work.
+        read: names the sources, for the operator.
+    """
+    try:
+        return run()
+    except TacitError:
+        raise
+    except Exception:
+        name = uuid.uuid4().hex
+        _OPERATOR.exception("engine failure %s while reading %s", name, read())
+    # Raised here so that the failure, whose words may quote data, is not chained to it.
+    raise EngineError(name)
+
+
+# -- Measurements from result rows: every public group, or private groups in key order.
+
+
+def read_measurements(final: FinalAggregation, answered: Sequence[tuple[Statement, list[Any]]]) -> Measurements:
+    """The results of the statements, in the form all engines return."""
+    groups = Groups(final)
+    width = len(groups.columns)
+    keys, places = _keys(groups, [tuple(row[:width]) for row in answered[0][1]])
+    units = np.zeros(len(keys), dtype=np.int64)
+    arrays: dict[int, NDArray[Any]] = {}
+    for statement, rows in answered:
+        for index in statement.measures:
+            arrays[index] = _empty(final.measures[index], len(keys))
+        for row in rows:
+            group, cells = places[tuple(row[:width])], row[width:]
+            if statement.is_spread:
+                arrays[statement.measures[0]][group, int(cells[0])] += int(cells[1])
+                continue
+            # Added, not set: keys that a database tells apart and Python does not are one group.
+            units[group] += int(cells[0])
+            for index, cell in zip(statement.measures, cells[1:], strict=True):
+                arrays[index][group] += int(cell)
+    raw = [_shaped(measure, arrays[index]) for index, measure in enumerate(final.measures)]
+    return Measurements(keys, units, tuple(raw))
+
+
+def _empty(measure: Measure, groups: int) -> NDArray[Any]:
+    """Zeros: of 64 bits where no sum can leave them, else Python's integers."""
+    if measure.kind in SPREAD:
+        return np.zeros((groups, measure.width), dtype=np.int64)
+    return np.zeros(groups, dtype=np.int64 if fits_64_bits(max(map(abs, measure.clamp))) else object)
+
+
+def _shaped(measure: Measure, array: NDArray[Any]) -> NDArray[Any]:
+    return array.reshape(len(array)) if measure.kind is MeasureKind.DISTINCT else array
+
+
+def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple, ...], dict[tuple[Any, ...], int]]:
+    """All keys in order, and the place of each by its group columns as the database gave them."""
+    if groups.is_public:
+        keys = groups.public_keys()
+        return keys, {(code,): code for code in range(len(keys))}
+    decoded = [tuple(value_of(cell, kind) for cell, kind in zip(row, groups.types, strict=True)) for row in found]
+    order = sorted(
+        set(decoded),
+        key=lambda row: tuple(sort_key(value, kind) for value, kind in zip(row, groups.types, strict=True)),
+    )
+    places = {key: place for place, key in enumerate(order)}
+    return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
+
+
+def value_of(cell: Any, kind: SqlType) -> Value | None:
+    """A stored value as the canonical Python value of its type."""
+    if cell is None:
+        return None
+    if kind.kind is Kind.DECIMAL:
+        return Fraction(int(cell), 10**kind.scale)
+    if isinstance(cell, (bool, int, float, str, dt.date)):
+        return cell
+    raise InternalError(f"a key of {kind} came back as {type(cell).__name__}")
+
+
+# -- Rows of public relations, for steps above the final aggregation. Nothing protected may come this way, so a relation
+# is checked node by node, and every table it reads once more against the catalog.
+
+
+def check_public(relation: RelationNode, public: Collection[str]) -> None:
+    """Stop at anything protected; ``public`` holds the lower-case names of the public tables."""
+    if not is_public_throughout(relation) or not scanned(relation) <= set(public):
+        raise InternalError("rows of protected tables are never read out")
+
+
+def rows_sql(d: Dialect, relation: RelationNode, most: int, tables: Mapping[str, StoredTable]) -> str:
+    """All rows, sorted by their columns, NULL last; one more than ``most`` if there are more."""
+    slots = range(len(relation.fields))
+    inner = relation_sql(d, relation, frozenset(slots), tables)
+    order = f" ORDER BY {', '.join(f'{column(slot)} NULLS LAST' for slot in slots)}" if slots else ""
+    return f"SELECT * FROM {d.derived(inner)}{order} LIMIT {most + 1}"
+
+
+def public_rows(
+    found: Sequence[Sequence[Any]], relation: RelationNode, most: int
+) -> tuple[tuple[Value | None, ...], ...]:
+    """The rows of the statement, as canonical values.
+
+    Raises:
+        Refusal: when there are more than ``most``.
+    """
+    if len(found) > most:
+        raise Refusal(
+            "too_large",
+            f"The public table beside the released rows has more than {most} rows; filter or group it in a subquery.",
+        )
+    kinds = [part.type for part in relation.fields]
+    return tuple(tuple(value_of(cell, kind) for cell, kind in zip(row, kinds, strict=False)) for row in found)
+
+
+# -- Protected rows for a model trained in this process. At most one row of a unit is read: the first by md5 of the
+# secret, the unit and the row itself, a rule that looks at that unit's rows alone.
+
+
+def examples_sql(
+    d: Dialect,
+    relation: RelationNode,
+    numbers: Sequence[int],
+    label: int | None,
+    secret: bytes,
+    tables: Mapping[str, StoredTable],
+) -> str:
+    """The statement: one row of each unit, the numbers as doubles, and the label unchanged."""
+    unit = relation.unit
+    assert unit is not None  # noqa: S101 - the rows of public tables are not asked for here
+    read = [*numbers, *([] if label is None else [label])]
+    inner = relation_sql(d, relation, frozenset([*read, unit]), tables, secret)
+    if not relation.row_units:
+        kinds = [part.type for part in relation.fields]
+        chooser = Chooser(secret, kinds[unit], has_row_units(relation))
+        order = chooser.digest(d, "rows", column(unit), [(column(slot), kinds[slot]) for slot in read])
+        # Rows that still tie differ in doubles only, which are told apart by themselves.
+        ties = ", ".join(f"{column(slot)} NULLS LAST" for slot in read)
+        first = f"row_number() OVER (PARTITION BY {column(unit)} ORDER BY {order}, {ties})"
+        inner = f"SELECT * FROM {d.derived(f'SELECT *, {first} AS place FROM {d.derived(inner)}')} WHERE place = 1"
+    shown = [_double(d, column(slot), relation.fields[slot].type) for slot in numbers]
+    shown += [] if label is None else [column(label)]
+    return f"SELECT {', '.join(f'{sql} AS e{place}' for place, sql in enumerate(shown))} FROM {d.derived(inner)}"
+
+
+def _double(d: Dialect, value: str, kind: SqlType) -> str:
+    return f"CAST({d.flag(value) if kind.kind is Kind.BOOLEAN else value} AS {d.double})"

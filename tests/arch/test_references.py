@@ -1,0 +1,40 @@
+"""Files named in proofs, pages and docstrings exist: a rename changes the prose as well."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = [
+    path.relative_to(ROOT).as_posix()
+    for folder in ("src", "tests", "benchmarks", "docs")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in (".py", ".md")
+]
+#: Rooms whose prose has followed the renames; it becomes ("",) once all have.
+ROOMS = ("docs", *(f"src/tacit/{room}" for room in ("core", "noise", "mechanisms", "accounting", "lab", "laws")))
+ROOMS += tuple(f"src/tacit/{room}" for room in ("learn", "audit", "attacks", "assurance", "project", "cli", "server"))
+
+NAMED = re.compile(r"`((?:\.\./)*(?:[\w-]+/)*[\w-]+\.(?:py|proof\.md))")
+
+
+def missing(text: str) -> list[str]:
+    """Return the names in backquotes, as code and proofs are named, that no file ends with."""
+    names = [name.replace("../", "") for name in NAMED.findall(text)]
+    return [name for name in names if not any(f"/{file}".endswith(f"/{name}") for file in FILES)]
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.startswith(ROOMS) and not file.startswith("tests")])
+def test_named_files_exist(file: str) -> None:
+    assert not missing((ROOT / file).read_text(encoding="utf-8"))
+
+
+def test_a_missing_file_is_found() -> None:
+    assert missing("see `no_such_room/no_such_file.py` and ``no_such.proof.md``") == [
+        "no_such_room/no_such_file.py",
+        "no_such.proof.md",
+    ]
+    assert not missing("see `mechanisms/laplace.proof.md`, ``core/numbers.py`` and `mymodule`")
