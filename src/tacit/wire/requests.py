@@ -140,7 +140,7 @@ _AMOUNT: Final = {
 }
 _AMOUNTS: Final = {"type": "object", "additionalProperties": _AMOUNT}
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
-_SCOPES: Final = {"type": "array", "items": {"type": "string", "enum": _KNOWN_SCOPES}}
+_SCOPES: Final = {"type": "array", "items": {"type": "string", "enum": list(_KNOWN_SCOPES)}}
 _CAPS: Final = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
 
 Text = Annotated[str, _by(_text), WithJsonSchema({"type": "string"})]
@@ -194,7 +194,7 @@ class NewPerson(RequestBody):
     """A person to add, or to change."""
 
     name: Name
-    role: Annotated[str, _by(_role), WithJsonSchema({"type": "string", "enum": get_args(Role)})]
+    role: Annotated[str, _by(_role), WithJsonSchema({"type": "string", "enum": list(get_args(Role))})]
     populations: Names = _maybe(
         description="populations that exist for them, null for all; if left out, as before, or all"
     )
