@@ -26,11 +26,11 @@ from support.engine_comparison import corpus_frames, opened
 from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.engine import _register
 from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS
+from tacit.engines.sql.relations import scanned
 from tacit.query.catalog import Catalog
 from tacit.query.planning import work
 from tacit.query.planning.work import unit_work
@@ -96,7 +96,10 @@ def by_duckdb(engine: DuckDBEngine, final: FinalAggregation) -> int:
     counted = 0
     with engine._sources.reading() as sources:
         cursor = sources.new_cursor()
-        _register(cursor, final.source, sources.tables)
+        for name in scanned(final.source):
+            frame = sources.tables[name].frame
+            if frame is not None:
+                cursor.register(*frame)
         for statement in DuckDBWriter.of(DUCKDB, final, sources.tables, SECRET).statements():
             ((_, told),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT json) {statement.sql}").fetchall()
             counted += total(json.loads(told), "intermediate_rows")

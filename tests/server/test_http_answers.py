@@ -62,8 +62,13 @@ def test_dates_and_unbounded_things(served: Served) -> None:
     sql = "SELECT day, COUNT(*) AS n FROM visits WHERE day IN (DATE '2025-01-01') GROUP BY day"
     response = served.ask(sql, epsilon=4, delta=1e-7)
     assert response.status_code == 200
-    assert all(row[0] == "2025-01-01" for row in response.json()["rows"])
-    assert set(response.json()["charge"]["amounts"]) == {"epsilon", "delta"}
+    # The text lists the only key, so nothing is selected and no delta is spent.
+    assert [row[0] for row in response.json()["rows"]] == ["2025-01-01"]
+    assert set(response.json()["charge"]["amounts"]) == {"epsilon"}
+    selected = served.ask("SELECT day, COUNT(*) AS n FROM visits WHERE day > DATE '2024-12-31' GROUP BY day", epsilon=4)
+    assert selected.status_code == 200
+    assert all(row[0] > "2024-12-31" for row in selected.json()["rows"])
+    assert set(selected.json()["charge"]["amounts"]) == {"epsilon", "delta"}
 
 
 def test_a_repeat_is_free_and_the_same_bytes_for_all(served: Served) -> None:
