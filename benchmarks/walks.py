@@ -110,5 +110,20 @@ def main(*, files: bool = False) -> None:
             print("\n".join(f"  {file}" for file in sorted(walk.files)))
 
 
+def rooms() -> None:
+    """Print files and lines of every top-level package."""
+    print("| room | files | lines | longest |")
+    print("|---|---:|---:|---:|")
+    total = [0, 0]
+    for room in sorted(path.parent for path in Path(ROOT).glob("*/__init__.py")):
+        lengths = [len(file.read_text().splitlines()) for file in room.rglob("*.py")]
+        total = [total[0] + len(lengths), total[1] + sum(lengths)]
+        print(f"| `{room.name}` | {len(lengths)} | {sum(lengths):,} | {max(lengths)} |")
+    print(f"| all | {total[0]} | {total[1]:,} | |")
+
+
 if __name__ == "__main__":
-    main(files="--files" in sys.argv[1:])
+    if "--rooms" in sys.argv[1:]:
+        rooms()
+    else:
+        main(files="--files" in sys.argv[1:])
