@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written_needs_a_stated_key(
 
 
 def test_the_real_server_confirms_or_refuses_before_it_charges(served: Served) -> None:
-    ledger = served.office.curator.ledger
+    ledger = served.service.curator.ledger
     head = ledger.head
     seen = f"{head.seq}:{head.hash}"
     got = served.get("/v1/key", headers={"Tacit-Seen": seen})

@@ -74,7 +74,7 @@ def test_a_repeat_is_free_and_the_same_bytes_for_all(served: Served) -> None:
         assert again.headers["tacit-repeat"] == "true"
     assert served.spent() == Fraction(1, 2)
     # In another process, or after the bytes were forgotten: the same.
-    served.app.state.floor.shown.__init__(16_000_000)
+    served.app.state.runtime.shown.__init__(16_000_000)
     assert served.ask(name="bob", epsilon=0.5).content == first.content
 
 
@@ -154,7 +154,7 @@ def test_a_caller_who_leaves_is_answered_later(served: Served) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        while served.app.state.floor.under_way:
+        while served.app.state.runtime.under_way:
             await asyncio.sleep(0.001)
 
     asyncio.run(leave())
