@@ -19,18 +19,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-EVERYTHING = ("src", "docs", "benchmarks", "tests", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
-DONE = (
-    *(f"src/tacit/{room}" for room in ("core", "noise", "mechanisms", "laws", "lab", "learn", "audit", "attacks")),
-    *(f"src/tacit/{room}" for room in ("accounting", "assurance", "project", "cli/demo", "curator/views")),
-    *(f"src/tacit/{room}" for room in ("receipts", "releases")),
-    *(f"tests/{room}" for room in ("arch", "attacks", "audit", "curator", "docs", "engines", "learn", "privacy")),
-    *(f"tests/{room}" for room in ("property", "reference", "statistical", "support", "unit", "conftest.py")),
-    "benchmarks",
-    *EVERYTHING[-4:],
-)
-ROOMS = DONE
-"""The rooms that are held to the rules."""
+ROOMS = ("src", "docs", "benchmarks", "tests", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+"""Folders and files that are held to the rules."""
 
 READ = frozenset({".py", ".md", ".html", ".jinja", ".js", ".css", ".toml", ".yml", ".sql", ".txt", ".sh"})
 
@@ -148,5 +138,5 @@ def test_plain_docstrings_are_not_riddles(text: str) -> None:
 
 
 if __name__ == "__main__":
-    left = remaining(tuple(sys.argv[1:]) or EVERYTHING)
+    left = remaining(tuple(sys.argv[1:]) or ROOMS)
     sys.stdout.write("\n".join([*left, f"{len(left)} places"]) + "\n")

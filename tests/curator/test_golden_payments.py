@@ -21,7 +21,7 @@ from support.toy_engine import Killed
 from tacit.core.errors import EngineError, FailedRunError
 from tacit.curator.curator import Curator
 from tacit.engines.duckdb import DuckDBEngine
-from tacit.engines.duckdb.sources import DataSource
+from tacit.engines.protocol import DataSource
 from tacit.learn import LogisticRegression
 from tacit.ledger import journal
 from tacit.noise import entropy

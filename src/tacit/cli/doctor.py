@@ -327,7 +327,7 @@ def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
 
 
 def _decided(place: LedgerLocation) -> Iterator[DoctorFinding]:
-    """What operators decided in the ledger: in order, and not to be overlooked."""
+    """Report every decision of an operator that the ledger holds, in order."""
     from tacit.cli.operator_options import reading
     from tacit.ledger.operator_entries import Overrides
 

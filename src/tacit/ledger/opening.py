@@ -125,7 +125,7 @@ def open_journal(
 
 
 def _adopt(journal: Journal, before: AnchorMark | str | None, override: Mapping[str, str]) -> None:
-    """Take the ledger as it is, and charge for entries that its anchor proves to be missing.
+    """Accept the ledger in its present state, and charge for entries that its anchor proves to be missing.
 
     All of it is written before the anchor forgets its mark, so that after a crash it still proves that.
     """

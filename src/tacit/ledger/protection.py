@@ -227,7 +227,7 @@ class ProtectionAudit:
         self._units: dict[str, Mapping[str, str]] = {}
         self._columns: dict[str, tuple[str, str]] = {}
         self._declared: dict[tuple[str, str], Mapping[str, str]] = {}
-        #: What changed, in words, in order.
+        #: Sentences about the changes, in order.
         self.changes: list[str] = []
 
     def read(self, seq: int, body: Mapping[str, Any], accounts: Iterable[str], *, charged: bool) -> str:

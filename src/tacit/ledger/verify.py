@@ -50,7 +50,7 @@ _RECENT: Final = 64
 #: Most different charges whose prices are remembered.
 _MOST_PRICED: Final = 1 << 14
 _RESERVED, _COMMITTED = 1, 2
-#: What reading an entry raises that says something else than it should.
+#: Errors that reading a malformed entry raises.
 _NONSENSE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TacitError)
 
 

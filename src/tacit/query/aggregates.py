@@ -517,7 +517,7 @@ class Quantiles(Family):
         if not argument.type.is_numeric and not argument.type.is_temporal:
             raise Refusal(
                 "raw_aggregate",
-                f"{asked.function.upper()} of {argument.type} would return somebody's value; use numbers or dates.",
+                f"{asked.function.upper()} of {argument.type} would return one person's value; use numbers or dates.",
             )
         bounds = _value_bounds(asked, argument)
         step = _grid(asked, argument, bounds)
@@ -691,10 +691,10 @@ class AggregateEntry:
 
     @property
     def released(self) -> Family:
-        """How it is released.
+        """The family of aggregates that are released like it.
 
         Raises:
-            Refusal: it is not.
+            Refusal: it is not released.
         """
         if self.family is None:
             raise Refusal("raw_aggregate", self.refusal)
@@ -756,7 +756,7 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
         _called("bool_or", "bool_or"), _true_or_false, _greatest, (), None, takes="condition",
         refusal=_TELLS),
 }  # fmt: skip
-#: How each SQL name is read.
+#: The aggregate and the reading of each SQL name.
 SQL_NAMES: Final[dict[str, SqlName]] = {n: how for entry in AGGREGATES.values() for n, how in entry.names.items()}
 _BY_KIND: Final = {kind: entry for entry in AGGREGATES.values() for kind in entry.kinds}
 

@@ -35,7 +35,7 @@ TICKS: Final = 10**6
 LEAST: Final = 25
 #: Steps into which the work of one unit is divided, so that noise of whole steps is fine enough.
 STEPS: Final = 1024
-#: How much later the next departure of an answer is that was not ready.
+#: Factor between departures of an answer that was not ready.
 LATER: Final = 4
 #: Departures of one question; the last of so many is years after the first.
 _DEPARTURES: Final = 12

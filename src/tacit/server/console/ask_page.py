@@ -178,7 +178,7 @@ def _picture(visit: PageRequest, answer: Answer) -> dict[str, Any] | None:
     }
 
 
-#: What begins a formula in some spreadsheet, wide letters among them.
+#: Characters that begin a formula in some spreadsheet, wide ones among them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NOTHING: dict[str, Any] = {"quote": None, "quote_problem": None}
 _NOT_BY_PLACE = PageProblem(

@@ -18,7 +18,7 @@ import hashlib
 from typing import Final
 
 from tacit.ledger import BusyError
-from tacit.server.identity.context import IdentityContext
+from tacit.server.identity.context import NO_NAME, IdentityContext
 from tacit.server.identity.credentials import Code
 from tacit.server.identity.ledger_people import PASSWORD
 from tacit.server.identity.models import Access, Opened, Person
@@ -148,7 +148,7 @@ class Sessions:
         return self.open(person, self.keep(person, self.hashed(new, name), operator=name))
 
     def _proved(self, name: str, password: object, origin: str) -> tuple[Person, int] | None:
-        """Who it is that knows a password, and the place of that in the chain."""
+        """Return the person whose password this is, and the place of the password in the chain."""
         now = self._context.now()
         lane = self._tries.lane(name, origin, now)
         allowed = self._tries.begin(lane, now)
@@ -177,12 +177,12 @@ class Sessions:
         return Opened(code.text, _access(person, code))
 
     def session(self, text: object) -> Access | None:
-        """Whose it is, if it still counts."""
+        """Return the access of a session's text while the session counts."""
         code = Code.read(_KIND, text)
         rows = self._context.tables.read(
             "SELECT name, digest, born, opened, seen FROM people_sessions WHERE id = ?", (code.id,)
         )
-        name, digest, born, opened, seen = rows[0] if rows else ("nobody", _NO_DIGEST, 0, 0, 0)
+        name, digest, born, opened, seen = rows[0] if rows else (NO_NAME, _NO_DIGEST, 0, 0, 0)
         fits = code.fits(digest)
         current = self._context.tables.read(_CURRENT, (name,))
         person, now = self._context.person(name), self._context.now()
