@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
-#: Scopes, as :class:`tacit.server.identity.Scope` writes them.
+#: Scopes, as :class:`tacit.server.identity.TokenScope` writes them.
 ASK: Final = "ask"
 AUDIT: Final = "audit"
 ADMIN: Final = "admin"
