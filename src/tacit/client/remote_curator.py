@@ -100,7 +100,7 @@ class RemoteCurator(Closing):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Address of the server."""
         return self._channel.url
 
     @property

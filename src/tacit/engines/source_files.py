@@ -58,7 +58,7 @@ def find_files(path: str) -> tuple[str, ...]:
 
 
 def file_state(file: str) -> FileState | None:
-    """None where it is gone."""
+    """State of a file; None where it is gone."""
     try:
         found = os.stat(file)
     except OSError:

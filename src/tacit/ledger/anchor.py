@@ -258,7 +258,7 @@ class AnchorFolder:
         self._settle(ledger, replace=True)
 
     def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
-        """As for the ledger's file."""
+        """Advance the mark in the file of the chosen ledger."""
         if self._file is None:
             raise StorageError("no anchor was chosen")
         self._file.advance(own, newest, holds)

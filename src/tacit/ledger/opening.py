@@ -247,7 +247,7 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
 
 
 def check_not_gone(place: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> None:
-    """As for an empty database, before a file is made for a ledger."""
+    """Refuse to make a file for a ledger that an anchor remembers."""
     if place != MEMORY and not is_postgres(place) and not Path(place).exists():
         path = str(Path(place).resolve())
         _check_not_emptied(choose_anchor(anchor, path), path)

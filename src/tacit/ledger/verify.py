@@ -266,7 +266,7 @@ class _Audit:
         return known
 
     def _succeed(self, seq: int, body: Mapping[str, Any]) -> None:
-        """Another key from here on: both must have said so, but for an old one that was lost."""
+        """Check an entry that replaces the key: both keys must have signed, except an old one that was lost."""
         previous, key = body["previous"], body["public_key"]
         text = succession_text(self._ledger, previous, key)
         if previous != self._keys[-1]:

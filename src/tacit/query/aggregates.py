@@ -130,7 +130,7 @@ class AggregateCall:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Text of the call, for people."""
         shown = "*" if self.argument is None else getattr(self.argument, "name", "…")
         return f"{self.function}({shown})"
 

@@ -43,7 +43,7 @@ class DuckDBWriter(Writer):
     """Writes statements, and the faster form of the first of them."""
 
     def statements(self) -> tuple[DuckDBStatement, ...]:
-        """Everything to run."""
+        """All statements of a question."""
         first = self.first()
         rows = self.row_plan([self.final.measures[i] for i in self.summed])
         return (

@@ -219,7 +219,7 @@ class MemoryDatabase:
             return bring_up_to_date(run, schema)
 
     def close(self) -> None:
-        """Nothing: it ends with its last user."""
+        """Do nothing: the database ends with its last user."""
 
     def __del__(self) -> None:
         self._connection.close()

@@ -195,7 +195,7 @@ class KeySelection:
     relation: Relation
 
     def mechanism(self) -> PartitionSelection:
-        """The selection itself."""
+        """The mechanism that selects keys."""
         return _select(self.epsilon, self.rho, self.delta, self.groups, self.rule, self.relation)
 
     @property

@@ -24,7 +24,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class IdentityContext:
-    """Handed to each part. The clock decides when things expire, and nothing about privacy."""
+    """Ledger, tables and clock of the identity modules. The clock decides when things expire, not about privacy."""
 
     ledger: Ledger
     tables: PeopleTables
@@ -32,7 +32,7 @@ class IdentityContext:
     clock: Clock
 
     def now(self) -> int:
-        """In milliseconds."""
+        """Current time in milliseconds."""
         return stamp(self.clock(), "clock")
 
     def person(self, name: object) -> Person | None:

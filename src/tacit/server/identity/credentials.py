@@ -32,7 +32,7 @@ class Code:
 
     @classmethod
     def new(cls, kind: str) -> Code:
-        """A fresh one."""
+        """Draw a fresh code."""
         bits = entropy.current().bits
         return cls(kind, f"{bits(_ID_BITS):016x}", f"{bits(_SECRET_BITS):064x}")
 

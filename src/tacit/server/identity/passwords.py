@@ -85,7 +85,7 @@ class Hashing:
 
     @classmethod
     def cheap(cls) -> Hashing:
-        """For tests."""
+        """Parameters for tests."""
         return cls(time_cost=1, memory_cost=8, parallelism=1)
 
 

@@ -80,7 +80,7 @@ class Tries:
             return True
 
     def forgive(self, lane: str) -> None:
-        """It was right."""
+        """Forget the failures of a lane after a right password."""
         with self._tables.write() as run:
             run("DELETE FROM people_tries WHERE lane = ?", (lane,))
 
@@ -89,7 +89,7 @@ class Tries:
         self.forgive(_hashed(name, "")[:_LANE_DIGITS])
 
     def remember(self, name: str, origin: str, now: int) -> None:
-        """They have signed in there."""
+        """Remember that a name has signed in from an origin."""
         if not origin:
             return
         with self._tables.write() as run:
@@ -140,7 +140,7 @@ class Sessions:
         return None if found is None else self.open(*found)
 
     def change(self, name: str, old: object, new: str, origin: str) -> Opened | None:
-        """Another password, given the one in force; it opens the only session there is from then on."""
+        """Change the password, given the one in force; every other session ends."""
         found = self._proved(name, old, origin)
         if found is None:
             return None

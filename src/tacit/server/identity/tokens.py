@@ -70,7 +70,7 @@ class Tokens:
         return tuple(_info(row, now, active[row[1]]) for row in rows)
 
     def withdraw(self, token_id: str, *, operator: str) -> None:
-        """It opens nothing from here on. Done again where it was interrupted before the chain knew."""
+        """End a token. Repeating it completes a withdrawal that was interrupted before the chain had it."""
         rows = self._context.tables.read("SELECT name FROM people_tokens WHERE id = ?", (line(token_id, "token", 40),))
         if not rows:
             raise InputError("token", f"there is no token {token_id!r}")
