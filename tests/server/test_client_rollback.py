@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import tacit
-from support.desks import toy_curator
 from support.served import STAFF, Served
 from support.tiny_http import TinyServer, response
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client.client_errors import RemoteError, TrustError
 from tacit.curator.curator import Curator

@@ -72,7 +72,7 @@ def test_answers_refusals_and_failures_are_held_alike() -> None:
     served.close()
 
 
-def test_the_floor_asks_as_the_endpoint_does() -> None:
+def test_the_runtime_asks_as_the_endpoint_does() -> None:
     """The door of the console: a slot for answers and for failures."""
     from tacit.query.request import Request
 
