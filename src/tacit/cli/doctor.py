@@ -79,7 +79,7 @@ def examine(project: Path) -> Iterator[DoctorFinding]:
     yield from _database(loaded)
     failed = False
     for finding in _ledger(project, loaded):
-        # What opening would say was said already, with a better remedy.
+        # The message of opening was given already, with a better remedy.
         if finding.ok or not failed or finding.name != _OPENING:
             yield finding
         failed = failed or not finding.ok

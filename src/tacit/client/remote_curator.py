@@ -1,6 +1,6 @@
 """``tacit.connect``: the methods of a curator over HTTP.
 
-What is trusted is checked: the certificate of the server, the key that signs its receipts (stated, or the one seen
+Trust is checked: the certificate of the server, the key that signs its receipts (stated, or the one seen
 the first time), and of every answer that its receipt holds and speaks of what was asked and charged.
 """
 

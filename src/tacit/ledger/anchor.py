@@ -204,7 +204,7 @@ class AnchorFile:
         return newest.recent, _SLOT if newest is first else 0
 
     def _slots(self, content: bytes) -> tuple[AnchorMark | None, AnchorMark | None]:
-        # What was read or written a moment ago need not be read closely again.
+        # A mark read or written a moment ago need not be read closely again.
         first, second, seen = content[:_SLOT], content[_SLOT : 2 * _SLOT], self._seen
         one = seen[first] if first in seen else _mark(first)
         other = seen[second] if second in seen else _mark(second)

@@ -286,7 +286,7 @@ class Ledger(Closing):
             )
 
     def change_caps(self, population: str, limit: Filter, *, reason: str, operator: str) -> None:
-        """Give an account other caps of the same rule and relation. What was spent stays spent."""
+        """Give an account other caps of the same rule and relation. Earlier charges stay."""
         name, terms = plain_name(population, "population"), terms_of(limit)
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
         with self.journal.working():

@@ -88,9 +88,9 @@ class ProtectedUnits:
     def change_unit(
         self, population: str, unit: Mapping[str, str], sources: Sequence[Binding], *, reason: str, operator: str
     ) -> None:
-        """Fix the unit and the columns of sources anew. What was spent stays spent; that it was done stays as well.
+        """Fix the unit and the columns of sources anew. Earlier charges stay; that it was done stays as well.
 
-        What was released before was about the units of before.
+        Earlier releases are about the earlier units.
         """
         name = plain_name(population, "population")
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}

@@ -1,6 +1,6 @@
 """Verification of a ledger from its entries alone.
 
-What is recomputed: every hash of the chain; every price, from the event written down; every sum, and that it was
+Recomputed: every hash of the chain; every price, from the event written down; every sum, and that it was
 within its cap when it grew; which name stands for which entry; that a commit belongs to one reservation and a
 reservation has one commit at most; the digest of every outcome's bytes. One pass, and memory for a byte per entry.
 """

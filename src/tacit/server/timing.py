@@ -3,8 +3,8 @@
 A fresh question leaves at its *departure*: a number of seconds after it began, which follows from the slot and from how
 much work one person can cause in it (:attr:`tacit.query.planning.plan.Plan.unit_work`). The data decides one thing
 only: whether the answer was ready. That is compared with noise, as the sparse vector technique does, so that any number
-of answers on time cost one epsilon together, and each one that is late costs one more. How many may be late is limited.
-``timing.proof.md`` has the argument and what it assumes.
+of answers on time cost one epsilon together, and each one that is late costs one more. The number of late answers is
+limited. ``timing.proof.md`` has the argument and what it assumes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spark Connect sessions by an address such as ``sc://host:15002``.
 
-What differs from a Spark of this process: the server has its own disk, settings of the session travel with it, and
+Differences from a Spark of this process: the server has its own disk, settings of the session travel with it, and
 an unused session is forgotten after a while (:mod:`engine` asks before it trusts one). A server that does
 not answer is tried for some seconds and then counts as lost.
 """

@@ -1,6 +1,6 @@
 """Spark dialect in ANSI mode with the session clock in UTC.
 
-What is different there, each point learned by running it:
+Differences, each learned by running it:
 
 * ``${name}`` in a statement is replaced by a setting of Spark or the system before it is parsed, also inside texts. So
   the dollar sign is always spelled by its number.

@@ -47,7 +47,7 @@ def add(call: ApiRequest) -> ApiResponse:
 
 
 def revoke(call: ApiRequest) -> ApiResponse:
-    """Revoke a person; their spending stays spent."""
+    """Revoke a person; their charges stay."""
     people = _people(call)
     person = people.person(_name(call.part))
     if person is None:

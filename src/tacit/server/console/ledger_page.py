@@ -62,7 +62,7 @@ class LedgerCheck:
 class LedgerWatch:
     """The pages of the ledger, and the one verification that may be under way in this process.
 
-    What a verification found is also kept under its id where every worker finds it.
+    The result of a verification is also kept under its id where every worker finds it.
     """
 
     def __init__(self) -> None:

@@ -184,7 +184,7 @@ def _is_made_of(text: str, words: Iterable[str]) -> bool:
         rest = rest.replace(word, _TAKEN)
     for piece in _PIECES:
         rest = rest.replace(piece, _TAKEN)
-    # What is left is ornament: a few digits and signs, and a letter or two.
+    # The rest is ornament: a few digits and signs, and a letter or two.
     left = "".join(rest.replace(_TAKEN, "").split())
     return _TAKEN in rest and sum(sign.isalpha() for sign in left) <= 2 and len(left) <= _ORNAMENT
 

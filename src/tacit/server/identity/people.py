@@ -76,7 +76,7 @@ class People(Closing):
         """Give everything back but the ledger."""
         self._context.tables.close()
 
-    # Who there is ------------------------------------------------------------------------------------------------
+    # People ------------------------------------------------------------------------------------------------------
 
     def person(self, name: str) -> Person | None:
         """A person, also if revoked; ``None`` for an unknown name."""
@@ -291,7 +291,7 @@ class People(Closing):
         """Take a question for a worker until a moment, or hold on to it.
 
         Returns:
-            How many workers have taken it, this one included; 0 where it was not to be had.
+            Number of workers that have taken it, this one included; 0 where it was not to be had.
         """
         return self._jobs.claim(job_id, worker, lease_until)
 
