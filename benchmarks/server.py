@@ -236,7 +236,7 @@ class Server:
         return sum(int(text.partition("VmRSS:")[2].split()[0]) for text in texts) / 1024
 
     def stop(self) -> None:
-        """In order."""
+        """Stop the server and its workers in order."""
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
 

@@ -19,18 +19,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-EVERYTHING = ("src", "docs", "benchmarks", "tests", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
-DONE = (
-    *(f"src/tacit/{room}" for room in ("core", "noise", "mechanisms", "laws", "lab", "learn", "audit", "attacks")),
-    *(f"src/tacit/{room}" for room in ("accounting", "assurance", "project", "cli/demo", "curator/views")),
-    *(f"src/tacit/{room}" for room in ("receipts", "releases")),
-    *(f"tests/{room}" for room in ("arch", "attacks", "audit", "curator", "docs", "engines", "learn", "privacy")),
-    *(f"tests/{room}" for room in ("property", "reference", "statistical", "support", "unit", "conftest.py")),
-    "benchmarks",
-    *EVERYTHING[-4:],
-)
-ROOMS = DONE
-"""The rooms that are held to the rules."""
+ROOMS = ("src", "docs", "benchmarks", "tests", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+"""Folders and files that are held to the rules."""
 
 READ = frozenset({".py", ".md", ".html", ".jinja", ".js", ".css", ".toml", ".yml", ".sql", ".txt", ".sh"})
 
@@ -60,6 +50,8 @@ RIDDLE = re.compile(
     r"|The (?:same|other|rest|others)[.,:;]"
     r"|(?:Its|Their) (?:own )?\w+\.$"
     r"|(?:All|Both|One|Some|None|Those|Each) (?:of (?:them|it))?\.$"
+    r"|(?:Likewise|Tried|Itself|Never|Nothing|Guarded|In order)\.$"
+    r"|(?:A (?:fresh|new) one|The next one|It (?:is|does|was) \w+)\.$"
 )
 """The beginning of a docstring that does not say what the thing is."""
 
@@ -136,7 +128,9 @@ def test_a_passive_is_not_vague() -> None:
     assert not list(vague_words("The text as it is written in the file; nobodyish."))
 
 
-@pytest.mark.parametrize("text", ["What it costs.", "How often.", "Its name.", "The same.", "All of them."])
+@pytest.mark.parametrize(
+    "text", ["What it costs.", "How often.", "Its name.", "The same.", "All of them.", "Likewise.", "It is gone."]
+)
 def test_riddles_are_found(text: str) -> None:
     assert list(riddles(f'def f():\n    """{text}"""\n'))
     assert list(riddles(f"#: {text}\nX = 1\n"))
@@ -148,5 +142,5 @@ def test_plain_docstrings_are_not_riddles(text: str) -> None:
 
 
 if __name__ == "__main__":
-    left = remaining(tuple(sys.argv[1:]) or EVERYTHING)
+    left = remaining(tuple(sys.argv[1:]) or ROOMS)
     sys.stdout.write("\n".join([*left, f"{len(left)} places"]) + "\n")

@@ -141,7 +141,7 @@ def test_added_with_a_token(clinic: Path, run: Run, run_json: Json) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("token", "bob"), "name: nobody is registered as 'bob'"),
+        (("token", "bob"), "name: no person is registered as 'bob'"),
         (("token", "alice", "--expires", "soon"), "--expires: must be like 12h, 30d"),
         (("token", "alice", "--expires", "0d"), "--expires: must be in the future"),
         (("token", "alice", "--expires", "2020-01-01"), "--expires: must be in the future"),
@@ -149,8 +149,8 @@ def test_added_with_a_token(clinic: Path, run: Run, run_json: Json) -> None:
         (("token", "alice", "--scope", "king"), "--scope: must be one of ask, audit, admin"),
         (("token", "alice", "--label", "a\nb"), "--label: must be at most"),
         (("withdraw", "0" * 16), "token: there is no token"),
-        (("invite", "bob"), "name: nobody is registered"),
-        (("password", "bob"), "name: nobody is registered"),
+        (("invite", "bob"), "name: no person is registered"),
+        (("password", "bob"), "name: no person is registered"),
         (("tokens", "a\nb"), "name: must be 1 to 200"),
         (("add", "bob", "--token", "--expires", "soon"), "--expires: must be like"),
     ],

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from support.bits import SeededBits
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
 from tacit.curator.views.answer_object import Answer

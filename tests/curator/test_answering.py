@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.clinic import CATALOG, COUNT
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from support.toy_engine import Killed, ToyEngine
 from tacit.core.errors import BudgetError, EngineError, FailedRunError, InputError, QueryError
 from tacit.curator.curator import Curator

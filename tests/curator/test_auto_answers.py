@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import BudgetError, EngineError, FailedRunError, InputError
 from tacit.curator.curator import Curator

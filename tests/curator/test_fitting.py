@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression as Plain
 
 from support.bits import SeededBits
 from support.clinic import open_clinic
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from tacit.accounting.compose import compose
 from tacit.core.errors import BudgetError, FailedRunError, InputError, QueryError
 from tacit.core.relations import REPLACE_ONE

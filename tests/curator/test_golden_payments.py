@@ -16,7 +16,7 @@ import pytest
 import tacit
 from support.bits import SeededBits
 from support.clinic import COUNT, open_clinic
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from support.toy_engine import Killed
 from tacit.core.errors import EngineError, FailedRunError
 from tacit.curator.curator import Curator

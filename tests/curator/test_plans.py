@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.clinic import CATALOG, COUNT, ROWS, open_clinic
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator import planner as plans

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.curator.views.progress_bar import ProgressBar, terminal_progress
 from tacit.engines.protocol import Measurements, MeasurementTask

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError, QueryError
 from tacit.core.guarantees import PureDP

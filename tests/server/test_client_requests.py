@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import tacit
-from support.desks import toy_curator
 from support.tiny_http import Request, TinyServer, response
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client import http_client as channel
 from tacit.client.client_errors import RateError, RemoteError, SignInError, TrustError, error_of, parsing

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import tacit
-from support.desks import toy_curator
 from support.served import STAFF, Served
 from support.tiny_http import TinyServer, response
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client.client_errors import RemoteError, TrustError
 from tacit.curator.curator import Curator
@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written_needs_a_stated_key(
 
 
 def test_the_real_server_confirms_or_refuses_before_it_charges(served: Served) -> None:
-    ledger = served.office.curator.ledger
+    ledger = served.service.curator.ledger
     head = ledger.head
     seen = f"{head.seq}:{head.hash}"
     got = served.get("/v1/key", headers={"Tacit-Seen": seen})

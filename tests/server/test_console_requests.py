@@ -707,12 +707,12 @@ def test_a_question_that_came_too_soon_or_found_no_room_says_when_to_come_back(p
     alice = Visitor(served)
     alice.sign_in("alice")
     words = {"sql": COUNT, "pay": "epsilon", "amount": "0.5"}
-    served.app.state.floor.asking.taken = 1
-    served.app.state.floor.asking._people["alice"] = 1
+    served.app.state.runtime.asking.taken = 1
+    served.app.state.runtime.asking._people["alice"] = 1
     busy = alice.post("/console/ask", headers=partly, **words)
     assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
-    served.app.state.floor.asking.taken = 0
-    served.app.state.floor.asking._people.clear()
+    served.app.state.runtime.asking.taken = 0
+    served.app.state.runtime.asking._people.clear()
     often = alice.post("/console/ask", headers=partly, **words)
     assert often.status_code == 429
     assert 1 <= int(often.headers["retry-after"]) <= 60

@@ -201,8 +201,8 @@ def test_an_answer_becomes_a_sheet_and_a_drawing(served: Served) -> None:
 def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
     access = served.access("alice")
     form = AskForm(sql=COUNT, amount="0.5", said={"suppose": "1,000"})
-    quote = served.office.quote(access, form.ask())
-    view = view_quote(quote, served.office.budget(access, quote=quote)[0], analyst="alice")
+    quote = served.service.quote(access, form.ask())
+    view = view_quote(quote, served.service.budget(access, quote=quote)[0], analyst="alice")
     assert view.price == "ε 0.5"
     assert view.after == "Of what is left, 20 like this still fit."
     assert [error.label for error in view.errors] == ["count(*)"]
@@ -210,10 +210,10 @@ def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
     assert view.releases[0].noise.startswith("Laplace noise of scale ")
     assert view.said.startswith("Price ε 0.5. ")
     told = replace(quote, explanation=quote.explanation.with_engine_sql("SELECT from a place"))
-    budget = served.office.budget(access, quote=quote)[0]
+    budget = served.service.budget(access, quote=quote)[0]
     assert view_quote(told, budget, analyst="alice").engine_sql == "", "where data is kept is for owners"
     assert view_quote(told, budget, analyst="olga", engine=True).engine_sql == "SELECT from a place"
-    free = view_quote(quote, served.office.budget(access, quote=quote)[0], analyst="alice", free=True)
+    free = view_quote(quote, served.service.budget(access, quote=quote)[0], analyst="alice", free=True)
     assert (free.price, free.side, free.charge) == ("Free", "", {})
 
 

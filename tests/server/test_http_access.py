@@ -248,7 +248,7 @@ def test_history_comes_in_pages() -> None:
     """Newest first; a page looks at few entries of the ledger, so it may be short and still have a next one."""
     served = serve(history_look=7, history_page=3)
     for i in range(8):
-        served.office.ask(
+        served.service.ask(
             served.access("alice" if i % 4 else "bob"),
             _ask(f"SELECT COUNT(*) AS n{i} FROM visits WHERE cost < {i + 1}"),
         )

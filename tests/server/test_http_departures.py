@@ -68,12 +68,12 @@ def test_an_answer_that_is_not_ready_is_looked_at_again_later() -> None:
     served = serve(engine=engine, slot=SLOT)
 
     async def story() -> None:
-        floor = served.app.state.floor
-        slots = floor.slots = SteppedSlots(SLOT)
+        runtime = served.app.state.runtime
+        slots = runtime.slots = SteppedSlots(SLOT)
         asked = asyncio.ensure_future(ask(served))
         await until(lambda: engine.begun == 1)
         first = slots.ring()
-        assert floor.late.late("alice") == 1, "it still ran"
+        assert runtime.late.late("alice") == 1, "it still ran"
         engine.go.release()
         await until(slots.ended)
         assert answered(served) == [(False, False)], "ready, and no client can know"
@@ -94,8 +94,8 @@ def test_what_is_not_ready_at_its_last_departure_fails_for_good(prefer: bytes) -
     served = serve(engine=engine, slot=SLOT, late_per_analyst=2)
 
     async def story() -> None:
-        floor = served.app.state.floor
-        slots = floor.slots = SteppedSlots(SLOT)
+        runtime = served.app.state.runtime
+        slots = runtime.slots = SteppedSlots(SLOT)
         asked = asyncio.ensure_future(ask(served, prefer=prefer))
         await until(lambda: engine.begun == 1)
         slots.ring()
@@ -119,7 +119,7 @@ def test_what_is_not_ready_at_its_last_departure_fails_for_good(prefer: bytes) -
 
 def test_fresh_questions_are_refused_where_too_many_answers_were_late_and_repeats_are_not() -> None:
     served = serve(slot=SLOT, late_per_analyst=2)
-    served.app.state.floor.slots = TestedSlots(SLOT)
+    served.app.state.runtime.slots = TestedSlots(SLOT)
 
     async def story() -> None:
         assert (await ask(served, 1))[0] == 200
@@ -147,16 +147,16 @@ def test_the_order_of_looks_is_that_of_departures_and_not_of_ends() -> None:
     served = serve(engine=engine, slot=SLOT, threads=4)
 
     async def story() -> None:
-        floor = served.app.state.floor
-        slots = floor.slots = SteppedSlots(SLOT)
+        runtime = served.app.state.runtime
+        slots = runtime.slots = SteppedSlots(SLOT)
         looked: list[str] = []
-        true = floor.late.verdict
+        true = runtime.late.verdict
 
         def noted(analyst: str, *words: Any, **more: Any) -> Any:
             looked.append(analyst)
             return true(analyst, *words, **more)
 
-        floor.late.verdict = noted
+        runtime.late.verdict = noted
         first = asyncio.ensure_future(ask(served, 1, "alice"))
         await until(lambda: len(slots.waiting) == 1 and engine.begun == 1)
         slots.clock.now += 0.01
@@ -200,9 +200,9 @@ class Gated(ToyEngine):
 def decided(served: Served, number: int = 0) -> Any:
     from tacit.query.request import Request
 
-    floor = served.app.state.floor
-    plan = served.office.quote(served.access(), Request(sql=shifted(number), epsilon="0.01")).plan
-    return floor._schedule.decide(plan)
+    runtime = served.app.state.runtime
+    plan = served.service.quote(served.access(), Request(sql=shifted(number), epsilon="0.01")).plan
+    return runtime._schedule.decide(plan)
 
 
 def seen(there: bool, more: float) -> list[Any]:
@@ -210,8 +210,8 @@ def seen(there: bool, more: float) -> list[Any]:
     clock = Clock()
     engine = Gated(clock, there=there, more=more)
     served = serve(engine=engine, slot=SLOT, threads=1, quick_threads=1)
-    floor = served.app.state.floor
-    slots = floor.slots = TestedSlots(SLOT, clock)
+    runtime = served.app.state.runtime
+    slots = runtime.slots = TestedSlots(SLOT, clock)
     found: list[Any] = []
 
     async def story() -> None:
@@ -219,7 +219,7 @@ def seen(there: bool, more: float) -> list[Any]:
             people = enumerate(("alice", "alice", "bob"))
             engine.go.clear()
             tasks = [asyncio.ensure_future(ask(served, 10 * number + i, name)) for i, name in people]
-            await until(lambda: floor.asking.taken == 3)
+            await until(lambda: runtime.asking.taken == 3)
             engine.go.set()
             found.append(await asyncio.gather(*tasks))
 
@@ -272,15 +272,15 @@ def _late_rate(there: bool, factor: int, rounds: int) -> float:
     when = decided(served)
     engine.base = (when.times[0] - when.shift) / TICKS
     engine.more = factor * when.unit_ticks / TICKS
-    floor = served.app.state.floor
-    floor.slots = TestedSlots(SLOT, clock)
+    runtime = served.app.state.runtime
+    runtime.slots = TestedSlots(SLOT, clock)
     late = 0
 
     async def story() -> None:
         nonlocal late
         for number in range(rounds):
-            floor.late._streams.clear()
-            floor.late.slow = lambda _: 0
+            runtime.late._streams.clear()
+            runtime.late.slow = lambda _: 0
             begin = clock.now
             assert (await ask(served, number))[0] == 200
             late += clock.now - begin > 1.5 * when.first

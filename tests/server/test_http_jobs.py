@@ -125,7 +125,7 @@ def test_a_job_whose_worker_died_is_taken_up_under_the_same_charge(served: Serve
     assert people.claim_job(job.id, "dead", datetime.now(UTC) - timedelta(seconds=30))
     served.engine.fail = Killed()
     with pytest.raises(Killed):
-        served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
+        served.service.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
     served.engine.fail = None
     assert served.spent() == Fraction(1, 2)
     asyncio.run(_life(served, job.id))
@@ -145,7 +145,7 @@ def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplo
         assert people.claim_job(job.id, f"dead {number}", datetime.now(UTC) - timedelta(seconds=30)) == number + 1
     served.engine.fail = Killed()
     with pytest.raises(Killed):
-        served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
+        served.service.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
     served.engine.fail = None
     asyncio.run(_life(served, job.id))
     found = people.job(job.id, "alice")
@@ -158,13 +158,13 @@ def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplo
     assert (found.state, told["code"], set(told)) == ("failed", "internal", {"code", "message", "id"})
     assert "worker" not in told["message"]
     assert any(told["id"] in record.getMessage() for record in caplog.records)
-    assert len(served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5"))) == 3
+    assert len(served.service.ask(served.access(), Request(sql=COUNT, epsilon="0.5"))) == 3
     assert served.spent() == Fraction(1, 2), "asked again, it runs under the same charge"
 
 
 def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is a worker that died of it."""
-    people, floor = served.people, served.app.state.floor
+    people, runtime = served.people, served.app.state.runtime
     job = Job(people.new_id(), "alice", ask_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
     people.put_job(job)
     (job,) = people.unfinished_jobs()
@@ -177,13 +177,13 @@ def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, m
     monkeypatch.setattr(served.engine, "measure", held)
 
     async def story() -> None:
-        floor.asking.taken += served.settings.threads + served.settings.queue
-        floor.asking._people["alice"] += 1
+        runtime.asking.taken += served.settings.threads + served.settings.queue
+        runtime.asking._people["alice"] += 1
         served.app._jobs.begin(job)
         while served.app._jobs.under_way:
             await asyncio.sleep(0.001)
-        floor.asking.taken = 0
-        floor.asking._people.clear()
+        runtime.asking.taken = 0
+        runtime.asking._people.clear()
         assert people.unfinished_jobs() == (job,)
         served.app._jobs.begin(job)
         while served.spent() == 0:
@@ -192,7 +192,7 @@ def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, m
         await served.app._jobs.leave()
         assert people.unfinished_jobs() == (job,)
         gate.set()
-        while floor.asking.taken:
+        while runtime.asking.taken:
             await asyncio.sleep(0.001)
 
     asyncio.run(story())
@@ -259,7 +259,7 @@ def test_a_job_is_finished_at_its_departure() -> None:
             noted.__self__ = work.__self__  # type: ignore[attr-defined]
             super().call_at(loop, moment, noted)
 
-    served.app.state.floor.slots = Noted()
+    served.app.state.runtime.slots = Noted()
     _, job = put(served)
     assert job["state"] == "done"
     assert seen == ["running"]

@@ -172,7 +172,7 @@ def test_a_server_that_counts_rows_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
     def leaky(call: Any, answer: Any, form: str, seen: Any) -> Any:
         reply = real(call, answer, form, seen)
-        engine = call.floor.office.curator._context.engine
+        engine = call.runtime.service.curator._context.engine
         reply.headers["x-rows"] = str(len(engine.tables["visits"]))
         return reply
 

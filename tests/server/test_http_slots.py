@@ -47,7 +47,7 @@ def left_alike(slots: TestedSlots) -> int:
 
 def test_answers_refusals_and_failures_are_held_alike() -> None:
     served = serve(slot=0.25)
-    slots = served.app.state.floor.slots = TestedSlots()
+    slots = served.app.state.runtime.slots = TestedSlots()
     served.curator.ledger.set_quota("patients", {"epsilon": "1"}, analyst="bob", operator="test")
     cases: list[tuple[dict[str, Any], int]] = [
         ({"epsilon": 0.5}, 200),
@@ -72,23 +72,23 @@ def test_answers_refusals_and_failures_are_held_alike() -> None:
     served.close()
 
 
-def test_the_floor_asks_as_the_endpoint_does() -> None:
+def test_the_runtime_asks_as_the_endpoint_does() -> None:
     """The door of the console: a slot for answers and for failures."""
     from tacit.query.request import Request
 
     served = serve(slot=0.25)
-    floor = served.app.state.floor
-    slots = floor.slots = TestedSlots()
+    runtime = served.app.state.runtime
+    slots = runtime.slots = TestedSlots()
 
     async def ask(name: str, **words: Any) -> Any:
-        return await floor.ask(served.access(name), Request(sql=COUNT, **words), key="k")
+        return await runtime.ask(served.access(name), Request(sql=COUNT, **words), key="k")
 
     answer = asyncio.run(ask("alice", epsilon="0.5"))
     assert answer.receipt.position
     with pytest.raises(InputError):
         asyncio.run(ask("alice"))
     assert (slots.rung, slots.held) == (1, 1)
-    quote = asyncio.run(floor.quote(served.access(), Request(sql=COUNT, epsilon="0.5")))
+    quote = asyncio.run(runtime.quote(served.access(), Request(sql=COUNT, epsilon="0.5")))
     assert quote.plan.final.population == "patients"
     served.close()
 
@@ -116,20 +116,20 @@ def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> 
         async with served.client() as client:
             (entry,) = (await client.get("/v1/history")).json()["entries"]
             receipt = await client.get(f"/v1/receipts/{position}")
-            repeat = await served.app.state.floor.run(_repeat, served)
+            repeat = await served.app.state.runtime.run(_repeat, served)
         return entry["answered"], receipt.status_code, repeat, served.curator.ledger.head.seq
 
     async def story() -> None:
-        slots = served.app.state.floor.slots = SteppedSlots()
+        slots = served.app.state.runtime.slots = SteppedSlots()
         asked = asyncio.ensure_future(_query(served, "0.5", prefer=prefer))
         await ended(slots)
         assert served.engine.measured == 1, "the engine is done"
         position = served.curator.ledger.head.seq
         assert await seen(position) == (False, 404, False, position)
-        assert served.app.state.floor.asking.taken == 1, "and its thread is not free for others yet"
+        assert served.app.state.runtime.asking.taken == 1, "and its thread is not free for others yet"
         slots.ring()
         assert (await asked)[0] == (202 if prefer else 200)
-        while served.app.state.floor.asking.taken:
+        while served.app.state.runtime.asking.taken:
             await asyncio.sleep(0)
         assert await seen(position) == (True, 200, True, position + 1)
         # A repeat has nothing to wait for before it leaves.
@@ -143,7 +143,7 @@ def _repeat(served: Served) -> bool:
     from tacit.query.request import Request
 
     try:
-        return served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), free=True).charge.repeated
+        return served.service.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), free=True).charge.repeated
     except ConflictError:
         return False
 
@@ -153,10 +153,10 @@ def test_a_failure_keeps_its_thread_as_an_answer_does() -> None:
     served.engine.fail = EngineError("x")
 
     async def story() -> None:
-        slots = served.app.state.floor.slots = SteppedSlots()
+        slots = served.app.state.runtime.slots = SteppedSlots()
         asked = asyncio.ensure_future(_query(served, "0.5"))
         await ended(slots)
-        assert served.app.state.floor.asking.taken == 1
+        assert served.app.state.runtime.asking.taken == 1
         assert (await _query(served, "0.4"))[0] == 503
         slots.ring()
         assert (await asked)[0] == 500
@@ -170,13 +170,13 @@ def test_what_was_begun_is_written_down_even_if_no_client_waits_any_more() -> No
     served = serve(slot=0.25)
 
     async def story() -> None:
-        slots = served.app.state.floor.slots = SteppedSlots()
+        slots = served.app.state.runtime.slots = SteppedSlots()
         asked = asyncio.ensure_future(_query(served, "0.5"))
         await ended(slots)
         assert not asked.done()
 
     asyncio.run(story())
-    served.app.state.floor.slots = ResponseSlots(0.0)
+    served.app.state.runtime.slots = ResponseSlots(0.0)
     reply = served.ask(epsilon=0.5)
     assert (reply.status_code, reply.headers["tacit-repeat"], served.engine.measured) == (200, "true", 1)
     served.close()
@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_refused_at_once_and_quotes_go_on() -> None:
 
     async def story() -> None:
         tasks = [asyncio.ensure_future(_query(served, f"0.{i}")) for i in (1, 2, 3)]
-        while served.app.state.floor.asking.taken < 3:
+        while served.app.state.runtime.asking.taken < 3:
             await asyncio.sleep(0)
         status, headers, told = await _query(served, "0.4")
         assert (status, error(told)["code"], headers[b"retry-after"]) == (503, "busy", b"1")
@@ -230,7 +230,7 @@ def test_a_server_that_stops_finishes_what_was_begun() -> None:
         running = asyncio.ensure_future(served.app({"type": "lifespan"}, life.get, send))
         life.put_nowait({"type": "lifespan.startup"})
         task = asyncio.ensure_future(_query(served, "0.5"))
-        while served.app.state.floor.asking.taken < 1:
+        while served.app.state.runtime.asking.taken < 1:
             await asyncio.sleep(0)
         life.put_nowait({"type": "lifespan.shutdown"})
         while not served.app.state.draining:
@@ -255,7 +255,7 @@ def test_a_server_does_not_wait_for_ever() -> None:
 
     async def story() -> None:
         task = asyncio.ensure_future(_query(served, "0.5"))
-        while served.app.state.floor.asking.taken < 1:
+        while served.app.state.runtime.asking.taken < 1:
             await asyncio.sleep(0)
         assert await served.app.drain(0.01) is False
         engine.go.set()
@@ -334,21 +334,21 @@ def test_addresses_that_one_caller_can_choose_from_are_one() -> None:
 
 def test_failures_are_counted_by_network() -> None:
     served = serve(failures_per_minute=3)
-    floor = served.app.state.floor
-    assert [floor.failed(f"2001:db8::{host:x}") > 0 for host in range(5)] == [False, False, False, True, True]
-    assert floor.failed("2001:db8:0:1::1") == 0
+    runtime = served.app.state.runtime
+    assert [runtime.failed(f"2001:db8::{host:x}") > 0 for host in range(5)] == [False, False, False, True, True]
+    assert runtime.failed("2001:db8:0:1::1") == 0
     # Any page can have a browser send what shows no token; that must not keep its owner from signing in.
-    assert floor.wait_for("2001:db8::abcd") == 0
+    assert runtime.wait_for("2001:db8::abcd") == 0
     for host in range(3):
-        assert asyncio.run(floor.enter(f"2001:db8::{host:x}", lambda: None)) is None
-    assert floor.wait_for("2001:db8::abcd") > 0
-    assert floor.wait_for("2001:db8:0:1::1") == 0
+        assert asyncio.run(runtime.enter(f"2001:db8::{host:x}", lambda: None)) is None
+    assert runtime.wait_for("2001:db8::abcd") > 0
+    assert runtime.wait_for("2001:db8:0:1::1") == 0
     served.close()
 
 
 def test_guesses_made_side_by_side_are_counted_and_take_no_thread_of_others() -> None:
     served = serve(failures_per_minute=3, quick_threads=1, quick_queue=0)
-    floor = served.app.state.floor
+    runtime = served.app.state.runtime
     gate, begun = threading.Event(), threading.Semaphore(0)
 
     def guess(right: bool) -> str | None:
@@ -357,20 +357,20 @@ def test_guesses_made_side_by_side_are_counted_and_take_no_thread_of_others() ->
         return "in" if right else None
 
     async def story() -> None:
-        guesses = [asyncio.ensure_future(floor.enter("192.0.2.1", guess, right)) for right in (False, False, True)]
+        guesses = [asyncio.ensure_future(runtime.enter("192.0.2.1", guess, right)) for right in (False, False, True)]
         await asyncio.sleep(0)
         # The fourth is refused before anything is computed for it; elsewhere it would not be.
-        assert await floor.enter("192.0.2.1", guess, True) is None
+        assert await runtime.enter("192.0.2.1", guess, True) is None
         # A client that only wants a quote need not wait for them.
         assert (await _query(served, "0.5", path="/v1/explain"))[0] == 200
-        assert floor.under_way == 3
+        assert runtime.under_way == 3
         gate.set()
         assert await asyncio.gather(*guesses) == [None, None, "in"]
         assert begun.acquire(timeout=0), "they ran"
         # What was right is forgiven, what was wrong is not.
-        assert await floor.enter("192.0.2.1", guess, False) is None
-        assert floor.wait_for("192.0.2.1") > 0
-        assert await floor.enter("192.0.2.2", guess, True) == "in"
+        assert await runtime.enter("192.0.2.1", guess, False) is None
+        assert runtime.wait_for("192.0.2.1") > 0
+        assert await runtime.enter("192.0.2.2", guess, True) == "in"
 
     asyncio.run(story())
     served.close()

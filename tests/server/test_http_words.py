@@ -72,7 +72,7 @@ def test_an_analyst_who_finishes_what_another_paid_for_tells_them_nothing_either
     """A run that died is taken up under the same charge, perhaps by another analyst and in other words."""
     served.engine.fail = Killed()
     with pytest.raises(Killed):
-        served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5"))
+        served.service.ask(served.access(), Request(sql=COUNT, epsilon="0.5"))
     served.engine.fail = None
     finished = served.ask(PAYER, "bob", epsilon=0.5).json()
     position = finished["charge"]["position"]
@@ -101,7 +101,7 @@ def test_no_guess_about_a_charge_can_be_tried_out_on_its_hash(served: Served) ->
     del body["quote"]["salt"]
     assert link(place["previous"], canonical(body)) != place["hash"]
     # Another question, or another person, has another one.
-    served.office.ask(served.access("bob"), Request(sql="SELECT COUNT(*) AS n FROM visits", epsilon="0.5"))
+    served.service.ask(served.access("bob"), Request(sql="SELECT COUNT(*) AS n FROM visits", epsilon="0.5"))
     other = charge_at(served.curator.ledger, served.curator.ledger.head.seq - 1)
     assert other is not None
     assert other.quote["salt"] != salt

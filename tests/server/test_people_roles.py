@@ -126,7 +126,7 @@ def test_details_that_others_wrote(crowd: Crowd) -> None:
 
 
 def test_revoking_an_unknown_person(crowd: Crowd) -> None:
-    with pytest.raises(InputError, match="nobody is registered"):
+    with pytest.raises(InputError, match="no person is registered"):
         crowd.people.revoke("alice", operator="olga")
     add(crowd.people, "alice")
     crowd.people.revoke("alice", operator="olga")

@@ -60,8 +60,8 @@ def latencies(*, heavy: bool, slot: float, each: float = 8e-4, fails: bool = Fal
     # As much as HEAVY rows can take here; so an answer is late only by chance.
     words = {"row_seconds": HEAVY * each / WORK, "late_per_analyst": 10**6, "late_per_population": 10**6}
     served = serve(engine=engine, slot=slot, asks_per_minute=10**6, **words)
-    floor = served.app.state.floor
-    floor.slots = TestedSlots(slot, clock)
+    runtime = served.app.state.runtime
+    runtime.slots = TestedSlots(slot, clock)
     taken, noises = [], []
 
     async def ask() -> None:

@@ -10,10 +10,10 @@ import pytest
 from sql.corpus.accepted import ACCEPTED, GENERATED, WRITTEN
 from sql.corpus.clinic import CATALOG
 from tacit.core.errors import InternalError
-from tacit.query import Question, resolve
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.question import AggregateKind, Derive, Keep, Regroup, Slice, Sort
+from tacit.query.question import AggregateKind, Derive, Keep, Question, Regroup, Slice, Sort
 from tacit.query.refusal import Refusal
+from tacit.query.resolve import resolve
 from tacit.query.types import DATE, DOUBLE, INTEGER
 
 

@@ -15,17 +15,17 @@ from sql.corpus.clinic import CATALOG
 from support.bits import SeededBits
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import Measurements, MeasurementTask
-from tacit.query import Question, resolve
 from tacit.query.aggregates import AGGREGATES, NEVER_NULL, SQL_NAMES, entry_of
 from tacit.query.planning.explain import explain
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.postprocess.result import finish
-from tacit.query.question import AggregateKind, Regroup
+from tacit.query.question import AggregateKind, Question, Regroup
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitAggregate, sources
 from tacit.query.release import release
 from tacit.query.request import Account, Request
+from tacit.query.resolve import resolve
 
 WAYS = {"any": "nights", "number": "nights", "condition": "urgent"}
 

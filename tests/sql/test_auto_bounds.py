@@ -15,15 +15,16 @@ from sql.corpus.clinic import CATALOG
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.engines.sql.unit_totals import check_width
-from tacit.query import Refusal, resolve
 from tacit.query.planning.auto_bounds import MOST_STEPS, choose, edges_of, provisional, search_of, sought
 from tacit.query.planning.explain import explain
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan, make_plan, with_bounds
+from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions import evaluate
 from tacit.query.request import Account, Request
+from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER, Domain, Range, SqlType, decimal, ordinal
 
 AVG = "SELECT AVG(CLAMP(score, AUTO)) FROM visits"

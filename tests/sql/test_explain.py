@@ -85,9 +85,9 @@ def test_private_keys_are_explained() -> None:
     assert "is kept with probability 95%" in it.keys
 
 
-def test_one_group_of_everybody() -> None:
+def test_one_group_of_all_units() -> None:
     it = explain(plan_question(Builder(rows=1).add(K.COUNT_ROWS).question(), ADD_REMOVE, Request(epsilon=1)))
-    assert it.keys == "one group of everybody"
+    assert it.keys == "one group of all units"
     assert it.bounding == "at most 1 row of a unit count per group"
 
 

@@ -12,9 +12,10 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.refused import REFUSED
 from support.bits import SeededBits
-from tacit.query import Refusal, resolve
 from tacit.query.aggregates import SQL_NAMES
+from tacit.query.refusal import Refusal
 from tacit.query.relational.functions import REGISTRY
+from tacit.query.resolve import resolve
 from tacit.query.resolve.sql_functions import RAW_AGGREGATES, VOLATILE
 
 _SETTINGS = settings(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sql.corpus.clinic import CATALOG
-from tacit.query import resolve
 from tacit.query.question import FinalAggregation
+from tacit.query.resolve import resolve
 
 
 def final(sql: str) -> FinalAggregation:

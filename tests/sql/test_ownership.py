@@ -11,7 +11,6 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from sql.interpreter import rows_of
-from tacit.query import resolve
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
@@ -25,6 +24,7 @@ from tacit.query.relational.algebra import (
 )
 from tacit.query.relational.expressions import TRUE, shift
 from tacit.query.relational.functions import call
+from tacit.query.resolve import resolve
 from tacit.query.resolve.aggregation import public_values
 from tacit.query.types import INTEGER
 

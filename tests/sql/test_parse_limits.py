@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sql.corpus.clinic import CATALOG
-from tacit.query import Refusal, limits, resolve
+from tacit.query import limits
 from tacit.query.parsing.parse import _Dialect, _usable, parse
+from tacit.query.refusal import Refusal
+from tacit.query.resolve import resolve
 
 
 def _reason(sql: str) -> str | None:

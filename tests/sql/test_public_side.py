@@ -17,7 +17,7 @@ from support.toy_engine import ToyEngine
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import MeasurementTask
-from tacit.query import limits, resolve
+from tacit.query import limits
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.plan import make_plan
 from tacit.query.postprocess import public_join as matching
@@ -40,6 +40,7 @@ from tacit.query.relational.algebra import (
 from tacit.query.relational.expressions import TRUE
 from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
+from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER, TEXT
 
 CATALOG = Catalog(

@@ -13,7 +13,8 @@ import tacit.query
 from sql.corpus.clinic import CATALOG
 from sql.corpus.refused import REFUSED
 from tacit.core.errors import InputError, QueryError
-from tacit.query import CODES, Refusal, resolve
+from tacit.query.refusal import CODES, Refusal
+from tacit.query.resolve import resolve
 
 
 def test_the_corpus_is_large_enough() -> None:

@@ -12,10 +12,11 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE
 from sql.interpreter import rows_of
-from tacit.query import Question, resolve
 from tacit.query.parsing.parse import parse
+from tacit.query.question import Question
 from tacit.query.relational.algebra import Scan
 from tacit.query.relational.functions import evaluate
+from tacit.query.resolve import resolve
 from tacit.query.resolve.sql_statements import Queries
 from tacit.query.rules import RULES, apply_rules
 

@@ -11,14 +11,15 @@ import pytest
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.multiplied import CUT, TOO_MUCH
-from tacit.query import Refusal, resolve
 from tacit.query.catalog import Catalog, Column, PublicSize, Table
 from tacit.query.limits import MAX_UNIT_WORK
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import make_plan
 from tacit.query.planning.work import cuts, unit_work
+from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import FirstRows, RelationNode, sources
 from tacit.query.request import Request
+from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER
 
 

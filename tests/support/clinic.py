@@ -12,7 +12,7 @@ import sys
 from fractions import Fraction
 from typing import Any
 
-from support.desks import toy_curator
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table

@@ -88,7 +88,7 @@ class Served:
     """An application and what is behind it."""
 
     app: App
-    office: CuratorService
+    service: CuratorService
     engine: Any
     settings: Settings
     tokens: dict[str, str] = field(default_factory=dict)
@@ -96,12 +96,12 @@ class Served:
     @property
     def people(self) -> People:
         """People who may sign in."""
-        return self.office.people
+        return self.service.people
 
     @property
     def curator(self) -> Curator:
         """Curator that answers."""
-        return self.office.curator
+        return self.service.curator
 
     def client(self, name: str = "alice", **headers: str) -> httpx.AsyncClient:
         """A client with the token of a named person; without a token where the name is empty."""
@@ -168,11 +168,11 @@ def serve(
         limit = filter_of(name, model)
         opened.ledger.ensure_account(name, limit)
         accounts[name] = account_kind(name, model, limit)
-    desk = CuratorContext("hospital", CATALOG, engine, opened.ledger, opened.keys, accounts, version)
+    context = CuratorContext("hospital", CATALOG, engine, opened.ledger, opened.keys, accounts, version)
     chosen = Settings(**{"slot": 0.0, **settings})
     people = People.open(opened.ledger, ledger, hashing=Hashing.cheap())
-    office = CuratorService(Curator(desk, "owner"), people, chosen)
-    served = Served(create_app(office, chosen), office, engine, chosen)
+    service = CuratorService(Curator(context, "owner"), people, chosen)
+    served = Served(create_app(service, chosen), service, engine, chosen)
     for name, role, seen in (
         ("alice", Role.ANALYST, None),
         ("bob", Role.ANALYST, None),

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pytest
 
 from support.bits import SeededBits
-from support.desks import toy_curator
 from support.served import COUNT, STAFF, Served, serve
+from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.relations import as_relation
 from tacit.curator.curator import Curator

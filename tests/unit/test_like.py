@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tacit.query import Refusal
+from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import literal
 from tacit.query.relational.functions import call
 from tacit.query.relational.functions.registry import REGISTRY

@@ -1,7 +1,7 @@
 """Exact composition of Gaussian mechanisms in closed form.
 
 μ₁-GDP and μ₂-GDP compose to √(μ₁²+μ₂²)-GDP, and δ(ε) of μ-GDP is known (Balle and Wang 2018; Dong, Roth and Su
-2022). What remains is to solve δ(ε) = δ for ε: Newton's method in floats finds a candidate, and two enclosed
+2022). It remains to solve δ(ε) = δ for ε: Newton's method in floats finds a candidate, and two enclosed
 evaluations of δ(ε) prove a bracket around it.
 """
 

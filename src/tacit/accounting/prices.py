@@ -2,7 +2,7 @@
 
 A charge is an event, a guarantee, or anything that carries one (``.event``, ``.guarantee``), such as a mechanism. It
 is read as the guarantees that are proven for it, :func:`guarantees_of`, and each currency takes the cheapest of those
-that a theorem converts. What no theorem converts is refused with an :class:`AccountingError`.
+that a theorem converts. A release that no theorem converts is refused with an :class:`AccountingError`.
 
 =========== ================================== ==================================================================
 currency    is added up as                     converts from

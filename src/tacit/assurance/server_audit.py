@@ -1,6 +1,6 @@
 """Audit of a running server with an analyst's access only: an address and a token.
 
-What can be seen from there: whether strange bytes, strange numbers and hostile questions are refused, in one shape and
+Visible from there: whether strange bytes, strange numbers and hostile questions are refused, in one shape and
 for nothing; whether unknown and forbidden look alike; whether anything tells on the machinery. With a question and its
 price, also whether an answer is charged once, repeats are free and equal, and receipts hold. And with a second server
 that has one person less, what :func:`tacit.audit.lower_bound` says of the answers of both.

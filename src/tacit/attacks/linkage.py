@@ -52,7 +52,7 @@ class LinkageStep:
 
     @property
     def rows(self) -> int:
-        """In the release."""
+        """Number of rows in the release."""
         return sum(count for _, count in self.sizes)
 
     @property

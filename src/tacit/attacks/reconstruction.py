@@ -1,8 +1,8 @@
 """Reconstruction: solving many noisy totals for every person's secret.
 
 Dinur and Nissim (2003): if the answers to random subset counts over n people are off by less than about √n, and there
-are some multiples of n of them, then nearly all secrets follow. Least squares or a linear program finds them. What
-stops it is noise that grows with the number of answers, which is what a budget makes it do.
+are some multiples of n of them, then nearly all secrets follow. Least squares or a linear program finds them. Noise
+that grows with the number of answers stops it, and a budget makes it grow.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def audit_canaries(
         guesses: 1, -1 or 0 for each canary, made without looking at the coins (:func:`guess_by_score`).
         delta: of the claim under test.
         claimed: its ε.
-        confidence: that the bound is true. How many guesses to make must be settled before looking.
+        confidence: that the bound is true. The number of guesses must be settled before looking.
     """
     coins, made = np.asarray(included, dtype=bool), np.asarray(guesses)
     if coins.shape != made.shape or coins.ndim != 1:

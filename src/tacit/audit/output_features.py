@@ -1,9 +1,9 @@
 """Outputs of a mechanism as numeric features for a test.
 
-A mechanism may return anything: a number, a table, nothing, an exception. Whatever an observer could notice is turned
-into a row of *features*: the values themselves, how many there are, their differences, the largest and the smallest,
-which exception was raised, and for floats the exponent of the lowest bit that is set, where careless arithmetic leaves
-traces of the secret input.
+A mechanism may return anything: a number, a table, nothing, an exception. All that an observer could notice is
+turned into a row of *features*: the values themselves, how many there are, their differences, the largest and the
+smallest, which exception was raised, and for floats the exponent of the lowest bit that is set, where careless
+arithmetic leaves traces of the secret input.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Record and replay: detect dependence on one unit's data outside mechanism inputs.
 
 Code is *recorded* on a database: what every mechanism was given and gave. It is then *replayed* on a neighbour with the
-outputs frozen: each mechanism gives what it gave the first time. Whatever else can be seen is a function of those
+outputs frozen: each mechanism gives what it gave the first time. All else that can be seen is a function of those
 outputs and of public things, so it must come out the same; and each mechanism's input may have moved by no more than
 the sensitivity it declares. Both are checked exactly on one pair of runs; nothing is sampled.
 
-What passes has been shown for these two databases. With :func:`~tacit.audit.neighbours.propose_neighbours` it is
+A pass holds for these two databases. With :func:`~tacit.audit.neighbours.propose_neighbours` it is
 cheap to try many.
 
 Random bits that code draws outside of a mechanism are served again in the same order, so that shuffles and coin flips

@@ -1,7 +1,7 @@
 """Audits over many pairs of neighbours with both tools.
 
 A replay is cheap, so every pair has its own. For a lower bound there is a short look at each pair and a long one at
-the worst. The short looks only choose a pair. What is reported comes from fresh runs on that pair alone, so the
+the worst. The short looks only choose a pair. The reported bound comes from fresh runs on that pair alone, so the
 confidence is that of :func:`~tacit.audit.lower_bound.lower_bound`, however many pairs were looked at.
 """
 

@@ -138,7 +138,7 @@ def revoke(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Refuse an analyst from now on: their tokens, sessions and password end. What they spent stays spent.
+    """Refuse an analyst from now on: their tokens, sessions and password end. Their charges stay.
 
     `add` admits them again, and then they need new ones.
     """

@@ -79,7 +79,7 @@ def examine(project: Path) -> Iterator[DoctorFinding]:
     yield from _database(loaded)
     failed = False
     for finding in _ledger(project, loaded):
-        # What opening would say was said already, with a better remedy.
+        # The message of opening was given already, with a better remedy.
         if finding.ok or not failed or finding.name != _OPENING:
             yield finding
         failed = failed or not finding.ok
@@ -327,7 +327,7 @@ def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
 
 
 def _decided(place: LedgerLocation) -> Iterator[DoctorFinding]:
-    """What operators decided in the ledger: in order, and not to be overlooked."""
+    """Report every decision of an operator that the ledger holds, in order."""
     from tacit.cli.operator_options import reading
     from tacit.ledger.operator_entries import Overrides
 

@@ -70,7 +70,7 @@ def failure(error: TacitError, *arguments: str, as_json: bool = False) -> typer.
 
 
 def unexpected(problem: Exception) -> int:
-    """Say that something failed which nobody foresaw. Its words may quote data, so they go to the operator's log."""
+    """Report an unexpected error. Its words may quote data, so they go to the operator's log."""
     import logging
 
     from tacit.cli.open_project import listening, operator_log

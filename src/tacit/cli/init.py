@@ -21,6 +21,7 @@ from tacit.cli.init_postgres import address_without_secrets, is_address, postgre
 from tacit.cli.open_project import listening
 from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.project.project_template import (
     Draft,
     DraftColumn,
@@ -37,7 +38,6 @@ from tacit.project.schema_inference import (
     guess_unit,
     read_sample,
 )
-from tacit.query.catalog import is_name
 
 __all__ = ["init"]
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.engines.registry import is_database_address, stored_names, stored_types
 from tacit.project.project_template import DraftTable, typed_column
 from tacit.project.schema_inference import guess_unit
-from tacit.query.catalog import is_name
 
 __all__ = ["address_without_secrets", "is_address", "postgres_tables"]
 
@@ -42,7 +42,7 @@ def postgres_tables(
             raise InputError("table", f"name the tables to protect, each with --table; this role can read: {listed}")
         stored = stored_types(address, {name: name for name, _ in wanted})
     except InputError as problem:
-        # What is said of a project's engine is about the address here, and of a table's source about --table.
+        # A message about a project's engine is about the address here, and of a table's source about --table.
         raise InputError("sources" if problem.parameter == "project.engine" else "table", problem.problem) from None
     return tuple(_table(name, stored[name], unit, public=is_public) for name, is_public in wanted)
 

@@ -121,7 +121,7 @@ def caps(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make the caps that the project file states those of the account. What was spent stays spent.
+    """Make the caps that the project file states those of the account. Earlier charges stay.
 
     Changing the file alone is refused: a budget that grows by an edit is none. This leaves a permanent entry.
     """
@@ -143,7 +143,7 @@ def unit(
 ) -> None:
     """Make the unit that the project file states that of the account: a renamed column, or the right one at last.
 
-    Changing the file alone is refused: what was released was about the persons of before. What was spent stays spent,
+    Changing the file alone is refused: what was released was about the persons of before. Earlier charges stay,
     and this leaves a permanent entry. Programs that have the project open must open it again.
     """
     from tacit.curator.opening import fix_units

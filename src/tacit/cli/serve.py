@@ -131,20 +131,20 @@ def _hospital(stack: ExitStack) -> Path:
     return make_hospital().write(Path(folder))
 
 
-def _set_up(office: CuratorService) -> dict[str, Any]:
+def _set_up(service: CuratorService) -> dict[str, Any]:
     """The secret of the set-up link, while there is no owner who could sign in."""
-    secret = office.people.set_up_secret()
+    secret = service.people.set_up_secret()
     return {} if secret is None else {"set_up": secret}
 
 
-def _demo_people(office: CuratorService) -> dict[str, Any]:
+def _demo_people(service: CuratorService) -> dict[str, Any]:
     """An owner and an analyst of the demo: a link for each, and a token to ask with from Python."""
     from tacit.server.identity import Role
 
-    people = office.people
+    people = service.people
     people.add(_DEMO_OWNER, Role.OWNER, operator="demo")
     people.add(_DEMO_ANALYST, Role.ANALYST, operator="demo")
-    office.curator.ledger.set_quota("patients", {"epsilon": "2"}, analyst=_DEMO_ANALYST, operator="demo")
+    service.curator.ledger.set_quota("patients", {"epsilon": "2"}, analyst=_DEMO_ANALYST, operator="demo")
     token = people.issue(_DEMO_ANALYST, label="demo", expires=None, operator="demo")
     return {
         "owner": people.invite(_DEMO_OWNER, operator="demo"),

@@ -32,7 +32,7 @@ __all__ = ["Channel", "HttpReply", "base_url"]
 
 #: The most bytes of a response.
 MOST_BYTES: Final = 64 * 2**20
-#: How often a request is sent at most.
+#: Most attempts at one request.
 ATTEMPTS: Final = 6
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 30.0

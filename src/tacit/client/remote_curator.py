@@ -1,6 +1,6 @@
 """``tacit.connect``: the methods of a curator over HTTP.
 
-What is trusted is checked: the certificate of the server, the key that signs its receipts (stated, or the one seen
+Trust is checked: the certificate of the server, the key that signs its receipts (stated, or the one seen
 the first time), and of every answer that its receipt holds and speaks of what was asked and charged.
 """
 
@@ -100,7 +100,7 @@ class RemoteCurator(Closing):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Address of the server."""
         return self._channel.url
 
     @property

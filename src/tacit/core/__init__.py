@@ -9,6 +9,7 @@ Modules:
 * :mod:`.errors` — Errors that Tacit raises on purpose
 * :mod:`.events` — Privacy events: frozen descriptions of releases between mechanisms and accountants
 * :mod:`.guarantees` — Privacy guarantees in five currencies, with safe conversions and group privacy
+* :mod:`.names` — Names of tables, columns and populations
 * :mod:`.normal` — Certified bounds on the normal distribution
 * :mod:`.numbers` — Exact numbers in, and floats out only with a named rounding direction
 * :mod:`.relations` — Neighbouring relations over rows and over histograms

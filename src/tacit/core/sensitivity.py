@@ -115,8 +115,8 @@ def bounded_mean(
     """The sum of one value per person in ``bounds`` = [L, U], divided by a *public* number ``n``.
 
     Replace-one: every neighbour has the same ``n`` people, this is their mean, and it moves by (U - L)/n; for bits
-    by 1/n. Add/remove: ``n`` cannot be both public and the true size, since neighbours differ in size. What is
-    bounded is the sum over the fixed number, by max(|L|, |U|)/n. The mean over the *true* size moves by up to
+    by 1/n. Add/remove: ``n`` cannot be both public and the true size, since neighbours differ in size. The sum
+    over the fixed number is bounded, by max(|L|, |U|)/n. The mean over the *true* size moves by up to
     (U - L)/2 between one person and two, whatever n was hoped for: release a noisy sum and a noisy count instead.
     """
     people = check_count(n, "n")

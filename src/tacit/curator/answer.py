@@ -181,7 +181,7 @@ def _statement(planned: PricedPlan, ran: Plan, sql: str, released: str) -> Recei
 def release_key(context: CuratorContext, plan: Plan) -> str:
     """Names a release: the same numbers of the same data, the same noise, the same price.
 
-    What is done with the cells afterwards (order, limits, names, expressions, the confidence of intervals) is
+    Later work on the cells (order, limits, names, expressions, the confidence of intervals) is
     post-processing, so a question that differs only there is a repeat as well.
     """
     version = context.version(scanned(plan.final.source))

@@ -208,7 +208,7 @@ class Curator(Closing):
     def fit(self, estimator: Any, sql: str, *, analyst: str | None = None) -> Fitted:
         """Fit a model to protected rows: they stay inside, the model comes out, and the same account pays.
 
-        What the estimator's ``epsilon`` and ``delta`` promise is promised to every unit, because at most one row of
+        The estimator's ``epsilon`` and ``delta`` hold for every unit, because at most one row of
         each counts. To use several rows of a person, aggregate them first: ``SELECT AVG(x), MAX(y) … GROUP BY
         patient``. A fit is charged before data is read; fitting again is a new fit and a new charge.
 

@@ -330,7 +330,7 @@ def fix_units(
 ) -> tuple[dict[str, str] | None, dict[str, str]]:
     """Make the unit and the columns that a project states those of the account; the terms before, and the new ones.
 
-    Who is protected is a term of the account. Where a column was renamed, or was the wrong one from the start, an
+    The unit of protection is a term of the account. Where a column was renamed, or was the wrong one from the start, an
     operator may set it anew; the entry keeps the operator, the reason and the terms before. Spending stays, and earlier
     releases were about the earlier units.
 

@@ -183,7 +183,7 @@ _SHARE: Final = 16
 class WeightedLRUCache(Generic[Key, Item]):
     """Cache by key, bounded by total weight: the least recently used items go first.
 
-    Safe to use from several threads. What is kept must never change, because several of them may hold it.
+    Safe to use from several threads. A stored value must never change, because several threads may hold it.
 
     Args:
         most: what all things together may weigh.

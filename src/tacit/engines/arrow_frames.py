@@ -50,7 +50,7 @@ def _from_pandas(frame: Any, table: str) -> pa.Table:
         if len(kinds) > 1:
             raise InputError(f"{table}.{name}", "holds values of several types; convert it to one with astype")
         if decimal.Decimal in kinds:
-            # How many digits the column had would be decided by the longest of its numbers.
+            # The longest number would decide how many digits the column has.
             raise InputError(
                 f"{table}.{name}",
                 "holds decimals without a type; convert it with astype(pd.ArrowDtype(pa.decimal128(18, 2)))",
@@ -135,7 +135,7 @@ def _sound_text(part: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         view, large = pa.types.is_string_view(part.type), pa.types.is_large_string(part.type)
         raw_bytes = part.view(pa.binary_view() if view else pa.large_binary() if large else pa.binary())
-        # What is no text must at least lie within its buffers.
+        # Values that are no text must at least lie within its buffers.
         raw_bytes.validate(full=True)
         cells = raw_bytes.to_pylist()
         return pa.array([_decoded(cell) for cell in cells], type=part.type)

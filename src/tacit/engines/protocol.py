@@ -13,16 +13,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
-from tacit.query.question import FinalAggregation
-from tacit.query.relational.algebra import RelationNode
-from tacit.query.types import Value
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tacit.query.question import FinalAggregation
+    from tacit.query.relational.algebra import RelationNode
+    from tacit.query.types import Value
 
 __all__ = ["DataSource", "DoctorCheck", "Engine", "Limits", "Marks", "MeasurementTask", "Measurements", "SourceLike"]
 

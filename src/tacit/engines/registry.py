@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
 from tacit.engines.protocol import DoctorCheck, Engine, Limits, SourceLike
-from tacit.query.catalog import Catalog
-from tacit.query.types import SqlType
 
 if TYPE_CHECKING:
     import duckdb
+
+    from tacit.query.catalog import Catalog
+    from tacit.query.types import SqlType
 
 __all__ = [
     "doctor_checks",

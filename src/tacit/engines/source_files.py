@@ -58,7 +58,7 @@ def find_files(path: str) -> tuple[str, ...]:
 
 
 def file_state(file: str) -> FileState | None:
-    """None where it is gone."""
+    """State of a file; None where it is gone."""
     try:
         found = os.stat(file)
     except OSError:
@@ -71,6 +71,6 @@ def source_state(kind: str, path: str | None) -> tuple[FileState | None, ...]:
     if path is None or kind not in ("parquet", "csv", "duckdb") or ADDRESS.match(path):
         return ()
     files = list_files(path.partition("#")[0] if kind == "duckdb" else path)
-    # What a DuckDB file holds is in part in its log.
+    # A part of a DuckDB file's content is in its log.
     logs = tuple(f"{file}.wal" for file in files) if kind == "duckdb" else ()
     return tuple(map(file_state, (*files, *logs)))

@@ -26,7 +26,7 @@ View = tuple[Any, ...]
 class Adversary(ABC):
     """Chooses each round from what it has seen.
 
-    What it has seen is kept as a *state*; by default the whole view. An adversary that needs less says so by
+    Its view so far is kept as a *state*; by default the whole view. An adversary that needs less says so by
     overriding :meth:`start` and :meth:`observe`, and the exact computation becomes as small as its memory.
     """
 

@@ -2,7 +2,7 @@
 
 Each step releases Σ r_i ⊗ x_i + noise, where x_i is an integer row of norm at most UNIT, r_i its integer residuals,
 clipped to a public norm, and the noise discrete Gaussian. Logits and sums are exact (:func:`exact_product`); weights
-live on a public grid between steps. What happens to the noisy sums afterwards is post-processing, in ordinary floats.
+live on a public grid between steps. Later work on the noisy sums is post-processing, in ordinary floats.
 ``gradient.proof.md`` has the proof.
 """
 

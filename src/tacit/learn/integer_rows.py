@@ -1,9 +1,9 @@
 """Integer rows of exactly bounded norm from tables of floats.
 
 Everything a private fit does to raw data starts here. A value is clipped to its public bounds and rounded to a public
-grid, one by one; a row of such integers is then shrunk (or stretched) to a public norm by integer arithmetic. What a
-row becomes depends on that row and on public numbers alone, bit for bit, whatever the order of the table, the number of
-its rows, the memory layout or the number of threads. ``integer_rows.proof.md`` has the argument.
+grid, one by one; a row of such integers is then shrunk (or stretched) to a public norm by integer arithmetic. The
+integers of a row depend on that row and on public numbers alone, bit for bit, whatever the order of the table, the
+number of its rows, the memory layout or the number of threads. ``integer_rows.proof.md`` has the argument.
 
 *Values that are not numbers.* NaN and both infinities count as the midpoint of the bounds (0 where only a norm is
 declared). Finite values outside the bounds are clipped to them.

@@ -64,7 +64,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
         return self
 
     def price(self, columns: int) -> FitPrice:
-        """Nothing."""
+        """Price of zero: bounds are public, and no data is released."""
         Box.read(self.bounds, None).check_columns(columns)
         low, high = check_bounds(self.feature_range, "feature_range")
         if low == high:

@@ -204,7 +204,7 @@ class AnchorFile:
         return newest.recent, _SLOT if newest is first else 0
 
     def _slots(self, content: bytes) -> tuple[AnchorMark | None, AnchorMark | None]:
-        # What was read or written a moment ago need not be read closely again.
+        # A mark read or written a moment ago need not be read closely again.
         first, second, seen = content[:_SLOT], content[_SLOT : 2 * _SLOT], self._seen
         one = seen[first] if first in seen else _mark(first)
         other = seen[second] if second in seen else _mark(second)
@@ -258,7 +258,7 @@ class AnchorFolder:
         self._settle(ledger, replace=True)
 
     def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
-        """As for the ledger's file."""
+        """Advance the mark in the file of the chosen ledger."""
         if self._file is None:
             raise StorageError("no anchor was chosen")
         self._file.advance(own, newest, holds)

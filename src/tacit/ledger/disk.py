@@ -127,9 +127,9 @@ class Disk:
 class _Turn:
     """A place in the queue for a lock that is not free.
 
-    The system knows no waiting for so long and no longer, and asking again and again would lose one's place. So a
-    thread waits, and does the work as well, for the lock shall not be held any longer than the work takes; if nobody
-    wants it any more when the lock comes, it is not done.
+    The system's lock has no timeout, and asking for it again and again would lose the place in the queue. So a thread
+    waits for it. The same thread does the work, so that the lock is held no longer than the work takes; if the caller
+    has given up when the lock comes, the work is not done.
     """
 
     def __init__(self, file: int, work: Callable[[], None]) -> None:

@@ -98,7 +98,7 @@ def event_text(event: Mapping[str, Any]) -> str:
     return _encoded(event)
 
 
-#: What is written as it is, if it is of exactly this type.
+#: Types that are written unchanged, if a value is of exactly this type.
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 

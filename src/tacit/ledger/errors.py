@@ -9,7 +9,7 @@
         ├── ReplacedKeyError  internal.key        the key that signed was replaced; nothing was changed
         └── LedgerError       internal.ledger     the ledger cannot be trusted or written; opaque to analysts
             ├── RollbackError internal.rollback   the ledger is older than something that is known about it
-            └── BusyError     internal.busy       someone else held it for too long; nothing was changed, try again
+            └── BusyError     internal.busy       another process held it for too long; nothing was changed, try again
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def outcome_of(ledger: Ledger, population: str, repeat_key: str) -> Outcome | No
 def how_many_fit(
     ledger: Ledger, population: str, charge: Charge, *, analyst: str = "", project: str = ""
 ) -> int | None:
-    """How many more such charges fit, as :meth:`Ledger.budget` says, without its other numbers."""
+    """Return how many more such charges fit: the one number of :meth:`Ledger.budget`, without the others."""
     name, owners = plain_name(population, "population"), owners_of(analyst, project)
     with ledger.journal.working():
         return questions_left(ledger.journal.store.balances(name, owners), ledger.price(name, charge))

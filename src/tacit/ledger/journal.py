@@ -86,7 +86,7 @@ class Journal:
         self.anchor = anchor
         self.opened = opened
         self.clock = clock or now
-        #: Why nothing is authorised any more; empty while it works.
+        #: The reason why nothing is authorised any more; empty while it works.
         self.stopped = ""
 
     @property

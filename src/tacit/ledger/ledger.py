@@ -97,7 +97,7 @@ class Ledger(Closing):
         self.journal = journal
         #: Keys that sign receipts.
         self.keys = SigningKeys(journal)
-        #: What one person of a population is, by which columns, under which declarations.
+        #: Declarations of the protected unit: the columns that identify one person of a population.
         self.units = ProtectedUnits(journal)
         self._limits: dict[str, Filter] = {}
         self._prices: dict[tuple[str, Event | Guarantee], PricedCharge] = {}
@@ -286,7 +286,7 @@ class Ledger(Closing):
             )
 
     def change_caps(self, population: str, limit: Filter, *, reason: str, operator: str) -> None:
-        """Give an account other caps of the same rule and relation. What was spent stays spent."""
+        """Give an account other caps of the same rule and relation. Earlier charges stay."""
         name, terms = plain_name(population, "population"), terms_of(limit)
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
         with self.journal.working():
@@ -368,7 +368,7 @@ class Ledger(Closing):
             return self.journal.find(unit_name(plain_name(population, "population"))) or 0
 
     def add_analyst(self, name: str, details: Mapping[str, Any] | None = None, *, operator: str = "") -> None:
-        """Register someone, change their details, or admit them again. What they spent stays spent."""
+        """Register an analyst, change their details, or admit them again. Their earlier charges still count."""
         self._register(name, active=True, details=dict(details or {}), operator=operator, reason="")
 
     def revoke_analyst(self, name: str, *, operator: str = "", reason: str = "") -> None:

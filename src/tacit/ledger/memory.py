@@ -58,12 +58,12 @@ class MemoryStore:
 
     @property
     def place(self) -> str:
-        """Not a file."""
+        """The word for a ledger in memory."""
         return MEMORY
 
     @property
     def migrated(self) -> None:
-        """Never."""
+        """Always None: nothing in memory is migrated."""
         return
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
@@ -180,7 +180,7 @@ class MemoryStore:
         yield copy
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: memory needs no closing."""
 
 
 class MemoryAnchor:
@@ -205,10 +205,10 @@ class MemoryAnchor:
             return self._mark.ledger
 
     def use(self, ledger: str) -> None:
-        """There is only one."""
+        """Do nothing: there is one mark for all ledgers."""
 
     def replace(self, ledger: str, head: Head) -> None:
-        """Remember this."""
+        """Set the mark to this head."""
         with self._lock:
             self._mark = AnchorMark(ledger, RecentHeads(head))
 

@@ -37,7 +37,7 @@ def _balance(limit: Filter, owner: str, held: Mapping[tuple[str, str], BalanceSt
 
 
 def questions_left(states: Sequence[BalanceState], priced: PricedCharge) -> int | None:
-    """How many more such charges fit in all of some balances; None where nothing limits them."""
+    """Return how many more such charges fit in all of some balances; None where nothing limits them."""
     counts = [
         max(state.cap - state.spent, 0) // priced.amounts[state.key.currency]
         for state in states
@@ -47,7 +47,7 @@ def questions_left(states: Sequence[BalanceState], priced: PricedCharge) -> int 
 
 
 def shortage(body: Mapping[str, Any], states: Sequence[BalanceState]) -> str:
-    """Why a charge was refused: whose budget, how much it needs, how much is left."""
+    """Give the reason of a refused charge: whose budget, how much it needs, how much is left."""
     parts = []
     for state in states:
         cap = state.cap or 0

@@ -125,7 +125,7 @@ def open_journal(
 
 
 def _adopt(journal: Journal, before: AnchorMark | str | None, override: Mapping[str, str]) -> None:
-    """Take the ledger as it is, and charge for entries that its anchor proves to be missing.
+    """Accept the ledger in its present state, and charge for entries that its anchor proves to be missing.
 
     All of it is written before the anchor forgets its mark, so that after a crash it still proves that.
     """
@@ -247,7 +247,7 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
 
 
 def check_not_gone(place: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> None:
-    """As for an empty database, before a file is made for a ledger."""
+    """Refuse to make a file for a ledger that an anchor remembers."""
     if place != MEMORY and not is_postgres(place) and not Path(place).exists():
         path = str(Path(place).resolve())
         _check_not_emptied(choose_anchor(anchor, path), path)

@@ -144,8 +144,8 @@ _LEAN: Final = (
         held record;
     BEGIN
         verdict := 'placed';
-        -- For this transaction alone: it does not wait for the disk, or whoever waits for the lock would wait for one
-        -- sync each; and it gives up waiting, for only here it is certain that nothing was written.
+        -- For this transaction alone: it does not wait for the disk, or each step in the queue for the lock would wait
+        -- for a sync of every one before it; and it gives up waiting, for here it is certain that nothing was written.
         PERFORM set_config('synchronous_commit', 'off', true), set_config('lock_timeout', patience, true),
             pg_advisory_xact_lock(1952539497, 'entries'::regclass::oid::integer);
         SELECT e.seq + 1, e.hash INTO place, previous FROM entries AS e ORDER BY e.seq DESC LIMIT 1;

@@ -88,9 +88,9 @@ class ProtectedUnits:
     def change_unit(
         self, population: str, unit: Mapping[str, str], sources: Sequence[Binding], *, reason: str, operator: str
     ) -> None:
-        """Fix the unit and the columns of sources anew. What was spent stays spent; that it was done stays as well.
+        """Fix the unit and the columns of sources anew. Earlier charges stay; that it was done stays as well.
 
-        What was released before was about the units of before.
+        Earlier releases are about the earlier units.
         """
         name = plain_name(population, "population")
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
@@ -227,7 +227,7 @@ class ProtectionAudit:
         self._units: dict[str, Mapping[str, str]] = {}
         self._columns: dict[str, tuple[str, str]] = {}
         self._declared: dict[tuple[str, str], Mapping[str, str]] = {}
-        #: What changed, in words, in order.
+        #: Sentences about the changes, in order.
         self.changes: list[str] = []
 
     def read(self, seq: int, body: Mapping[str, Any], accounts: Iterable[str], *, charged: bool) -> str:

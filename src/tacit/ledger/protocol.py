@@ -281,7 +281,7 @@ class Store(Reader, Protocol):
         """Carry out a step, durably, or change nothing."""
 
     def snapshot(self) -> AbstractContextManager[Reader]:
-        """Everything as it is at one moment, however long it is read."""
+        """Yield a reader of the state at one moment, however long it is read."""
 
     def close(self) -> None:
         """Give everything back."""

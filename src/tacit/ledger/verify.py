@@ -1,6 +1,6 @@
 """Verification of a ledger from its entries alone.
 
-What is recomputed: every hash of the chain; every price, from the event written down; every sum, and that it was
+Recomputed: every hash of the chain; every price, from the event written down; every sum, and that it was
 within its cap when it grew; which name stands for which entry; that a commit belongs to one reservation and a
 reservation has one commit at most; the digest of every outcome's bytes. One pass, and memory for a byte per entry.
 """
@@ -50,7 +50,7 @@ _RECENT: Final = 64
 #: Most different charges whose prices are remembered.
 _MOST_PRICED: Final = 1 << 14
 _RESERVED, _COMMITTED = 1, 2
-#: What reading an entry raises that says something else than it should.
+#: Errors that reading a malformed entry raises.
 _NONSENSE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TacitError)
 
 
@@ -266,7 +266,7 @@ class _Audit:
         return known
 
     def _succeed(self, seq: int, body: Mapping[str, Any]) -> None:
-        """Another key from here on: both must have said so, but for an old one that was lost."""
+        """Check an entry that replaces the key: both keys must have signed, except an old one that was lost."""
         previous, key = body["previous"], body["public_key"]
         text = succession_text(self._ledger, previous, key)
         if previous != self._keys[-1]:

@@ -151,7 +151,7 @@ def smallest_that(
     """A rational of few digits at which ``holds`` is true, and below which, by one part in 10^``digits``, it is not.
 
     ``holds`` is false up to some point and true from there on; ``start`` is a positive guess of the point, likely to
-    be right to one part in 1/``near``. What is returned has been tried, so it is safe even where that assumption is
+    be right to one part in 1/``near``. The returned value has been tried, so it is safe even where that assumption is
     slightly wrong.
     """
     low = high = round_up(start, digits + 2)

@@ -1,7 +1,7 @@
 """Public order and form of the keys of a mapping.
 
 The keys of a mapping come in the order in which they were first seen, and of several equal keys (``1``, ``1.0``,
-``True``) the one seen first is kept. Both may be the doing of a single unit. What a release returns is therefore
+``True``) the one seen first is kept. Both may be the doing of a single unit. The result of a release is therefore
 
 * *ordered* by kind (``None``, numbers, text, bytes, dates, times, tuples, sets), then by value, whatever order came in;
 * *plain*: a key that equals a whole number comes back as that ``int``, any other number as the first of ``float``,

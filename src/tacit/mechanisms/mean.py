@@ -68,8 +68,8 @@ class Mean(Mechanism):
     """Releases the mean of one value per person, each clamped to public bounds.
 
     A value x in [L, U] becomes the whole number a = ⌊(x - L)/step + 1/2⌋ of steps above L, from 0 to g = (U - L)/step.
-    Whatever is no finite number (NaN, an infinity, ``None``, text) counts as the middle of the bounds; the person is
-    still counted. Nothing in the data can raise an error or change the shape of the result.
+    A value that is no finite number (NaN, an infinity, ``None``, text) counts as the middle of the bounds; the person
+    is still counted. Nothing in the data can raise an error or change the shape of the result.
 
     * ``n`` given: the number of people is public, and the noisy total of a is divided by it.
     * ``n`` left out: the number of people is private too. Two totals are released at once, the steps above L and the

@@ -1,7 +1,8 @@
 """Columns of source files, to detect a changed schema.
 
-How a column is read, and that it can name a person, was settled when the project was opened. A CSV file whose columns
-were exchanged, or a Parquet file whose ids have become doubles, would be read by what was settled for another one.
+The reading of a column, and that it can name a person, was settled when the project was opened. A CSV file whose
+columns were exchanged, or a Parquet file whose ids have become doubles, would be read by what was settled for another
+one.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ is known belongs to one population for good:
   files and frames that are not too large (:class:`RowDigest`). Other line ends, another order, several
   files, CSV turned into Parquet: the same.
 
-What is read here never leaves as anything but a digest, and the ledger sees that through a keyed hash. The digest of
+Content read here leaves as a digest alone, and the ledger sees that through a keyed hash. The digest of
 all files of a source is also its *version*: repeats of a question are free within one version.
 """
 
@@ -72,7 +72,7 @@ class Digests:
     by ordinary means, so a file that was changed and given its old time again is noticed.
 
     Args:
-        path: where to keep digests for the next process; None to forget them. What is kept there only saves time: a
+        path: where to keep digests for the next process; None to forget them. The file only saves time: a
             file that cannot be read or written is done without.
         key: for digests of rows; without it there are none.
     """

@@ -19,13 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tacit.accounting.currencies import CurrencyKind
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
 from tacit.engines.registry import engine_kind, stored_types
 from tacit.ledger.memory import MEMORY
 from tacit.project.declared_values import as_declared
 from tacit.project.source import Source, column_types
-from tacit.query.catalog import UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table, is_name
+from tacit.query.catalog import UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import SqlType, Value, parse_type
 
 __all__ = [

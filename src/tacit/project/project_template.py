@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from tacit.query.catalog import is_name
+from tacit.core.names import is_name
 
 __all__ = [
     "MARK",

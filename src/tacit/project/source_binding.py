@@ -76,7 +76,7 @@ class SourceBinder:
             self._look(table, found[table.name])
 
     def version(self, tables: Iterable[str]) -> str:
-        """Names the content of some tables as it is now."""
+        """Return a name for the present content of some tables."""
         try:
             read = [table for name in tables if (table := self._catalog.table(name)) is not None]
             self._units.still(dict.fromkeys(table.population for table in read if table.population is not None))

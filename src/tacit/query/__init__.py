@@ -17,12 +17,3 @@ Modules:
 * :mod:`.rules` — Rewrite rules, each from a question to a question that asks the same
 * :mod:`.types` — Types of the query language, their Python values, and domains: public knowledge about values
 """
-
-from __future__ import annotations
-
-from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
-from tacit.query.question import Question
-from tacit.query.refusal import CODES, Refusal
-from tacit.query.resolve import resolve
-
-__all__ = ["CODES", "Catalog", "Column", "ForeignKey", "Population", "Question", "Refusal", "Table", "resolve"]

@@ -26,9 +26,9 @@ every consumer about every entry, and wants a line of ``tests/sql/corpus/accepte
 2. ``query/planning/measures.py``: its ``AggregateKind``, and the kind of measurement with its traits and clamp;
 3. ``query/postprocess``: a class of cells for its estimate and interval;
 4. ``engines/sql/unit_totals.py`` (or ``statements.py``, for a measurement with a statement of its own): its SQL;
-5. ``engines/duckdb/fast/unit_arrays.py``: the same in numpy.
+5. ``engines/duckdb/fast/array_totals.py``: the same in numpy.
 
-On known measurements 1 and 2 are enough. An exact form inside units is one more line of ``engines/sql/aggregates.py``;
+On known measurements 1 and 2 are enough. An exact form inside units is one more line of ``engines/sql/relations.py``;
 ``unit=None`` refuses it.
 
 *Expected error* of a released cell, from public parameters. Counts and sums have one error whatever the data. Averages
@@ -130,7 +130,7 @@ class AggregateCall:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Text of the call, for people."""
         shown = "*" if self.argument is None else getattr(self.argument, "name", "…")
         return f"{self.function}({shown})"
 
@@ -517,7 +517,7 @@ class Quantiles(Family):
         if not argument.type.is_numeric and not argument.type.is_temporal:
             raise Refusal(
                 "raw_aggregate",
-                f"{asked.function.upper()} of {argument.type} would return somebody's value; use numbers or dates.",
+                f"{asked.function.upper()} of {argument.type} would return one person's value; use numbers or dates.",
             )
         bounds = _value_bounds(asked, argument)
         step = _grid(asked, argument, bounds)
@@ -691,10 +691,10 @@ class AggregateEntry:
 
     @property
     def released(self) -> Family:
-        """How it is released.
+        """The family of aggregates that are released like it.
 
         Raises:
-            Refusal: it is not.
+            Refusal: it is not released.
         """
         if self.family is None:
             raise Refusal("raw_aggregate", self.refusal)
@@ -756,7 +756,7 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
         _called("bool_or", "bool_or"), _true_or_false, _greatest, (), None, takes="condition",
         refusal=_TELLS),
 }  # fmt: skip
-#: How each SQL name is read.
+#: The aggregate and the reading of each SQL name.
 SQL_NAMES: Final[dict[str, SqlName]] = {n: how for entry in AGGREGATES.values() for n, how in entry.names.items()}
 _BY_KIND: Final = {kind: entry for entry in AGGREGATES.values() for kind in entry.kinds}
 

@@ -17,7 +17,6 @@ clamped to
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -25,6 +24,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.canonical_unit import ROW, check_units
@@ -39,12 +39,10 @@ __all__ = [
     "Population",
     "PublicSize",
     "Table",
-    "is_name",
 ]
 
 #: Default number of rows of one unit in a table.
 UNIT_ROWS = 256
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
 @dataclass(frozen=True)
@@ -291,11 +289,6 @@ class Catalog:
         if table.population is not None:
             self.population(table.population)
             self.path_to_unit(table)
-
-
-def is_name(text: str) -> bool:
-    """Whether a table or column can be called so."""
-    return _NAME.match(text) is not None
 
 
 def _check_name(name: object, what: str) -> None:

@@ -103,7 +103,7 @@ class FinalAggregation:
 
     Args:
         source: an owned relation.
-        keys: the GROUP BY expressions; empty for one group of everybody.
+        keys: the GROUP BY expressions; empty for one group of all units.
         measures: the distinct measurements, each taken and paid once.
         aggregates: the released columns after the keys.
         max_groups: the most groups one unit counts in (L0); 1 without keys.
@@ -121,7 +121,7 @@ class FinalAggregation:
 
     @property
     def population(self) -> str:
-        """Whose budget pays."""
+        """Population whose budget pays."""
         if self.source.population is None:
             raise ValueError("a final aggregation needs an owned source")
         return self.source.population

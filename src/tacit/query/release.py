@@ -2,7 +2,7 @@
 
 :func:`release` takes a plan and what an engine measured for it, chooses private keys, adds the noise of the plan's
 own mechanisms, and returns what may be shown. It checks shapes and clamps nothing: the engine has bounded every unit
-already. Whatever does not fit the plan is an :class:`~tacit.core.errors.InternalError`, opaque to analysts.
+already. Integers that do not fit the plan are an :class:`~tacit.core.errors.InternalError`, opaque to analysts.
 
 The order of everything that comes out is public: the product of the public keys, or the order of their types for
 private keys.

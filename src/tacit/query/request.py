@@ -15,7 +15,7 @@ neither has a delta, the answer is ε-DP, with Laplace noise, and charged as suc
 Instead of a price, ``within`` asks for an accuracy: the smallest epsilon is found that keeps every aggregate, or
 those named, within so much of the bounded truth with probability ``confidence``, each cell by itself.
 
-The text of a query may state the same things in its OPTIONS. What both state must agree.
+The text of a query may state the same things in its OPTIONS. Statements in both must agree.
 
 An option is declared here and nowhere else: its type in :class:`Request` and, for callers, in :class:`QuestionOptions`;
 its kind, bounds, help text, accounts and name in OPTIONS in the table :data:`OPTIONS`. From it come the arguments of

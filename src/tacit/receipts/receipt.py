@@ -152,8 +152,8 @@ def issue(keys: Keys, ledger: str, project: str, reservation: Reservation, said:
         "charge": {amount.currency: str(amount.amount) for amount in reservation.amounts if amount.amount},
         "key": key_id(keys.public_key),
     }
-    # What is signed is what a reader of the text will see: plain JSON, read back once. Without floats, and with texts
-    # for names, what is read back has the same canonical text.
+    # The signature covers what a reader of the text will see: plain JSON, read back once. Without floats, and with
+    # texts for names, what is read back has the same canonical text.
     text = canonical(statement)
     return Receipt(json.loads(text), keys.sign(_PURPOSE + text.encode()))
 

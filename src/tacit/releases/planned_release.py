@@ -147,7 +147,7 @@ def _split(context: CuratorContext, batch: BatchPlan) -> Split:
 
 
 def _key(context: CuratorContext, batch: BatchPlan, split: Split) -> str:
-    """Names the batch: every release in it, what they are called, and what all of them cost."""
+    """Name of the batch: a digest of every release in it, its name, and the total price."""
     parts = [[s.name, release_key(context, plan)] for s, plan in zip(batch.statistics, split.plans, strict=True)]
     return digest_of(canonical(["batch", batch.name, repr(split.guarantee), parts]))
 

@@ -86,7 +86,7 @@ class QuestionDeparture:
             self._failed = failed
             self._taken = int((self._slots.now() - self._began) * TICKS)
         if given_up:
-            # How fast the engine stopped is seen in doublings of the last departure, and no finer.
+            # The time that the engine took to stop is seen in doublings of the last departure, and no finer.
             self._slots.call_at(self._loop, self._slots.doubled(self._began, self._decided.last), self._known.set)
         while not self._known.wait(_PATIENCE):
             # Where the loop has ended no caller is left, and work that was begun is finished.

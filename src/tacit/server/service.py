@@ -4,8 +4,8 @@ Data that a person may not see does not exist for them. Questions are resolved w
 other populations, so that a forbidden table and one that never was take the same way, with the same words. Plans still
 name the digest of the whole catalogue: all who may see a release share it, whatever else they see.
 
-Everything here is synchronous and safe to use from several threads. How long things take, and how often they may be
-asked for, is the business of doors.
+Everything here is synchronous and safe to use from several threads. Times and rates are the business of the API and
+the console.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
-#: Scopes, as :class:`tacit.server.identity.Scope` writes them.
+#: Scopes, as :class:`tacit.server.identity.TokenScope` writes them.
 ASK: Final = "ask"
 AUDIT: Final = "audit"
 ADMIN: Final = "admin"

@@ -5,10 +5,10 @@ among a few others. Where all of those are taken, the one that will be full firs
 with it: a bucket that is full need not be remembered. The key is drawn for each memory, so no caller can choose names
 that fall on another's.
 
-Beside the buckets are counters. What is counted there limits what can be learned, so it is never forgotten: where all
-places are taken, nothing more is counted, and what needs counting is refused.
+Beside the buckets are counters. Counts of late answers limit what can be learned, so they are never forgotten: where
+all places are taken, nothing more is counted, and what needs counting is refused.
 
-The supervisor makes the memory before it forks. What guards it is a lock of the system that ends with the process that
+The supervisor makes the memory before it forks. It is guarded by a lock of the system that ends with the process that
 holds it, so that a worker may be killed at any moment.
 """
 

@@ -3,8 +3,8 @@
 A fresh question leaves at its *departure*: a number of seconds after it began, which follows from the slot and from how
 much work one person can cause in it (:attr:`tacit.query.planning.plan.Plan.unit_work`). The data decides one thing
 only: whether the answer was ready. That is compared with noise, as the sparse vector technique does, so that any number
-of answers on time cost one epsilon together, and each one that is late costs one more. How many may be late is limited.
-``timing.proof.md`` has the argument and what it assumes.
+of answers on time cost one epsilon together, and each one that is late costs one more. The number of late answers is
+limited. ``timing.proof.md`` has the argument and what it assumes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TICKS: Final = 10**6
 LEAST: Final = 25
 #: Steps into which the work of one unit is divided, so that noise of whole steps is fine enough.
 STEPS: Final = 1024
-#: How much later the next departure of an answer is that was not ready.
+#: Factor between departures of an answer that was not ready.
 LATER: Final = 4
 #: Departures of one question; the last of so many is years after the first.
 _DEPARTURES: Final = 12

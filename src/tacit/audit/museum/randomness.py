@@ -31,7 +31,7 @@ class BufferedNoise:
         self._buffer = [_NOISE.sample() for _ in range(4)]
 
     def sample(self) -> int:
-        """The next one."""
+        """Draw the next number."""
         return self._buffer.pop()
 
 

@@ -46,7 +46,7 @@ class Guess:
 
 
 def but(patient_id: int) -> str:
-    """The second question."""
+    """The second question: the first without one patient."""
     return f"{ALL} AND patient_id <> {patient_id}"
 
 

@@ -39,7 +39,7 @@ class Stage:
         self._scene = 0
 
     def open(self, title: str, words: str) -> None:
-        """The first lines."""
+        """Print the title and the first lines."""
         from rich.panel import Panel
         from rich.text import Text
 

@@ -3,7 +3,7 @@
 It is drawn only where standard error is a terminal, from the thread that asks (the main one), and only for questions
 that take longer than a second, so that scripts, notebooks and servers never see it.
 
-How much of a source has been read, and how fast, depends on the data: a bar is a timing channel with numbers on it.
+The progress of reading a source, and its speed, depend on the data: a bar is a timing channel with numbers on it.
 That is no loss in front of a local terminal, whose user could read the file itself. It must never be sent to a remote
 analyst, and no answer, receipt or log holds any of it.
 """

@@ -2,7 +2,7 @@
 
 After opening: no file, network or Python object is reachable except the declared files, no extension can be installed
 or loaded, the configuration is locked, and memory and threads are limited. The analyst's text never comes here; the
-lock is for the day a mistake in this package lets some of it through. What it leaves open: statements run here could
+lock is for the day a mistake in this package lets some of it through. One gap is left: statements run here could
 write to declared files, so the process should not be able to.
 
 A locked database can open no further file, and it holds on to what it has seen of a file. So when the files of any

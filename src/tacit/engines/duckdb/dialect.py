@@ -59,7 +59,7 @@ class DuckDB(Dialect):
         return f"{left} // {right}"
 
     def fit_integer(self, value: str) -> str:
-        """Tried."""
+        """Cast with ``TRY_CAST``."""
         return f"TRY_CAST({value} AS BIGINT)"
 
     def is_finite(self, value: str) -> str:
@@ -71,15 +71,15 @@ class DuckDB(Dialect):
         return self.finite(f"{left} {operator} {right}")
 
     def product(self, left: str, right: str) -> str:
-        """IEEE."""
+        """Multiply by IEEE arithmetic, which may give infinity."""
         return f"{left} * {right}"
 
     def double_to_integer(self, value: str) -> str:
-        """Tried."""
+        """Cast with ``TRY_CAST``."""
         return f"TRY_CAST({value} AS BIGINT)"
 
     def double_to_wide(self, value: str) -> str:
-        """Tried."""
+        """Cast with ``TRY_CAST``."""
         return f"TRY_CAST({value} AS HUGEINT)"
 
     def rounded(self, value: str) -> str:
@@ -95,30 +95,30 @@ class DuckDB(Dialect):
         return f"regexp_full_match({value}, '{pattern}')"
 
     def read_integer(self, value: str) -> str:
-        """Tried."""
+        """Cast with ``TRY_CAST``."""
         return f"TRY_CAST({value} AS BIGINT)"
 
     def read_decimal(self, value: str, scale: int) -> str:
-        """Tried."""
+        """Cast with ``TRY_CAST``."""
         return mantissa(f"TRY_CAST({value} AS DECIMAL(18,{scale}))", scale)
 
     def read_double(self, value: str) -> str:
-        """Tried."""
+        """Cast with ``TRY_CAST``."""
         return f"TRY_CAST({value} AS DOUBLE)"
 
     def read_date(self, value: str) -> str:
-        """Tried; the year 0 is a year to DuckDB."""
+        """Cast with ``TRY_CAST``; DuckDB accepts the year 0, which is NULL here."""
         return self.let(f"TRY_CAST({value} AS DATE)", lambda v: f"CASE WHEN {v} >= DATE '0001-01-01' THEN {v} END")
 
     def read_timestamp(self, value: str) -> str:
-        """Likewise."""
+        """Cast with ``TRY_CAST``; DuckDB accepts the year 0, which is NULL here."""
         return self.let(
             f"TRY_CAST({value} AS TIMESTAMP)",
             lambda v: f"CASE WHEN {v} >= TIMESTAMP '0001-01-01 00:00:00' THEN {v} END",
         )
 
     def trimmed(self, value: str) -> str:
-        """Of spaces alone."""
+        """Trim spaces alone."""
         return f"trim({value}, ' ')"
 
     def days(self, value: str) -> str:
@@ -146,7 +146,7 @@ class DuckDB(Dialect):
         return f"CAST(date_trunc('{unit}', {value}) AS {self.storage(kind)})"
 
     def months_later(self, value: str, months: str, kind: SqlType) -> str:
-        """Its own, then checked."""
+        """Add an interval, then check the range."""
         moved = f"{value} + to_months(CAST({months} AS INTEGER))"
         return within_years(self, f"CAST({moved} AS {self.storage(kind)})", kind)
 
@@ -172,15 +172,15 @@ class DuckDB(Dialect):
         return f"len({values})"
 
     def list_sum(self, values: str) -> str:
-        """Its own, which goes from the first to the last."""
+        """DuckDB's own function, which adds from the first to the last."""
         return f"list_sum({values})"
 
     def list_mean(self, values: str) -> str:
-        """Likewise."""
+        """Divide the ordered sum by the length."""
         return f"list_sum({values}) / len({values})"
 
     def list_squares(self, values: str, mean: str, less: int) -> str:
-        """Likewise."""
+        """Add up squares from the first to the last."""
         squares = f"list_transform({values}, lambda e: (e - {mean}) * (e - {mean}))"
         return f"list_sum({squares}) / (len({values}) - {less})"
 

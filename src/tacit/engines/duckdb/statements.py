@@ -43,7 +43,7 @@ class DuckDBWriter(Writer):
     """Writes statements, and the faster form of the first of them."""
 
     def statements(self) -> tuple[DuckDBStatement, ...]:
-        """Everything to run."""
+        """All statements of a question."""
         first = self.first()
         rows = self.row_plan([self.final.measures[i] for i in self.summed])
         return (
@@ -89,7 +89,7 @@ class DuckDBWriter(Writer):
         while isinstance(node, FilterRows):
             used |= slots_of([node.condition])
             node = node.source
-        # What is computed from small numbers is one as well, and has to fit.
+        # A number computed from small ones is small as well, and has to fit.
         if not isinstance(node, Scan) or node.path or self.groups.count > MOST_PLACES:
             return self
         stored = self.tables[node.table.lower()]

@@ -110,7 +110,7 @@ class Postgres(Dialect):
         return doubles.finite_test(value)
 
     def double_operation(self, operator: str, left: str, right: str) -> str:
-        """Guarded."""
+        """Check operands first: PostgreSQL raises an error on overflow."""
         match operator:
             case "+" | "-":
                 return doubles.difference(operator, left, right)
@@ -122,7 +122,7 @@ class Postgres(Dialect):
                 return doubles.remainder(left, right)
 
     def product(self, left: str, right: str) -> str:
-        """Guarded."""
+        """Check operands first: PostgreSQL raises an error on overflow."""
         return doubles.product(left, right)
 
     def double_to_integer(self, value: str) -> str:
@@ -182,7 +182,7 @@ class Postgres(Dialect):
         return self.fit_integer(f"round(CAST({value} AS NUMERIC))")
 
     def read_decimal(self, value: str, scale: int) -> str:
-        """Likewise."""
+        """By way of NUMERIC, whose rounding is half away from zero."""
         return self.fit_decimal(f"round(CAST({value} AS NUMERIC) * {10**scale})")
 
     def read_double(self, value: str) -> str:
@@ -190,11 +190,11 @@ class Postgres(Dialect):
         return doubles.bound(lambda n: decimal_to_double(n, value), n=f"CAST({value} AS NUMERIC)")
 
     def read_date(self, value: str) -> str:
-        """Looked at first."""
+        """Check the text first: PostgreSQL raises an error for a day that does not exist."""
         return f"CASE WHEN {self._is_day(value)} THEN CAST({value} AS DATE) END"
 
     def read_timestamp(self, value: str) -> str:
-        """Looked at first; a minute or second of 60 is the next one here."""
+        """Check the text first; PostgreSQL would read a minute or second of 60 as the next one."""
         clock = f"substr({value}, 15, 1) IN ('6', '7', '8', '9') OR substr({value}, 18, 1) IN ('6', '7', '8', '9')"
         return f"CASE WHEN {self._is_day(value)} AND NOT ({clock}) THEN CAST({value} AS TIMESTAMP) END"
 
@@ -207,7 +207,7 @@ class Postgres(Dialect):
         return f"(CAST({value} AS TEXT) {COLLATION})"
 
     def trimmed(self, value: str) -> str:
-        """Of spaces alone."""
+        """Trim spaces alone."""
         return f"btrim({value}, ' ')"
 
     # -- times
@@ -260,7 +260,7 @@ class Postgres(Dialect):
         return doubles.bound(body, v=value, w=months)
 
     def made_date(self, year: str, month: str, day: str) -> str:
-        """Looked at first."""
+        """Check the parts first: PostgreSQL raises an error for a day that does not exist."""
 
         def body(y: str, m: str, d: str) -> str:
             parts = ", ".join(f"CAST({part} AS INTEGER)" for part in (y, m, d))
@@ -280,19 +280,19 @@ class Postgres(Dialect):
         return f"array_agg({value} ORDER BY {value}) FILTER (WHERE {condition})"
 
     def list_size(self, values: str) -> str:
-        """Of an array."""
+        """Length of an array."""
         return f"coalesce(cardinality({values}), 0)"
 
     def list_sum(self, values: str) -> str:
-        """In order."""
+        """Add up from the first to the last."""
         return list_sum(values)
 
     def list_mean(self, values: str) -> str:
-        """In order."""
+        """Divide the ordered sum by the length."""
         return doubles.quotient(list_sum(values), f"CAST(nullif(cardinality({values}), 0) AS {self.double})")
 
     def list_squares(self, values: str, mean: str, less: int) -> str:
-        """In order."""
+        """Add up squares from the first to the last."""
         count = f"CAST(nullif(cardinality({values}) - {less}, 0) AS {self.double})"
         return doubles.quotient(list_squares(values, mean), count)
 

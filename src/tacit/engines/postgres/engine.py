@@ -80,7 +80,7 @@ _LOOK = 60.0
 class PostgresEngine(SqlEngine):
     """Measures tables and views of a PostgreSQL database.
 
-    How far a statement is is not known, so progress is told once, as 0.
+    The progress of a statement is not known, so it is told once, as 0.
 
     Args:
         catalog: the tables.

@@ -88,8 +88,8 @@ WITH RECURSIVE based AS (
 )
 SELECT attname, typname, typtype::text, modifier, exact FROM based WHERE typtype <> 'd' ORDER BY attnum
 """
-# What a view reads, and what that reads; a table is what it is. Rows of a child or partition are rows of its parents,
-# so a family of tables is the same persons, whichever of them is named.
+# The relations that a view reads, directly or not; a table reads itself. Rows of a child or partition are rows of its
+# parents, so a family of tables is the same persons, whichever of them is named.
 _BASES = """
 WITH RECURSIVE edges AS (
   SELECT r.ev_class AS relation, d.refobjid AS other
@@ -117,7 +117,7 @@ JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid JOIN pg_catalog.pg_namespace n O
 WHERE r.ev_class = ANY (%s::oid[]) AND p.proretset AND n.nspname <> 'pg_catalog' AND n.nspname <> 'information_schema'
 ORDER BY 1
 """
-# What foreign tables stand for: the wrapper, and the words that say where and what the other table is.
+# The tables that foreign tables stand for: the wrapper, and the words that say where and what the other table is.
 _FOREIGN = """
 SELECT f.ftrelid::bigint, w.fdwname::text, coalesce(s.srvoptions, '{}'), coalesce(f.ftoptions, '{}'), n.nspname::text, c.relname::text
 FROM pg_catalog.pg_foreign_table f

@@ -1,6 +1,6 @@
 """Spark Connect sessions by an address such as ``sc://host:15002``.
 
-What differs from a Spark of this process: the server has its own disk, settings of the session travel with it, and
+Differences from a Spark of this process: the server has its own disk, settings of the session travel with it, and
 an unused session is forgotten after a while (:mod:`engine` asks before it trusts one). A server that does
 not answer is tried for some seconds and then counts as lost.
 """
@@ -21,8 +21,8 @@ from tacit.engines.environment import fill
 __all__ = ["SCHEME", "calm", "connected", "is_open_to_others", "shown_place"]
 
 SCHEME: Final = "sc://"
-#: How often a server that does not answer is tried, with milliseconds between: some five seconds in all. pyspark's own
-#: ten minutes would hold up the caller, and everything that is asked afterwards.
+#: Retries of a server that does not answer, with milliseconds between: some five seconds in all. pyspark's own ten
+#: minutes would hold up the caller, and every later question.
 _TRIES: Final[dict[str, Any]] = {"max_retries": 6, "initial_backoff": 100, "max_backoff": 2000, "backoff_multiplier": 2}
 #: A server that is back is soon found: other channels' waiting does not count, and one's own is shorter than the tries.
 _CHANNEL: Final = [

@@ -1,6 +1,6 @@
 """Spark dialect in ANSI mode with the session clock in UTC.
 
-What is different there, each point learned by running it:
+Differences, each learned by running it:
 
 * ``${name}`` in a statement is replaced by a setting of Spark or the system before it is parsed, also inside texts. So
   the dollar sign is always spelled by its number.
@@ -90,11 +90,11 @@ class Spark(Dialect):
 
     @property
     def timestamp_type(self) -> str:
-        """Without a zone."""
+        """The type of timestamps without a zone."""
         return "TIMESTAMP_NTZ"
 
     def quoted(self, name: str) -> str:
-        """In backquotes."""
+        """A name in backquotes."""
         if "\0" in name or "${" in name:
             raise ValueError("a name cannot hold NUL or ${")
         return "`" + name.replace("`", "``") + "`"
@@ -121,7 +121,7 @@ class Spark(Dialect):
         return self.let(left, lambda v: f"CAST(({v} - {v} % {right}) / {right} AS {self.wide})")
 
     def fit_integer(self, value: str) -> str:
-        """Tried."""
+        """Cast with ``try_cast``."""
         return f"try_cast({value} AS BIGINT)"
 
     def total(self, value: str, largest: int | None = None) -> str:
@@ -146,7 +146,7 @@ class Spark(Dialect):
         return self.finite(f"{left} {operator} {right}")
 
     def product(self, left: str, right: str) -> str:
-        """IEEE."""
+        """Multiply by IEEE arithmetic, which may give infinity."""
         return f"{left} * {right}"
 
     def double_to_integer(self, value: str) -> str:
@@ -197,7 +197,7 @@ class Spark(Dialect):
         return f"try_cast(try_cast({value} AS {self.wide}) AS BIGINT)"
 
     def read_decimal(self, value: str, scale: int) -> str:
-        """Tried, then without its point."""
+        """Cast with ``try_cast``, then drop the point."""
         return mantissa(f"try_cast({value} AS DECIMAL(18,{scale}))", scale)
 
     def read_double(self, value: str) -> str:
@@ -205,15 +205,15 @@ class Spark(Dialect):
         return f"try_cast({value} AS DOUBLE)"
 
     def read_date(self, value: str) -> str:
-        """Tried; the year 0 is a year to Spark."""
+        """Cast with ``try_cast``; Spark accepts the year 0, which is NULL here."""
         return f"CASE WHEN left({value}, 4) <> '0000' THEN try_cast({value} AS DATE) END"
 
     def read_timestamp(self, value: str) -> str:
-        """Likewise."""
+        """Cast with ``try_cast``; Spark accepts the year 0, which is NULL here."""
         return f"CASE WHEN left({value}, 4) <> '0000' THEN try_cast({value} AS TIMESTAMP_NTZ) END"
 
     def trimmed(self, value: str) -> str:
-        """Of spaces alone."""
+        """Trim spaces alone."""
         return f"btrim({value}, ' ')"
 
     # -- times
@@ -235,17 +235,17 @@ class Spark(Dialect):
         return f"CAST(timestamp_micros({microseconds}) AS TIMESTAMP_NTZ)"
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """Its own, counted as the registry does."""
+        """Spark's own function, counted as the registry counts."""
         return f"CAST({_PARTS.get(name, name + '({0})').format(value)} AS BIGINT)"
 
     def truncated(self, unit: str, value: str, kind: SqlType) -> str:
-        """Its own, which knows no days of a DATE."""
+        """Spark's own function, which has no days of a DATE."""
         if kind == DATE:
             return value if unit == "day" else f"CAST(trunc({value}, '{unit}') AS DATE)"
         return f"CAST(date_trunc('{unit}', {value}) AS TIMESTAMP_NTZ)"
 
     def months_later(self, value: str, months: str, kind: SqlType) -> str:
-        """Its own, then checked."""
+        """Add months, then check the range."""
         count = f"CAST({months} AS INT)"
         moved = f"add_months({value}, {count})" if kind == DATE else f"timestampadd(MONTH, {count}, {value})"
         return within_years(self, moved, kind)
@@ -278,11 +278,11 @@ class Spark(Dialect):
         return f"aggregate({values}, CAST(0 AS DOUBLE), (s, e) -> s + e)"
 
     def list_mean(self, values: str) -> str:
-        """Likewise."""
+        """Divide the ordered sum by the length."""
         return f"{self.list_sum(values)} / nullif(size({values}), 0)"
 
     def list_squares(self, values: str, mean: str, less: int) -> str:
-        """Likewise."""
+        """Add up squares from the first to the last."""
         total = f"aggregate({values}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {mean}) * (e - {mean}))"
         return f"{total} / nullif(size({values}) - {less}, 0)"
 

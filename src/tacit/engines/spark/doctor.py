@@ -25,7 +25,7 @@ __all__ = ["look_at"]
 _INSTALL: Final = "pip install 'tacit[spark]'"
 _OLDEST: Final = 4
 _OLDEST_JAVA: Final = 17
-#: What a session at a Spark Connect server needs beside pyspark.
+#: Modules that a session at a Spark Connect server needs beside pyspark.
 _CONNECT: Final = ("grpc", "grpc_status", "google.rpc", "pandas", "zstandard")
 
 

@@ -146,7 +146,7 @@ class SparkEngine(SqlEngine):
         with self._lock:
             closed, self._closed = self._closed, True
         if not closed:
-            # What is lost has no views, and would be asked for each of them.
+            # A lost session has no views, and would be asked for each of them.
             if not self._doubtful or self._held.is_alive():
                 self._drop_views()
             self._held.release()

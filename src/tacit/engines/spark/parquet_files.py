@@ -1,6 +1,6 @@
 """Parquet files on this machine as Spark reads them.
 
-Whose budget pays for a file is settled by the file that lies here, and so must be the one that is read.
+The file that lies here settles whose budget pays, so it must be the one that is read.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Spark takes the types of columns in the names of folders from all the names there are, so one folder can change how the
 others are read; here they are always texts. It fails where a moment in milliseconds lies beyond its
-range; here moments are read as the whole numbers they are stored as, and brought to microseconds by an expression. What
-the files store is asked of the files themselves where they lie on this machine, of Spark elsewhere.
+range; here moments are read as the whole numbers they are stored as, and brought to microseconds by an expression.
+Stored types are read from the files themselves where they lie on this machine, and from Spark elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One running query on Spark: timeout, cancellation, progress.
 
 The work of a question carries its own name: a job group where there is a Spark context, a tag on Spark Connect. A stop
-between two jobs finds nothing to cancel, so it is repeated until the question ends. How much is done a context is
-asked for; a Spark Connect server tells it, every other second, to the thread that waits for the rows.
+between two jobs finds nothing to cancel, so it is repeated until the question ends. Progress is asked of a
+context; a Spark Connect server tells it, every other second, to the thread that waits for the rows.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class SparkWriter(Writer):
     def _pruned(self, columns: Mapping[str, str], read: frozenset[int], first: int) -> str:
         """Rows with unit, group and columns, without those that their unit certainly drops."""
         most = self.final.max_groups
-        # What settles units needs no values. The number of a partition, of which nothing is taken, keeps Spark from
+        # Settling units needs no values. The number of a partition, of which nothing is taken, keeps Spark from
         # computing the place in the condition and then again.
         bare = f"SELECT u, CAST(p + (spark_partition_id() & 0) AS INT) AS p FROM ({self._placed({}, frozenset())})"
         sets = f"SELECT u, bit_or(shiftleft(CAST(1 AS BIGINT), p)) AS m FROM ({bare}) WHERE p < {first} GROUP BY u"

@@ -95,7 +95,7 @@ class Writer:
         return cls(d, final, tables, chooser, Groups(final), unit)
 
     def statements(self) -> tuple[Statement, ...]:
-        """Everything to run."""
+        """All statements of a question."""
         return (self.first(), *self.others())
 
     @property

@@ -43,7 +43,7 @@ _HALF_BIGINT = 2**62
 
 def clamped(d: Dialect, value: str, low: int, high: int) -> str:
     """``value`` moved into [low, high]. NULL stays NULL."""
-    # What lies inside comes first: where all of a batch does, the rest is skipped.
+    # Values inside the bounds come first: where all of a batch are inside, the rest is skipped.
     beyond = "WHEN {v} < {low} THEN {low} WHEN {v} > {high} THEN {high}"
     inside = "CASE WHEN {v} BETWEEN {low} AND {high} THEN {v} " + beyond + " END"
     return d.let(value, lambda v: inside.format(v=v, low=low, high=high))
@@ -114,8 +114,8 @@ def double_steps(d: Dialect, value: str, measure: Measure) -> str:
         moved = f"{value} / {d.number(float(step))}"
 
     def inside(v: str) -> str:
-        # What lies inside comes first: where all of a batch does, the rest is skipped. Infinities which scaling made of
-        # large values are clamped; a finite value never gives NaN.
+        # Values inside the bounds come first: where all of a batch are inside, the rest is skipped. Infinities which
+        # scaling made of large values are clamped; a finite value never gives NaN.
         parts = [
             f"{v} BETWEEN {ends[0]} AND {ends[1]} THEN {v}",
             f"NOT {d.is_finite(value)} THEN NULL",

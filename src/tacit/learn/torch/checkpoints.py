@@ -33,7 +33,7 @@ class StepCount:
 
     @property
     def total(self) -> int:
-        """Of all runs."""
+        """Number of steps of all runs."""
         return sum(self.runs.values())
 
     def plus_one(self) -> StepCount:

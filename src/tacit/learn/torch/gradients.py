@@ -1,10 +1,10 @@
 """Per-example gradients as integers of bounded norm, and their exact sum: for any network.
 
 The gradient of one example is computed in floats by ``torch.func`` (one example per lane of ``vmap``, so no layer can
-see another), shortened to the clip, and cut down to a public grid. What counts for privacy happens afterwards, in
-integers: the norm of what is added is checked exactly, and a gradient that is too long, or not finite, is replaced by
-zero. So whatever the floats did, one example moves the sum by at most :data:`STEPS`. ``gradients.proof.md`` has the
-argument, and says what is assumed of the linear algebra library.
+see another), shortened to the clip, and cut down to a public grid. The part that counts for privacy happens
+afterwards, in integers: the norm of what is added is checked exactly, and a gradient that is too long, or not finite,
+is replaced by zero. So whatever the floats did, one example moves the sum by at most :data:`STEPS`.
+``gradients.proof.md`` has the argument, and says what is assumed of the linear algebra library.
 """
 
 from __future__ import annotations

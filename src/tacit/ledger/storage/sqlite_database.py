@@ -29,7 +29,7 @@ _PATIENCE: Final = 30.0
 #: So many steps of this process between two checkpoints; a step writes about six pages.
 _CHECKPOINT_EVERY: Final = 1000
 
-#: How to get a connection to a path, for tests that put something between.
+#: Opens a connection to a path; tests put something between.
 Connect = Callable[[Path], sqlite3.Connection]
 
 
@@ -219,7 +219,7 @@ class MemoryDatabase:
             return bring_up_to_date(run, schema)
 
     def close(self) -> None:
-        """Nothing: it ends with its last user."""
+        """Do nothing: the database ends with its last user."""
 
     def __del__(self) -> None:
         self._connection.close()
@@ -259,9 +259,9 @@ def _reading(connection: sqlite3.Connection, *, still: bool) -> Iterator[Run]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[str]:
-    """How SQLite can read a file without changing it, also on a medium that cannot be written.
+    """Yield an address by which SQLite reads a file without changing it, also on a medium that cannot be written.
 
-    A reader needs a small file beside a database with a log. Where it cannot be made, the database is read as it is if
+    A reader needs a small file beside a database with a log. Where it cannot be made, the database is read alone if
     there is no log; with one, a copy of both is read, because the newest entries may be in the log alone.
     """
     log = path.with_name(f"{path.name}-wal")

@@ -20,8 +20,7 @@ from tacit.query.request import OPTIONS, OptionKind, QuestionOption
 
 __all__ = ["SELECTION_STRATEGIES", "Options", "take_options"]
 
-#: How private keys may be chosen: BigQuery's words, and Tacit's for the rule itself. PUBLIC_GROUPS insists on public
-#: keys.
+#: Choices of private keys: BigQuery's words, and Tacit's for the rule itself. PUBLIC_GROUPS insists on public keys.
 SELECTION_STRATEGIES = ("AUTO", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD", "TRUNCATED_GEOMETRIC", "PUBLIC_GROUPS")
 
 

@@ -60,7 +60,7 @@ class ExplainedRelease:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedError:
-    """How far off one cell may be.
+    """Expected error of one cell.
 
     Args:
         label: of the aggregate.
@@ -114,7 +114,7 @@ class Explanation:
     engine_sql: str | None = None
 
     def with_engine_sql(self, sql: str) -> Explanation:
-        """The same, with what an engine will run."""
+        """Return a copy with the statements that an engine will run."""
         return replace(self, engine_sql=sql)
 
     def to_json(self) -> str:

@@ -27,7 +27,7 @@ unit's own rows, so it changes no sensitivity.
 Sensitivity: see :func:`tacit.core.sensitivity.contributions`, with ``clamp`` as the values a unit may have in a group.
 
 A *block* is one released vector: for each group a few integers, each a whole combination (a *form*) of the group's
-measurements. Most blocks hold one measurement as it is. Where Laplace noise is added and units are added or removed, a
+measurements. Most blocks hold one measurement alone. Where Laplace noise is added and units are added or removed, a
 count and sums over the same values share a block, because their joint movement is smaller than the sum of their
 movements (``pricing.proof.md``):
 
@@ -84,7 +84,7 @@ UNBOUNDED = 2**52
 
 
 class _Traits(NamedTuple):
-    """How a kind of measurement is taken and told.
+    """Properties of a kind of measurement.
 
     Args:
         sentence: how much of it one unit adds, after "one unit", with {low} and {high} for the clamp.
@@ -116,7 +116,7 @@ class MeasureKind(Enum):
 
     @property
     def traits(self) -> _Traits:
-        """How it is taken and told."""
+        """Properties of the kind."""
         return _TRAITS[self]
 
 
@@ -204,7 +204,7 @@ class Measure:
     def sensitivity(
         self, *, max_groups: int, relation: Neighbouring | str = ADD_REMOVE, groups: int | None = None
     ) -> Sensitivity:
-        """How far one unit moves the vector of all groups.
+        """Bound how far one unit moves the vector of all groups.
 
         A unit's counts in one group of LEAVES or CATEGORIES add up to at most ``rows``, so all of them in one place is
         the worst case under add/remove; two units that replace one another may sit in different leaves of one group, so
@@ -319,14 +319,14 @@ _WORTH_SQUARED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """How a measurement is read off a block: the sum of signs times forms, times ``unit``."""
+    """Rule that reads a measurement off a block: the sum of signs times forms, times ``unit``."""
 
     signs: tuple[int, ...]
     unit: Fraction = Fraction(1)
 
     @property
     def terms(self) -> int:
-        """How many noises it holds."""
+        """Number of noise terms in it."""
         return sum(1 for sign in self.signs if sign)
 
 
@@ -363,7 +363,7 @@ class Block:
 
     @property
     def integers(self) -> int:
-        """How many integers are released per group."""
+        """Number of integers released per group."""
         return len(self.forms) * (self.width if self.tree is None else self.tree.nodes)
 
 

@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def keys(self) -> KeySelection | None:
-        """How private keys are chosen; None for public ones."""
+        """Selection of private keys; None for public ones."""
         return self.priced.keys
 
     @property
@@ -121,7 +121,7 @@ class Plan:
 
     @cached_property
     def errors(self) -> tuple[ExpectedError, ...]:
-        """How far off one cell of each aggregate may be, at the confidence."""
+        """Expected error of one cell of each aggregate, at the confidence."""
         return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
 
     def _error(self, aggregate: Aggregate) -> ExpectedError:
@@ -400,9 +400,9 @@ def _keys(plan: Plan) -> str:
     final = plan.final
     names = ", ".join(key.name for key in final.keys)
     if not final.keys:
-        return "one group of everybody"
+        return "one group of all units"
     if plan.keys is None:
-        return f"public: all {final.group_count} values of {names}, whether or not anybody has them"
+        return f"public: all {final.group_count} values of {names}, present in the data or not"
     needed = plan.keys.mechanism().error(1 - plan.confidence)
     chance = percent(plan.confidence)
     return f"private: values of {names} with enough units; a group of {needed} units is kept with probability {chance}"

@@ -174,7 +174,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class KeySelection:
-    """How private keys are chosen, on the number of distinct units of each group.
+    """Selection of private keys by the number of distinct units of each group.
 
     Args:
         rule: see :class:`~tacit.mechanisms.partition_selection.PartitionSelection`.
@@ -195,7 +195,7 @@ class KeySelection:
     relation: Relation
 
     def mechanism(self) -> PartitionSelection:
-        """The selection itself."""
+        """The mechanism that selects keys."""
         return _select(self.epsilon, self.rho, self.delta, self.groups, self.rule, self.relation)
 
     @property
@@ -384,7 +384,7 @@ def mu_of_epsilon(epsilon: Fraction) -> GDP:
 
 
 class Weights(NamedTuple):
-    """How much every measurement, the selection of keys and the search for AUTO bounds matter."""
+    """Relative weights of every measurement, the selection of keys and the search for AUTO bounds."""
 
     measures: list[Fraction]
     keys: Fraction

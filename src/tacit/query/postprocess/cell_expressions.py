@@ -84,7 +84,7 @@ class Derived(Cell):
 
     @property
     def type(self) -> SqlType:  # type: ignore[override]
-        """That of the expression."""
+        """Type of the expression."""
         return self.node.type
 
     @cached_property

@@ -163,13 +163,13 @@ class CellConfidence:
         self._sums: dict[Hashable, Fraction] = {}
 
     def half_width(self, measure: int) -> Fraction:
-        """How far a draw of this measurement may be off, in steps."""
+        """Bound the error of one draw of this measurement, in steps."""
         if measure not in self._widths:
             self._widths[measure] = self.laws[measure].error(self.beta)
         return self._widths[measure]
 
     def sum_half_width(self, weights: Mapping[Draw, Fraction]) -> Fraction:
-        """How far a weighted sum of draws may be off.
+        """Bound the error of a weighted sum of draws.
 
         Draws of one measurement are independent from group to group. Two measurements may share noise, so each of them
         gets a part of the chance of failure (union bound).
@@ -241,7 +241,7 @@ class Cell(ABC):
     type: SqlType
     value: Value | None
     events: frozenset[Event]
-    #: How many events each cell of the class rests on, where that is known and columns are done at once.
+    #: Number of events that each cell of the class rests on, where that is known and columns are done at once.
     event_count: ClassVar[int | None] = None
 
     @property

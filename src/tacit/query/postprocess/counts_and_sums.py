@@ -60,7 +60,7 @@ class Direct(Cell):
 
     @property
     def affine(self) -> Affine:
-        """Itself."""
+        """The cell itself as a sum of one draw."""
         return Affine({self.draw: self.step}, self.noisy * self.step, self.step)
 
     @classmethod

@@ -132,7 +132,7 @@ class _Pool(Cell):
         if self.affine is not None and self._linear:
             return self.affine.enclose(level)
         domains = [(cell, cell.enclose(level)) for cell in self.cells]
-        # What is NULL for certain is left out, as in SQL.
+        # A cell that is NULL for certain is left out, as in SQL.
         there = [(cell, domain) for cell, domain in domains if set(domain.values or (0,)) != {None}]
         doubts = [domain.nullable or cell.value is None for cell, domain in there]
         spans = [domain.range for _, domain in there]

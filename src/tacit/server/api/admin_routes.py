@@ -34,7 +34,7 @@ def add(call: ApiRequest) -> ApiResponse:
     people = _people(call)
     said = read_body(NewPerson, call.body)
     if "populations" in said.model_fields_set:
-        known = {each.name for each in call.floor.office.curator.context.catalog.populations}
+        known = {each.name for each in call.runtime.service.curator.context.catalog.populations}
         populations = None if said.populations is None else frozenset(said.populations)
         if populations is not None and not populations <= known:
             raise InputError("populations", f"there are {', '.join(sorted(known))}")
@@ -47,12 +47,12 @@ def add(call: ApiRequest) -> ApiResponse:
 
 
 def revoke(call: ApiRequest) -> ApiResponse:
-    """Revoke a person; their spending stays spent."""
+    """Revoke a person; their charges stay."""
     people = _people(call)
     person = people.person(_name(call.part))
     if person is None:
         raise Unknown("person")
-    if person.name == call.someone.person.name:
+    if person.name == call.user.person.name:
         raise InputError("name", "you cannot revoke yourself; another owner can")
     people.revoke(person.name, operator=_operator(call))
     return json_response(wire.Revoked(name=person.name, active=False).plain())
@@ -93,28 +93,28 @@ def withdraw(call: ApiRequest) -> ApiResponse:
 def quota(call: ApiRequest) -> ApiResponse:
     """Limit a person's share of a budget, earlier spending included; without caps the limit is removed."""
     people = _people(call)
-    office = call.floor.office
+    service = call.runtime.service
     said = read_body(Quota, call.body)
     person = people.person(_name(said.name))
     if person is None:
         raise Unknown("person")
-    (found,) = office.budget(call.someone, said.population)
-    ledger = office.curator.ledger
+    (found,) = service.budget(call.user, said.population)
+    ledger = service.curator.ledger
     shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
     ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
     return json_response(
-        wire.ShareSchema.of(office.curator.budget(population=found.population, analyst=person.name)).plain()
+        wire.ShareSchema.of(service.curator.budget(population=found.population, analyst=person.name)).plain()
     )
 
 
 def _people(call: ApiRequest) -> People:
-    if ADMIN not in call.someone.scopes:
+    if ADMIN not in call.user.scopes:
         raise AccessError("this needs the scope admin, which your token does not have")
-    return call.floor.office.people
+    return call.runtime.service.people
 
 
 def _operator(call: ApiRequest) -> str:
-    return call.someone.person.name
+    return call.user.person.name
 
 
 def _name(text: str) -> str:
@@ -126,7 +126,7 @@ def _name(text: str) -> str:
 
 
 def _person(call: ApiRequest, person: Person) -> wire.PersonBody:
-    curator = call.floor.office.curator
+    curator = call.runtime.service.curator
     budgets = [curator.budget(population=name, analyst=person.name) for name in curator.ledger.accounts()]
     return wire.PersonBody.from_domain(person, budgets=[wire.ShareSchema.of(each) for each in budgets])
 

@@ -39,48 +39,48 @@ _NOTHING_HERE: Final = "there is nothing at this path"
 _DRAIN_STEP: Final = 0.02
 
 
-def create_app(office: CuratorService, settings: Settings | None = None, buckets: Buckets | None = None) -> App:
+def create_app(service: CuratorService, settings: Settings | None = None, buckets: Buckets | None = None) -> App:
     """Make the application of a service, with its console.
 
     The caller may put an empty dictionary at ``scope["tacit.about"]``; the application fills it with the public facts
     about the request that may be logged and counted.
 
     Args:
-        office: the operations behind the endpoints.
+        service: the operations behind the endpoints.
         settings: limits; defaults to those of the service.
         buckets: counters of the rate limits; pass shared ones where several processes serve.
     """
-    return App(WorkerRuntime(office, settings or office.settings, buckets))
+    return App(WorkerRuntime(service, settings or service.settings, buckets))
 
 
 class App(Starlette):
     """The application. ``state.draining`` makes it refuse new work; :meth:`drain` waits for work under way."""
 
-    def __init__(self, floor: WorkerRuntime) -> None:
-        self._floor = floor
-        self._jobs = JobRunner(floor)
-        office = floor.office
+    def __init__(self, runtime: WorkerRuntime) -> None:
+        self._runtime = runtime
+        self._jobs = JobRunner(runtime)
+        service = runtime.service
         super().__init__(
             routes=[
                 *self._routes(),
                 # Not by the router, which would name the host that the request names.
                 StarletteRoute("/", _to_console),
                 StarletteRoute("/console", _to_console),
-                console(office, people=office.people, settings=floor.settings),
+                console(service, people=service.people, settings=runtime.settings),
             ],
-            middleware=[Middleware(_Guard, floor.settings)],
+            middleware=[Middleware(_Guard, runtime.settings)],
             exception_handlers={HTTPException: _unrouted},
             lifespan=_life,
         )
         self.router.redirect_slashes = False
-        self.state.draining, self.state.floor = False, floor
+        self.state.draining, self.state.runtime = False, runtime
 
     async def drain(self, seconds: float) -> bool:
         """Take no new work and wait for work under way; return whether all of it was finished in time."""
         self.state.draining = True
         await self._jobs.stop()
-        end = self._floor.slots.now() + seconds
-        while (busy := self._floor.under_way + self._jobs.under_way) and self._floor.slots.now() < end:
+        end = self._runtime.slots.now() + seconds
+        while (busy := self._runtime.under_way + self._jobs.under_way) and self._runtime.slots.now() < end:
             await asyncio.sleep(_DRAIN_STEP)
         return not busy
 
@@ -99,7 +99,7 @@ class App(Starlette):
         async def serve(request: Request) -> Response:
             route = methods[request.method]
             call = ApiRequest(
-                self._floor,
+                self._runtime,
                 request.scope["tacit.headers"],
                 address=request.client.host if request.client else "",
                 part=next(iter(request.path_params.values()), ""),
@@ -109,7 +109,7 @@ class App(Starlette):
             call.query = query_of(request.scope, route.query)
             if route.takes:
                 check_type(call.headers)
-                call.body = await body_of(request, self._floor.settings.max_body, self._floor.settings.body_seconds)
+                call.body = await body_of(request, self._runtime.settings.max_body, self._runtime.settings.body_seconds)
             if self.state.draining:
                 raise Busy
             call.put_off = self._jobs.begin
@@ -119,13 +119,13 @@ class App(Starlette):
 
     async def _reply(self, route: Route, call: ApiRequest) -> Response:
         if not route.asks:
-            return await self._floor.quick.run(route.serve, call)
+            return await self._runtime.quick.run(route.serve, call)
         # The caller is authenticated first: analysts take turns at the threads for questions.
-        await self._floor.quick.run(call.caller, route.rate)
-        name = call.someone.person.name
-        call.departure = self._floor.departure(name)
+        await self._runtime.quick.run(call.caller, route.rate)
+        name = call.user.person.name
+        call.departure = self._runtime.departure(name)
         try:
-            return await self._floor.asking.run_for(name, route.handle, call)
+            return await self._runtime.asking.run_for(name, route.handle, call)
         finally:
             if call.held:
                 await call.departure.hold()
@@ -193,6 +193,6 @@ async def _to_console(_: Request) -> Response:
 async def _life(app: App) -> AsyncIterator[None]:
     app._jobs.watch()
     yield
-    await app.drain(app._floor.settings.drain_seconds)
+    await app.drain(app._runtime.settings.drain_seconds)
     await app._jobs.leave()
-    app._floor.close()
+    app._runtime.close()

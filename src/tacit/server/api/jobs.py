@@ -44,10 +44,10 @@ def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
     """Put a question down as a job; one that would be refused is refused now."""
     from tacit.server.identity import Job
 
-    access, people = call.someone, call.floor.office.people
-    call.floor.office.quote(access, ask)
+    access, people = call.user, call.runtime.service.people
+    call.runtime.service.quote(access, ask)
     request = ask_text(ask, key)
-    identity = _named(call.floor, access, key) if key else people.new_id()
+    identity = _named(call.runtime, access, key) if key else people.new_id()
     job = people.job(identity, access.person.name) if key else None
     if job is None:
         if people.open_jobs(access.person.name) >= _MOST:
@@ -73,10 +73,10 @@ def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
 
 def poll(call: ApiRequest) -> ApiResponse:
     """State of a job, and its outcome."""
-    job = call.floor.office.people.job(call.part, call.someone.person.name)
+    job = call.runtime.service.people.job(call.part, call.user.person.name)
     if job is None:
         raise Unknown("job")
-    slot = call.floor.settings.slot or 1.0
+    slot = call.runtime.settings.slot or 1.0
     until = job.finished or datetime.now(UTC)
     slots = max(0, int((until - job.created).total_seconds() / slot))
     head = json_bytes({"id": job.id, "state": job.state, "seconds": slots * slot})
@@ -86,17 +86,17 @@ def poll(call: ApiRequest) -> ApiResponse:
     return ApiResponse(200, head[:-1] + b',"' + name + b'":' + job.outcome.encode() + b"}")
 
 
-def _named(floor: WorkerRuntime, access: Access, key: str) -> str:
+def _named(runtime: WorkerRuntime, access: Access, key: str) -> str:
     """The id of a job whose caller gave it a name, so that sending it again finds it."""
-    parts = (floor.office.curator.ledger.id, access.person.name, key)
+    parts = (runtime.service.curator.ledger.id, access.person.name, key)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 class JobRunner:
     """The jobs of one worker process; for one event loop."""
 
-    def __init__(self, floor: WorkerRuntime) -> None:
-        self._floor = floor
+    def __init__(self, runtime: WorkerRuntime) -> None:
+        self._runtime = runtime
         self._worker = f"{entropy.current().bits(64):016x}"
         self._running: dict[str, asyncio.Task[None]] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -127,7 +127,7 @@ class JobRunner:
         await asyncio.gather(*left.values(), return_exceptions=True)
         for job in left:
             with suppress(TacitError):
-                await self._floor.run(self._put_back, job)
+                await self._runtime.run(self._put_back, job)
 
     @property
     def under_way(self) -> int:
@@ -135,64 +135,64 @@ class JobRunner:
         return len(self._running)
 
     async def _watch(self) -> None:
-        people = self._floor.office.people
+        people = self._runtime.service.people
         while True:
             try:
-                for job in await self._floor.run(people.unfinished_jobs):
-                    if self.under_way < self._floor.asking.threads:
+                for job in await self._runtime.run(people.unfinished_jobs):
+                    if self.under_way < self._runtime.asking.threads:
                         self.begin(job)
-                await self._floor.run(people.forget_jobs, datetime.now(UTC) - _KEPT)
+                await self._runtime.run(people.forget_jobs, datetime.now(UTC) - _KEPT)
             except Exception as problem:
                 describe(problem)
-            await asyncio.sleep(self._floor.settings.job_seconds / 3)
+            await asyncio.sleep(self._runtime.settings.job_seconds / 3)
 
     async def _run(self, job: Job) -> None:
         try:
-            tries = await self._floor.run(self._claim, job)
+            tries = await self._runtime.run(self._claim, job)
             if not tries:
                 return
             if tries > _MOST_TRIES:
-                await self._floor.run(self._give_up, job)
+                await self._runtime.run(self._give_up, job)
                 return
-            departure = self._floor.departure(job.analyst)
+            departure = self._runtime.departure(job.analyst)
             renewing = asyncio.get_running_loop().create_task(self._renew(job))
             try:
-                outcome, failed = await self._floor.asking.run_for(job.analyst, self._outcome, job, departure)
+                outcome, failed = await self._runtime.asking.run_for(job.analyst, self._outcome, job, departure)
             finally:
                 renewing.cancel()
             await departure.hold()
-            await self._floor.run(self._floor.office.people.finish_job, job.id, outcome, failed=failed)
+            await self._runtime.run(self._runtime.service.people.finish_job, job.id, outcome, failed=failed)
         except Busy:
             # Until this worker or another has room.
             with suppress(TacitError):
-                await self._floor.run(self._put_back, job.id)
+                await self._runtime.run(self._put_back, job.id)
         except Exception as problem:
             # The job stays unfinished, and is taken up again when its lease has run out.
             describe(problem)
 
     async def _renew(self, job: Job) -> None:
         while True:
-            await asyncio.sleep(self._floor.settings.job_seconds / 3)
+            await asyncio.sleep(self._runtime.settings.job_seconds / 3)
             with suppress(TacitError):
-                await self._floor.run(self._claim, job)
+                await self._runtime.run(self._claim, job)
 
     def _claim(self, job: Job) -> int:
-        until = datetime.now(UTC) + timedelta(seconds=self._floor.settings.job_seconds)
-        return self._floor.office.people.claim_job(job.id, self._worker, until)
+        until = datetime.now(UTC) + timedelta(seconds=self._runtime.settings.job_seconds)
+        return self._runtime.service.people.claim_job(job.id, self._worker, until)
 
     def _put_back(self, job: str) -> None:
-        self._floor.office.people.put_back_job(job, self._worker)
+        self._runtime.service.people.put_back_job(job, self._worker)
 
     def _give_up(self, job: Job) -> None:
         """Fail a job for good: its charge stays, and the operator's log says why."""
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
-        self._floor.office.people.finish_job(job.id, _told(problem), failed=True)
+        self._runtime.service.people.finish_job(job.id, _told(problem), failed=True)
 
     def _outcome(self, job: Job, departure: QuestionDeparture) -> tuple[str, bool]:
         try:
             ask, key = ask_back(job.request)
             # A space keeps it apart from every key that can be sent.
-            answer = self._floor.office.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)
+            answer = self._runtime.service.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)
             return json_bytes(AnswerBody.of(answer).plain()).decode(), False
         except Exception as problem:
             return _told(problem), True
@@ -201,7 +201,7 @@ class JobRunner:
         """The current rights of the person who submitted the job."""
         from tacit.server.identity import Access
 
-        person = self._floor.office.people.person(job.analyst)
+        person = self._runtime.service.people.person(job.analyst)
         if person is None or not person.active:
             raise Unauthenticated
         return Access(person, frozenset(scope for scope in person.scopes if scope == ASK), "token", f"job {job.id}")

@@ -210,7 +210,7 @@ def _schemas() -> dict[str, Any]:
     parts: dict[str, Any] = found["$defs"]
     for part in parts.values():
         for field in part.get("properties", {}).values():
-            # What may be left out is never null.
+            # An optional field is never null.
             if field.get("default", "") is None:
                 del field["default"]
     return {_shape_name(name): _with_shape_names(part) for name, part in parts.items()}

@@ -71,7 +71,7 @@ class ApiRequest:
     """One request, as handlers see it; they run in a thread.
 
     Args:
-        floor: runtime of the worker.
+        runtime: thread pools, response timing and rate limits of the worker.
         headers: by name, in small letters.
         address: of the caller.
         part: the text in the path where the route has a name in braces.
@@ -84,7 +84,7 @@ class ApiRequest:
         departure: decides when the outcome may become known.
     """
 
-    floor: WorkerRuntime
+    runtime: WorkerRuntime
     headers: dict[bytes, bytes]
     address: str = ""
     part: str = ""
@@ -99,13 +99,13 @@ class ApiRequest:
     def caller(self, rate: str) -> Access:
         """Authenticate the caller by the bearer token, and count the request to a rate."""
         shown = _BEARER.match(self.headers.get(b"authorization", b"").strip())
-        self.access = self.floor.authenticated(shown.group(1).decode("ascii") if shown else "", self.address)
+        self.access = self.runtime.authenticated(shown.group(1).decode("ascii") if shown else "", self.address)
         self.about |= {"analyst": self.access.person.name, "token": self.access.id}
-        self.floor.rates[rate].take(self.access.person.name)
+        self.runtime.rates[rate].take(self.access.person.name)
         return self.access
 
     @property
-    def someone(self) -> Access:
+    def user(self) -> Access:
         """The caller that :meth:`caller` authenticated."""
         if self.access is None:
             raise Unauthenticated

@@ -24,7 +24,7 @@ __all__ = ["ROUTES"]
 
 def query(call: ApiRequest) -> ApiResponse:
     """Answer a question, now or as a job."""
-    access, office = call.someone, call.floor.office
+    access, service = call.user, call.runtime.service
     form = chosen(call.headers, (JSON, ARROW))
     key = idempotency_key(call.headers)
     free = _free(call.headers)
@@ -35,35 +35,35 @@ def query(call: ApiRequest) -> ApiResponse:
     if wants_job(call.headers) and not free:
         return put_off(call, ask, key)
     call.held = True
-    answer = office.ask(access, ask, key=key, free=free, departure=call.departure)
+    answer = service.ask(access, ask, key=key, free=free, departure=call.departure)
     return _answered(call, answer, form, seen)
 
 
 def explain(call: ApiRequest) -> ApiResponse:
     """Say what a question would do and cost, and how many more like it fit."""
-    access, office = call.someone, call.floor.office
+    access, service = call.user, call.runtime.service
     chosen(call.headers)
-    quote = office.quote(access, ask_of(call.body))
-    left, engine = office.questions_left(access, quote), ADMIN in access.scopes
+    quote = service.quote(access, ask_of(call.body))
+    left, engine = service.questions_left(access, quote), ADMIN in access.scopes
     key = ("quote", quote.explanation.digest, str(engine))
-    shown = call.floor.shown.get(key)
+    shown = call.runtime.shown.get(key)
     if shown is None:
         shown = json_bytes(wire.QuoteBody.of(quote, engine=engine).plain()).rpartition(b',"questions_left":')[0]
-        call.floor.shown.put(key, shown, len(shown))
-    leaves = call.floor.leaves_after(access, quote)
+        call.runtime.shown.put(key, shown, len(shown))
+    leaves = call.runtime.leaves_after(access, quote)
     about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
     return ApiResponse(200, b'%b,"questions_left":%b,"leaves_after":%b}' % about)
 
 
 def budget(call: ApiRequest) -> ApiResponse:
     """Budgets: spent and left."""
-    found = call.floor.office.budget(call.someone, call.query.get("population"))
+    found = call.runtime.service.budget(call.user, call.query.get("population"))
     return json_response(wire.Budgets(budgets=[wire.ShareSchema.of(each) for each in found]).plain())
 
 
 def tables(call: ApiRequest) -> ApiResponse:
     """The tables that exist for the caller."""
-    found = call.floor.office.tables(call.someone)
+    found = call.runtime.service.tables(call.user)
     return json_response(wire.TablesSchema(tables=[wire.TableTold.of(each) for each in found]).plain())
 
 
@@ -73,8 +73,8 @@ def history(call: ApiRequest) -> ApiResponse:
     everyone = words.get("everyone", "false")
     if everyone not in ("true", "false"):
         raise InputError("everyone", "must be true or false")
-    page = call.floor.office.history(
-        call.someone,
+    page = call.runtime.service.history(
+        call.user,
         before=_whole("before", words.get("before")),
         limit=_whole("limit", words.get("limit")),
         everyone=everyone == "true",
@@ -88,24 +88,24 @@ def receipt(call: ApiRequest) -> ApiResponse:
     """The receipt of a charge."""
     if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
         raise Unknown("receipt")
-    return ApiResponse(200, call.floor.office.receipt(call.someone, int(call.part)).to_json().encode())
+    return ApiResponse(200, call.runtime.service.receipt(call.user, int(call.part)).to_json().encode())
 
 
 def key(call: ApiRequest) -> ApiResponse:
     """The key to check receipts with, the keys before it, and the head of the ledger, which shows a rollback."""
-    return json_response(wire.KeySchema.of(call.floor.office.curator.ledger).plain(), headers=_seen(call))
+    return json_response(wire.KeySchema.of(call.runtime.service.curator.ledger).plain(), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
     """The person behind the token, and its scopes."""
-    access = call.someone
+    access = call.user
     audits = bool({AUDIT, ADMIN} & set(access.scopes))
     return json_response(wire.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
 
 
 def health(call: ApiRequest) -> ApiResponse:
     """Whether questions can be asked."""
-    _ = call.floor.office.curator.ledger.head
+    _ = call.runtime.service.curator.ledger.head
     return json_response(wire.Health(status="ok").plain())
 
 
@@ -114,7 +114,7 @@ def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
     said = call.headers.get(b"tacit-seen")
     if said is None:
         return ()
-    return ((b"tacit-seen", wire.seen_text(call.floor.office.curator.ledger, said.decode("latin-1")).encode()),)
+    return ((b"tacit-seen", wire.seen_text(call.runtime.service.curator.ledger, said.decode("latin-1")).encode()),)
 
 
 def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:
@@ -129,7 +129,7 @@ def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[byt
 def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
     """The bytes of an answer: a function of the release, which its signature names, and of the request."""
     key = ("answer", answer.receipt.signature, answer.plan.digest, form)
-    found = call.floor.shown.get(key)
+    found = call.runtime.shown.get(key)
     if found is None:
         if form == ARROW:
             found = arrow_bytes(answer, wire.AnswerBody.head(answer))
@@ -137,7 +137,7 @@ def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
             found = json_bytes(wire.AnswerBody.of(answer).plain())
         # Public rows may be others tomorrow.
         if not answer.plan.question.reads:
-            call.floor.shown.put(key, found, len(found))
+            call.runtime.shown.put(key, found, len(found))
     return found
 
 

@@ -40,13 +40,13 @@ class WorkerRuntime:
     """Thread pools, slots and rate limits of an application; for one event loop.
 
     Args:
-        office: the operations behind endpoints and pages.
+        service: the operations behind endpoints and pages.
         settings: sizes of pools, rates and slots.
         buckets: counters of the rate limits, shared with other worker processes.
     """
 
-    def __init__(self, office: CuratorService, settings: Settings, buckets: Buckets | None = None) -> None:
-        self.office = office
+    def __init__(self, service: CuratorService, settings: Settings, buckets: Buckets | None = None) -> None:
+        self.service = service
         self.settings = settings
         self.slots = ResponseSlots(settings.slot)
         self.asking = FairExecutor("ask", settings.threads, settings.queue, settings.running_each)
@@ -54,7 +54,7 @@ class WorkerRuntime:
         self.entering = FairExecutor("enter", *_ENTERING)
         counted = buckets or Buckets()
         self.late = LateAnswers(settings, counted)
-        limits = getattr(office.curator.context.engine, "limits", None)
+        limits = getattr(service.curator.context.engine, "limits", None)
         self._schedule = DepartureSchedule(settings, getattr(limits, "seconds", None)) if settings.slot else None
         self.rates = {
             name: RateLimit(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
@@ -74,7 +74,7 @@ class WorkerRuntime:
         self.rates["asks"].take(name)
         departure = self.departure(name)
         try:
-            return await self.asking.run_for(name, self.office.ask, access, ask, key=key, departure=departure)
+            return await self.asking.run_for(name, self.service.ask, access, ask, key=key, departure=departure)
         finally:
             await departure.hold()
 
@@ -92,7 +92,7 @@ class WorkerRuntime:
     async def quote(self, access: Access, ask: Request) -> Quote:
         """As :meth:`CuratorService.quote`, in a thread."""
         self.rates["quotes"].take(access.person.name)
-        return await self.quick.run(self.office.quote, access, ask)
+        return await self.quick.run(self.service.quote, access, ask)
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
         """Other work, in a thread."""
@@ -124,7 +124,7 @@ class WorkerRuntime:
             Unauthenticated: the token is not valid.
             TooMany: too many invalid tokens from there.
         """
-        access = self.office.people.authenticate(token)
+        access = self.service.people.authenticate(token)
         if access is None:
             wait = self.failed(address)
             raise TooMany(wait) if wait else Unauthenticated

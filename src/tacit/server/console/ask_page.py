@@ -59,7 +59,7 @@ async def ask(visit: PageRequest) -> Response:
     shown: dict[str, Any] = {"problem": None, "sheet": None}
     status = 200
     try:
-        answer = await visit.floor.ask(visit.whoever, form.ask())
+        answer = await visit.runtime.ask(visit.user, form.ask())
         shown |= await answered(visit, answer)
     except TacitError as raised:
         problem = problem_of(raised)
@@ -86,10 +86,10 @@ async def answer_page(visit: PageRequest) -> Response:
     """An answer that was given before, by its place in the history."""
     position = visit.request.path_params["position"]
     try:
-        answer = await visit.run(visit.office.answer_again, visit.whoever, position)
+        answer = await visit.run(visit.service.answer_again, visit.user, position)
     except Unknown:
         # The receipt is there where the answer was; only how it was asked for is not known by its place.
-        receipt = await visit.run(visit.office.receipt, visit.whoever, position)
+        receipt = await visit.run(visit.service.receipt, visit.user, position)
         sql = "\n\n".join(str(each.get("query") or each.get("name", "")) for each in receipt["answers"])
         return await visit.page(
             "answer.html", sql=sql, problem=_NOT_BY_PLACE, result={"position": position}, sheet=None
@@ -101,7 +101,7 @@ async def answer_page(visit: PageRequest) -> Response:
 async def table_csv(visit: PageRequest) -> Response:
     """The same as a table for programs: after each noisy column its two ends."""
     position = visit.request.path_params["position"]
-    answer = await visit.run(visit.office.answer_again, visit.whoever, position)
+    answer = await visit.run(visit.service.answer_again, visit.user, position)
     return _attached(await visit.run(_csv, answer), f"answer-{position}.csv", "text/csv; charset=utf-8")
 
 
@@ -121,7 +121,7 @@ async def chart(visit: PageRequest) -> Response:
 
 async def answered(visit: PageRequest, answer: Answer, *, again: bool = False) -> dict[str, Any]:
     """Context of the template of an answer."""
-    budget = await visit.run(visit.office.curator.budget, answer, analyst=visit.name)
+    budget = await visit.run(visit.service.curator.budget, answer, analyst=visit.name)
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
         "sheet": await visit.run(sheet_of, answer),
@@ -142,7 +142,7 @@ async def answered(visit: PageRequest, answer: Answer, *, again: bool = False) -
 def _is_theirs(visit: PageRequest, position: int) -> bool:
     """Whether there is a receipt for the visitor at a place; what others paid for is not at any place of theirs."""
     try:
-        visit.office.receipt(visit.whoever, position)
+        visit.service.receipt(visit.user, position)
     except Unknown:
         return False
     return True
@@ -161,7 +161,7 @@ def _words(answer: Answer, *, again: bool) -> str:
 
 def _mark(visit: PageRequest, of: str) -> str:
     """Mark that shows that this server wrote an address, in any worker."""
-    return visit.office.curator.context.keys.veil(f"drawing {of}")[:32]
+    return visit.service.curator.context.keys.veil(f"drawing {of}")[:32]
 
 
 def _picture(visit: PageRequest, answer: Answer) -> dict[str, Any] | None:
@@ -178,7 +178,7 @@ def _picture(visit: PageRequest, answer: Answer) -> dict[str, Any] | None:
     }
 
 
-#: What begins a formula in some spreadsheet, wide letters among them.
+#: Characters that begin a formula in some spreadsheet, wide ones among them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NOTHING: dict[str, Any] = {"quote": None, "quote_problem": None}
 _NOT_BY_PLACE = PageProblem(
@@ -192,13 +192,13 @@ _NOT_BY_PLACE = PageProblem(
 async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
     try:
         wanted = form.ask()
-        quoted = await visit.floor.quote(visit.whoever, wanted)
-        budget = (await visit.run(visit.office.budget, visit.whoever, quote=quoted))[0]
+        quoted = await visit.runtime.quote(visit.user, wanted)
+        budget = (await visit.run(visit.service.budget, visit.user, quote=quoted))[0]
         free = await visit.run(_is_free, visit, wanted)
     except TacitError as raised:
         return {"quote": None, "quote_problem": problem_of(raised)}
-    owner = visit.whoever.has(TokenScope.ADMIN)
-    leaves = visit.floor.leaves_after(visit.whoever, quoted)
+    owner = visit.user.has(TokenScope.ADMIN)
+    leaves = visit.runtime.leaves_after(visit.user, quoted)
     view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner, leaves=leaves)
     return {"quote": view, "quote_problem": None}
 
@@ -211,7 +211,7 @@ def _stops(quoted: dict[str, Any]) -> bool:
 
 def _is_free(visit: PageRequest, wanted: Request) -> bool:
     try:
-        visit.office.ask(visit.whoever, wanted, free=True)
+        visit.service.ask(visit.user, wanted, free=True)
     except TacitError:
         return False
     return True
@@ -221,7 +221,7 @@ async def _like(visit: PageRequest, text: str) -> AskForm:
     """The form with a question of the person's own history."""
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         raise Unknown("page")
-    receipt = await visit.run(visit.office.receipt, visit.whoever, int(text))
+    receipt = await visit.run(visit.service.receipt, visit.user, int(text))
     sql = str(receipt["answers"][0]["query"])
     for currency, pay in (("epsilon", "epsilon"), ("rho", "rho")):
         if currency in receipt["charge"]:
@@ -251,7 +251,7 @@ def _pending(visit: PageRequest, budgets: tuple[Budget, ...], view: QuoteView | 
 async def _bench(
     visit: PageRequest, form: AskForm, quoted: dict[str, Any], *, status: int = 200, **shown: Any
 ) -> Response:
-    tables = await visit.run(visit.office.tables, visit.whoever)
+    tables = await visit.run(visit.service.tables, visit.user)
     budgets = await visit.budgets()
     context = {"problem": None, "sheet": None, "picture": None, **quoted, **shown}
     return await visit.page(

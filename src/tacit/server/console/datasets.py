@@ -52,7 +52,7 @@ def view_table(info: TableInfo) -> TableView:
 
 async def show_datasets(visit: PageRequest) -> Response:
     """Show all tables that the person may see, by population, each with its budget."""
-    tables = await visit.run(visit.office.tables, visit.whoever)
+    tables = await visit.run(visit.service.tables, visit.user)
     budgets = await visit.budgets()
     groups = [_group(visit, budget, tables) for budget in budgets]
     public = [view_table(info) for info in tables if info.table.public]

@@ -36,12 +36,12 @@ _PAGES: Final = 4
 async def show_history(visit: PageRequest) -> Response:
     """Charges, newest first."""
     before = _position(visit.request.query_params.get("before", ""))
-    everyone = _sees_all(visit.whoever)
-    found = await visit.run(visit.office.history, visit.whoever, before=before, everyone=everyone)
+    everyone = _sees_all(visit.user)
+    found = await visit.run(visit.service.history, visit.user, before=before, everyone=everyone)
     return await visit.page(
         "history.html",
         everyone=everyone,
-        can_ask=visit.whoever.has(TokenScope.ASK),
+        can_ask=visit.user.has(TokenScope.ASK),
         entries=[_entry(record, visit.name) for record in found.records],
         older=found.next,
     )
@@ -50,7 +50,7 @@ async def show_history(visit: PageRequest) -> Response:
 async def receipt(visit: PageRequest) -> Response:
     """A receipt to keep: ``tacit receipt verify`` and :func:`tacit.verify_receipt` read it unchanged."""
     position = visit.request.path_params["position"]
-    found = await visit.run(visit.office.receipt, visit.whoever, position)
+    found = await visit.run(visit.service.receipt, visit.user, position)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="receipt-{position}.json"'}
     return Response(found.to_json() + "\n", media_type="application/json", headers=headers)
 
@@ -58,7 +58,7 @@ async def receipt(visit: PageRequest) -> Response:
 async def show_budget(visit: PageRequest) -> Response:
     """Show the remaining budgets and their history."""
     budgets = await visit.budgets()
-    everyone = _sees_all(visit.whoever)
+    everyone = _sees_all(visit.user)
     accounts = [_account(visit, budget, everyone=everyone) for budget in budgets]
     decided = await visit.run(_decided, visit, budgets) if everyone else []
     return await visit.page("budget.html", accounts=accounts, budgets=budgets, decided=decided)
@@ -69,7 +69,7 @@ def _decided(visit: PageRequest, budgets: Iterable[Budget]) -> list[dict[str, An
     seen = {"", *(plain_name(budget.population, "population") for budget in budgets)}
     return [
         {"position": each.seq, "time": _when(each.time), "who": each.operator, "words": each.words, "why": each.reason}
-        for each in reversed(visit.office.curator.ledger.overrides())
+        for each in reversed(visit.service.curator.ledger.overrides())
         if each.population in seen
     ]
 
@@ -80,7 +80,7 @@ async def burn_down(visit: PageRequest) -> Response:
     if look not in LOOKS:
         raise InputError("look", f"must be one of {', '.join(LOOKS)}")
     name = visit.request.query_params.get("population", "")
-    budget = (await visit.run(visit.office.budget, visit.whoever, population=name))[0]
+    budget = (await visit.run(visit.service.budget, visit.user, population=name))[0]
     svg = await visit.run(_burn_down, visit, budget, look)
     policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
     return Response(svg, media_type="image/svg+xml", headers={**HEADERS, **policy})
@@ -143,7 +143,7 @@ def _account(visit: PageRequest, budget: Budget, *, everyone: bool) -> dict[str,
 def _burn_down(visit: PageRequest, budget: Budget, look: str) -> str:
     """Read the ledger, newest first, and add up backwards from the present amount; for a thread."""
     main = budget.lines[0]
-    everyone = _sees_all(visit.whoever)
+    everyone = _sees_all(visit.user)
     charges = [
         next((each.amount for each in record.amounts if each.currency == main.currency), Fraction(0))
         for record in _newest(visit, everyone=everyone)
@@ -159,7 +159,7 @@ def _burn_down(visit: PageRequest, budget: Budget, look: str) -> str:
 def _newest(visit: PageRequest, *, everyone: bool) -> Iterable[Record]:
     before = None
     for _ in range(_PAGES):
-        page = visit.office.history(visit.whoever, before=before, everyone=everyone)
+        page = visit.service.history(visit.user, before=before, everyone=everyone)
         yield from page.records
         before = page.next
         if before is None:

@@ -62,7 +62,7 @@ class LedgerCheck:
 class LedgerWatch:
     """The pages of the ledger, and the one verification that may be under way in this process.
 
-    What a verification found is also kept under its id where every worker finds it.
+    The result of a verification is also kept under its id where every worker finds it.
     """
 
     def __init__(self) -> None:
@@ -85,10 +85,10 @@ class LedgerWatch:
                 # A thread of its own: it may take minutes, and no request waits for it.
                 work = threading.Thread(target=self._run, args=(visit, self._id), name="tacit-verify", daemon=True)
                 work.start()
-        return visit.go(f"/console/ledger?check={self._id}")
+        return visit.redirect(f"/console/ledger?check={self._id}")
 
     def _run(self, visit: PageRequest, id: str) -> None:  # noqa: A002
-        by, ledger = visit.name, visit.office.curator.ledger
+        by, ledger = visit.name, visit.service.curator.ledger
 
         def advance(done: int, total: int) -> None:
             self._last = replace(self._last, done=done, total=total)
@@ -127,7 +127,7 @@ class LedgerWatch:
 
 
 def _state(visit: PageRequest, check: LedgerCheck) -> tuple[list[dict[str, str]], dict[str, Any]]:
-    ledger = visit.office.curator.ledger
+    ledger = visit.service.curator.ledger
     try:
         head = ledger.head
         alerts = alerts_of(visit)
@@ -143,10 +143,10 @@ def _state(visit: PageRequest, check: LedgerCheck) -> tuple[list[dict[str, str]]
 
 def alerts_of(visit: PageRequest) -> list[dict[str, str]]:
     """Budgets and shares that are used up. For a thread."""
-    ledger = visit.office.curator.ledger
-    owner = visit.whoever.has(TokenScope.ADMIN)
+    ledger = visit.service.curator.ledger
+    owner = visit.user.has(TokenScope.ADMIN)
     found = []
-    for budget in visit.office.budget(visit.whoever):
+    for budget in visit.service.budget(visit.user):
         population = budget.population
         if any(line.left == 0 and line.cap for line in budget.lines):
             words = f"No fresh question about {population} can be answered any more. Repeats stay free."

@@ -44,8 +44,8 @@ _SESSION: Final = "tacit_session"
 class ConsoleContext:
     """State shared by all page requests: the service, templates and static files."""
 
-    def __init__(self, office: CuratorService, people: People, settings: Settings) -> None:
-        self.office = office
+    def __init__(self, service: CuratorService, people: People, settings: Settings) -> None:
+        self.service = service
         self.people = people
         self.settings = settings
         self.statics = Statics()
@@ -56,7 +56,7 @@ class ConsoleContext:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.pages.globals |= {"static": self.statics.address, "project": office.curator.name}
+        self.pages.globals |= {"static": self.statics.address, "project": service.curator.name}
 
     def cookie(self, name: str) -> str:
         """The name of a cookie: with TLS one that browsers bind to this host."""
@@ -68,34 +68,34 @@ class PageRequest:
     """A request on its way to a page.
 
     Args:
-        building: state shared by all page requests.
+        shared: state shared by all page requests.
         request: as the browser sent it.
         access: the signed-in user; None without.
         form: the fields of a form that passed the check against forgery.
         door: the token that forms carry before sign-in.
     """
 
-    building: ConsoleContext
+    shared: ConsoleContext
     request: Request
     access: Access | None = None
     form: Mapping[str, str] = field(default_factory=dict)
     door: str = ""
 
     @property
-    def office(self) -> CuratorService:
+    def service(self) -> CuratorService:
         """The operations behind the pages."""
-        return self.building.office
+        return self.shared.service
 
     @property
     def people(self) -> People:
         """Accounts of people."""
-        return self.building.people
+        return self.shared.people
 
     @property
-    def floor(self) -> WorkerRuntime:
+    def runtime(self) -> WorkerRuntime:
         """Runtime of the worker."""
-        floor: WorkerRuntime = self.request.app.state.floor
-        return floor
+        runtime: WorkerRuntime = self.request.app.state.runtime
+        return runtime
 
     @property
     def address(self) -> str:
@@ -103,7 +103,7 @@ class PageRequest:
         return self.request.client.host if self.request.client else ""
 
     @property
-    def whoever(self) -> Access:
+    def user(self) -> Access:
         """The signed-in user.
 
         Raises:
@@ -116,7 +116,7 @@ class PageRequest:
     @property
     def name(self) -> str:
         """The name of the signed-in user."""
-        return self.whoever.person.name
+        return self.user.person.name
 
     @property
     def partly(self) -> bool:
@@ -125,11 +125,11 @@ class PageRequest:
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
         """Run blocking work in a thread."""
-        return await self.floor.run(work, *args, **words)
+        return await self.runtime.run(work, *args, **words)
 
     async def budgets(self) -> tuple[Budget, ...]:
         """Budgets of every population that the user sees."""
-        return await self.run(self.office.budget, self.whoever)
+        return await self.run(self.service.budget, self.user)
 
     def head_gauges(self, budgets: tuple[Budget, ...], charge: Mapping[str, Any] | None = None) -> list[Gauge]:
         """Gauges in the head of every page: of each population the limit that will be reached first."""
@@ -148,7 +148,7 @@ class PageRequest:
                 "head_gauges": self.head_gauges(budgets),
                 "nav": self._nav(budgets),
             }
-        return self._html(self.building.pages.get_template(template).render(context), status, context.get("problem"))
+        return self._html(self.shared.pages.get_template(template).render(context), status, context.get("problem"))
 
     async def parts(
         self, status: int = 200, problem: PageProblem | None = None, /, *, stopped: bool = False, **named: str
@@ -160,7 +160,7 @@ class PageRequest:
 
     def render(self, template: str, **context: Any) -> str:
         """A part of a page, escaped."""
-        return self.building.pages.get_template(template).render(context)
+        return self.shared.pages.get_template(template).render(context)
 
     async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
         """A page that says what went wrong and where to go; for a script, the part of one."""
@@ -173,28 +173,28 @@ class PageRequest:
         context = {"problem": problem, "kept": kept, "way_out": way[0], "way_words": way[1]}
         return await self.page("error.html", problem.status, **context)
 
-    def go(self, address: str) -> Response:
+    def redirect(self, address: str) -> Response:
         """Redirect to ``address``."""
         return RedirectResponse(address, 303, headers=dict(HEADERS))
 
     def signed_in(self, opened: Opened, address: str) -> Response:
         """Redirect and set the session cookie."""
-        response = self.go(address)
+        response = self.redirect(address)
         self._keep(response, _SESSION, opened.text)
-        response.delete_cookie(self.building.cookie(_DOOR), path="/", secure=self.building.settings.secure)
+        response.delete_cookie(self.shared.cookie(_DOOR), path="/", secure=self.shared.settings.secure)
         return response
 
     def signed_out(self, address: str) -> Response:
         """Redirect and clear the session cookie."""
-        response = self.go(address)
-        name, secure = self.building.cookie(_SESSION), self.building.settings.secure
+        response = self.redirect(address)
+        name, secure = self.shared.cookie(_SESSION), self.shared.settings.secure
         response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
         return response
 
     @property
     def session_text(self) -> str:
         """The session cookie; empty without."""
-        return self.request.cookies.get(self.building.cookie(_SESSION), "")
+        return self.request.cookies.get(self.shared.cookie(_SESSION), "")
 
     async def _known_budgets(self) -> tuple[Budget, ...]:
         """For the head of a page; a ledger that has stopped must not keep a page from saying so."""
@@ -204,7 +204,7 @@ class PageRequest:
             return ()
 
     def _nav(self, budgets: tuple[Budget, ...]) -> list[dict[str, Any]]:
-        access = self.whoever
+        access = self.user
         full = sum(1 for each in budgets if any(line.left == 0 and line.cap for line in each.lines))
         pages = (
             ("Ask", "/console/ask", access.has(TokenScope.ASK), 0),
@@ -231,27 +231,27 @@ class PageRequest:
 
     @property
     def _door_cookie(self) -> str:
-        return self.request.cookies.get(self.building.cookie(_DOOR), "")
+        return self.request.cookies.get(self.shared.cookie(_DOOR), "")
 
     def _keep(self, response: Response, name: str, text: str) -> None:
-        secure = self.building.settings.secure
-        response.set_cookie(self.building.cookie(name), text, path="/", secure=secure, httponly=True, samesite="strict")
+        secure = self.shared.settings.secure
+        response.set_cookie(self.shared.cookie(name), text, path="/", secure=secure, httponly=True, samesite="strict")
 
 
 Handler = Callable[[PageRequest], Awaitable[Response]]
 
 
-def endpoint(building: ConsoleContext, handler: Handler, *, needs: tuple[TokenScope, ...] | None) -> Any:
+def endpoint(shared: ConsoleContext, handler: Handler, *, needs: tuple[TokenScope, ...] | None) -> Any:
     """A handler as Starlette calls it.
 
     Args:
-        building: state shared by all page requests.
+        shared: state shared by all page requests.
         handler: makes the page.
         needs: scopes of which one is needed; empty where being signed in is enough, None where strangers may come.
     """
 
     async def visited(request: Request) -> Response:
-        visit = PageRequest(building, request)
+        visit = PageRequest(shared, request)
         try:
             return await _visited(visit, handler, needs)
         except ClientDisconnect:
@@ -268,9 +268,9 @@ async def _visited(visit: PageRequest, handler: Handler, needs: tuple[TokenScope
     visit.access = await visit.run(visit.people.session, text) if text else None
     visit.door = visit._door_cookie or new_door()
     if visit.access is not None:
-        visit.floor.rates["reads"].take(visit.name)
+        visit.runtime.rates["reads"].take(visit.name)
     if request.method == "POST":
-        settings = visit.building.settings
+        settings = visit.shared.settings
         form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
         if needs is not None and visit.access is None:
             return await _ended(visit, form)
@@ -310,7 +310,7 @@ async def _stranger(visit: PageRequest) -> Response:
         # Browsers keep the session back when a link elsewhere was followed; asked again from here, they send it.
         return await visit.page("onward.html", here=str(request.url.path))
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return visit.go(f"/console/sign-in?next={quote(here, safe='')}")
+    return visit.redirect(f"/console/sign-in?next={quote(here, safe='')}")
 
 
 async def _ended(visit: PageRequest, form: Mapping[str, str]) -> Response:

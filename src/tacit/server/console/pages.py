@@ -22,15 +22,15 @@ _OWNS = (TokenScope.ADMIN,)
 _WATCHES = (TokenScope.ADMIN, TokenScope.AUDIT)
 
 
-def console(office: CuratorService, *, people: People, settings: Settings) -> Mount:
+def console(service: CuratorService, *, people: People, settings: Settings) -> Mount:
     """The console as an application below ``/console``.
 
     Args:
-        office: the operations of the server.
+        service: the operations of the server.
         people: the registered people.
         settings: whether cookies travel by TLS only.
     """
-    building, watch = ConsoleContext(office, people, settings), LedgerWatch()
+    shared, watch = ConsoleContext(service, people, settings), LedgerWatch()
     table: tuple[tuple[str, str, Handler, tuple[TokenScope, ...] | None], ...] = (
         ("GET", "/", sign_in.home, _SIGNED_IN),
         ("GET", "/sign-in", sign_in.show_sign_in, _NO_SESSION),
@@ -67,11 +67,10 @@ def console(office: CuratorService, *, people: People, settings: Settings) -> Mo
         ("POST", "/ledger/verify", watch.verify, _WATCHES),
     )
     routes = [
-        Route(path, endpoint(building, handler, needs=needs), methods=[method])
-        for method, path, handler, needs in table
+        Route(path, endpoint(shared, handler, needs=needs), methods=[method]) for method, path, handler, needs in table
     ]
-    statics = Route("/static/{digest}/{name}", building.statics.serve)
-    lost = Route("/{path:path}", endpoint(building, _lost, needs=_NO_SESSION), methods=["GET", "POST"])
+    statics = Route("/static/{digest}/{name}", shared.statics.serve)
+    lost = Route("/{path:path}", endpoint(shared, _lost, needs=_NO_SESSION), methods=["GET", "POST"])
     return Mount("/console", routes=[statics, *routes, lost])
 
 

@@ -107,7 +107,7 @@ async def quota(visit: PageRequest) -> Response:
             for key, text in visit.form.items()
             if key.startswith("cap.") and text.strip()
         }
-        visit.office.curator.ledger.set_quota(population, caps or None, analyst=person.name, operator=visit.name)
+        visit.service.curator.ledger.set_quota(population, caps or None, analyst=person.name, operator=visit.name)
         return "The share is set." if caps else "There is no limit of their own any more."
 
     return await _change(visit, work)
@@ -197,7 +197,7 @@ def _address(visit: PageRequest) -> str:
 
     An attacker who controls a request's Host header would otherwise receive the secret of the link.
     """
-    settings = visit.building.settings
+    settings = visit.shared.settings
     if settings.address is not None:
         return settings.address.rstrip("/")
     host = visit.request.headers.get("host", "")
@@ -249,13 +249,13 @@ def _row(visit: PageRequest, person: Person) -> dict[str, Any]:
 
 def _balances(visit: PageRequest, name: str) -> list[tuple[str, Balance]]:
     """A person's purse of every budget."""
-    ledger = visit.office.curator.ledger
+    ledger = visit.service.curator.ledger
     return [(each, ledger.budget(each, analyst=name).balances[1]) for each in _accounts(visit)]
 
 
 def _accounts(visit: PageRequest) -> list[str]:
     """Populations visible to the signed-in user."""
-    return [budget.population for budget in visit.office.budget(visit.whoever)]
+    return [budget.population for budget in visit.service.budget(visit.user)]
 
 
 def _sees(person: Person) -> str:
@@ -290,7 +290,7 @@ def _about(visit: PageRequest, name: str) -> tuple[Person, list[dict[str, Any]],
     person = _person_named(visit, name)
     shares = []
     for number, population in enumerate(_accounts(visit)):
-        budget = visit.office.curator.budget(population=population, analyst=person.name)
+        budget = visit.service.curator.budget(population=population, analyst=person.name)
         balance = budget.balances[1]
         own = [gauge for gauge in gauges(_only(budget, balance), analyst="") if gauge.letter != symbol("delta")]
         currencies = [

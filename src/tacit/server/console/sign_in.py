@@ -29,20 +29,20 @@ _GONE = "page; the link was used, has run out, or never was. Ask its sender for 
 
 async def home(visit: PageRequest) -> Response:
     """Redirect to the first page of a signed-in user."""
-    return visit.go("/console/ask" if visit.whoever.has(TokenScope.ASK) else "/console/history")
+    return visit.redirect("/console/ask" if visit.user.has(TokenScope.ASK) else "/console/history")
 
 
 async def show_sign_in(visit: PageRequest) -> Response:
     """The form."""
     if visit.access is not None:
-        return visit.go("/console/")
+        return visit.redirect("/console/")
     return await _sign_in(visit, _next(visit.request.query_params.get("next", "")))
 
 
 async def sign_in(visit: PageRequest) -> Response:
     """Sign a user in; wrong, unknown, revoked and too often look the same."""
     name, password, where = (visit.form.get(key, "") for key in ("name", "password", "next"))
-    opened = await visit.floor.enter(visit.address, visit.people.sign_in, name, password, origin=visit.address)
+    opened = await visit.runtime.enter(visit.address, visit.people.sign_in, name, password, origin=visit.address)
     if opened is None:
         return await _sign_in(visit, _next(where), name=name, problem=_WRONG, status=401)
     if visit.session_text:
@@ -73,7 +73,7 @@ async def change_password(visit: PageRequest) -> Response:
     except InputError as problem:
         return await _password(visit, problem=str(problem), status=400)
     work = visit.people.change_password
-    opened = await visit.floor.enter(visit.address, work, visit.name, old, new, origin=visit.address)
+    opened = await visit.runtime.enter(visit.address, work, visit.name, old, new, origin=visit.address)
     if opened is None:
         return await _password(visit, problem=_NOT_YOURS, status=401)
     return visit.signed_in(opened, "/console/password?changed=1")
@@ -115,7 +115,7 @@ async def accept(visit: PageRequest) -> Response:
 
 async def _entered(visit: PageRequest, opened: Opened | None) -> Response:
     if opened is None:
-        visit.floor.failed(visit.address)
+        visit.runtime.failed(visit.address)
         raise Unknown(_GONE)
     if visit.session_text:
         await visit.run(visit.people.sign_out, visit.session_text)
@@ -124,7 +124,7 @@ async def _entered(visit: PageRequest, opened: Opened | None) -> Response:
 
 async def _check_set_up(visit: PageRequest) -> None:
     if not await visit.run(visit.people.set_up_open, visit.request.path_params["secret"]):
-        visit.floor.failed(visit.address)
+        visit.runtime.failed(visit.address)
         raise Unknown(_GONE)
 
 
@@ -144,7 +144,7 @@ async def _sign_in(visit: PageRequest, where: str, *, name: str = "", problem: s
         "door.html",
         status,
         heading="Sign in",
-        words=f"to ask questions of {visit.office.curator.name}, and get answers that reveal no individual.",
+        words=f"to ask questions of {visit.service.curator.name}, and get answers that reveal no individual.",
         action="/console/sign-in",
         asks_name=True,
         fresh=False,
@@ -179,7 +179,7 @@ async def _set_up(visit: PageRequest, *, name: str = "", problem: str = "") -> R
         "door.html",
         400 if problem else 200,
         heading="Be the owner",
-        words=f"This link makes you the owner of {visit.office.curator.name}: you decide who may ask, and how much. "
+        words=f"This link makes you the owner of {visit.service.curator.name}: you decide who may ask, and how much. "
         "It works once.",
         action=f"/console/setup/{visit.request.path_params['secret']}",
         asks_name=True,
@@ -195,13 +195,13 @@ async def _welcome(visit: PageRequest, *, problem: str = "") -> Response:
     secret = visit.request.path_params["secret"]
     person = await visit.run(visit.people.invited, secret)
     if person is None:
-        visit.floor.failed(visit.address)
+        visit.runtime.failed(visit.address)
         raise Unknown(_GONE)
     return await visit.page(
         "door.html",
         400 if problem else 200,
         heading=f"Welcome, {person.name}",
-        words=f"Choose a password, and you are in: {person.role} of {visit.office.curator.name}.",
+        words=f"Choose a password, and you are in: {person.role} of {visit.service.curator.name}.",
         action=f"/console/welcome/{secret}",
         asks_name=False,
         fresh=True,

@@ -32,7 +32,7 @@ class Statics:
         }
 
     def address(self, name: str) -> str:
-        """Of a file."""
+        """Address of a file."""
         return self._addresses[name]
 
     async def serve(self, request: Request) -> Response:

@@ -13,16 +13,18 @@ from tacit.server.identity.ledger_people import Chain, person_of, spelled
 from tacit.server.identity.models import Person
 from tacit.server.identity.tables import PeopleTables
 
-__all__ = ["Clock", "IdentityContext", "from_stamp", "line", "stamp", "storable"]
+__all__ = ["NO_NAME", "Clock", "IdentityContext", "from_stamp", "line", "stamp", "storable"]
 
 Clock = Callable[[], datetime]
 
+#: Name that is looked up where there is none, so that the work is the same.
+NO_NAME: Final = "unknown"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityContext:
-    """Handed to each part. The clock decides when things expire, and nothing about privacy."""
+    """Ledger, tables and clock of the identity modules. The clock decides when things expire, not about privacy."""
 
     ledger: Ledger
     tables: PeopleTables
@@ -30,7 +32,7 @@ class IdentityContext:
     clock: Clock
 
     def now(self) -> int:
-        """In milliseconds."""
+        """Current time in milliseconds."""
         return stamp(self.clock(), "clock")
 
     def person(self, name: object) -> Person | None:
@@ -46,7 +48,9 @@ class IdentityContext:
         """A person who is not revoked."""
         person = self.person(name)
         if person is None or not person.active:
-            raise InputError("name", f"nobody is registered as {str(name)[:40]!r}" if person is None else "was revoked")
+            raise InputError(
+                "name", f"no person is registered as {str(name)[:40]!r}" if person is None else "was revoked"
+            )
         return person
 
     def born(self, person: Person, kind: str, **fields: Any) -> int:
@@ -79,7 +83,7 @@ def line(text: object, parameter: str, longest: int) -> str:
 
 
 def storable(text: object, parameter: str) -> str:
-    """Text of any length that every database keeps as it is."""
+    """Return text of any length after checking that every database keeps it unchanged."""
     if not isinstance(text, str) or "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         raise InputError(parameter, "must be text without NUL characters and halves of characters")
     return text

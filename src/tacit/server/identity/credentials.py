@@ -14,7 +14,7 @@ from typing import Final
 
 from tacit.noise import entropy
 
-__all__ = ["NOBODY", "Code", "new_id"]
+__all__ = ["NO_ID", "Code", "new_id"]
 
 _ID_BITS: Final = 64
 _SECRET_BITS: Final = 256
@@ -32,7 +32,7 @@ class Code:
 
     @classmethod
     def new(cls, kind: str) -> Code:
-        """A fresh one."""
+        """Draw a fresh code."""
         bits = entropy.current().bits
         return cls(kind, f"{bits(_ID_BITS):016x}", f"{bits(_SECRET_BITS):064x}")
 
@@ -41,7 +41,7 @@ class Code:
         """The code in a text; one that fits nothing where there is none of this kind."""
         found = _SHAPE.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
         if found is None or found[1] != kind:
-            return cls(kind, NOBODY, "0" * (_SECRET_BITS // 4))
+            return cls(kind, NO_ID, "0" * (_SECRET_BITS // 4))
         return cls(kind, found[2], found[3])
 
     @property
@@ -64,7 +64,7 @@ class Code:
 
 
 #: The id that no code has: it is not of the shape of one.
-NOBODY: Final = "nobody"
+NO_ID: Final = "none"
 
 
 def new_id() -> str:

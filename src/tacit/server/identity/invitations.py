@@ -16,7 +16,7 @@ SET_UP: Final = "setup"
 
 _WELCOME_LASTS: Final = 3 * 24 * 3600_000
 _SET_UP_LASTS: Final = 3600_000
-#: How long the two are said to work, wherever that is said.
+#: Words for the two times, for messages and pages.
 WELCOME_WORDS: Final = "three days"
 SET_UP_WORDS: Final = "an hour"
 _NO_DIGEST: Final = bytes(32)
@@ -44,7 +44,7 @@ class OneTimeLinks:
         return self._keep(SET_UP, "", self._context.ledger.note(chain.SET_UP, {}).seq, _SET_UP_LASTS)
 
     def find(self, kind: str, text: object) -> str | None:
-        """Whose link it is, while it counts; the set-up's is ``""``."""
+        """Return the name of the person a live link belongs to; the set-up's is ``""``."""
         code = Code.read(kind, text)
         rows = self._context.tables.read(_FIND, (kind, code.id, self._context.now()))
         name, digest = rows[0] if rows else (None, _NO_DIGEST)

@@ -35,7 +35,7 @@ class JobStore:
         self._context = context
 
     def put(self, job: Job) -> None:
-        """A new one."""
+        """Store a new job."""
         values = (
             line(job.id, "id", _ID), spelled(job.analyst, "analyst"), storable(job.request, "request"),
             stamp(job.created, "created"), job.state, storable(job.outcome, "outcome"), line(job.worker, "worker", 200),

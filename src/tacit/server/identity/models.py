@@ -35,7 +35,7 @@ _SCOPES: Final[Mapping[Role, frozenset[TokenScope]]] = {
 
 
 def scopes_of(role: Role) -> frozenset[TokenScope]:
-    """Everything that a role allows."""
+    """Scopes that a role allows."""
     return _SCOPES[role]
 
 

@@ -1,7 +1,7 @@
 """Passwords: which ones are good enough, and their argon2id hashes.
 
-Length is what makes a password hard to guess, so length is asked for, and nothing about digits and signs. But what
-everybody thinks of first is guessed first: the usual words with their ornaments (a capital, digits around them, 0 for
+Length is what makes a password hard to guess, so length is asked for, and nothing about digits and signs. But the
+obvious choices are guessed first: the usual words with their ornaments (a capital, digits around them, 0 for
 o), rows of a keyboard, runs and repetitions, the person's own name and that of the project. Letters that look the same
 in different Unicode forms are the same letter (NFKC), whichever keyboard they were typed on.
 """
@@ -85,7 +85,7 @@ class Hashing:
 
     @classmethod
     def cheap(cls) -> Hashing:
-        """For tests."""
+        """Parameters for tests."""
         return cls(time_cost=1, memory_cost=8, parallelism=1)
 
 
@@ -123,7 +123,7 @@ class Hasher:
         plain = _plain(password)
         with self._working() as hasher:
             if kept is None or plain is None:
-                hasher.hash("nobody has this password")
+                hasher.hash("the password of no account")
                 return False
             try:
                 return hasher.verify(kept, plain)
@@ -184,7 +184,7 @@ def _is_made_of(text: str, words: Iterable[str]) -> bool:
         rest = rest.replace(word, _TAKEN)
     for piece in _PIECES:
         rest = rest.replace(piece, _TAKEN)
-    # What is left is ornament: a few digits and signs, and a letter or two.
+    # The rest is ornament: a few digits and signs, and a letter or two.
     left = "".join(rest.replace(_TAKEN, "").split())
     return _TAKEN in rest and sum(sign.isalpha() for sign in left) <= 2 and len(left) <= _ORNAMENT
 

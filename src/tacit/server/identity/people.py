@@ -11,7 +11,7 @@ from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
-from tacit.server.identity.context import Clock, IdentityContext
+from tacit.server.identity.context import NO_NAME, Clock, IdentityContext
 from tacit.server.identity.credentials import new_id
 from tacit.server.identity.invitations import SET_UP, WELCOME, OneTimeLinks
 from tacit.server.identity.jobs import JobStore
@@ -76,7 +76,7 @@ class People(Closing):
         """Give everything back but the ledger."""
         self._context.tables.close()
 
-    # Who there is ------------------------------------------------------------------------------------------------
+    # People ------------------------------------------------------------------------------------------------------
 
     def person(self, name: str) -> Person | None:
         """A person, also if revoked; ``None`` for an unknown name."""
@@ -120,7 +120,7 @@ class People(Closing):
         """Every token, session, link and password of theirs ends, and the ledger refuses them."""
         plain = spelled(name)
         if self._context.chain.analyst(plain) is None:
-            raise InputError("name", f"nobody is registered as {plain!r}")
+            raise InputError("name", f"no person is registered as {plain!r}")
         self._context.ledger.revoke_analyst(plain, operator=operator, reason=reason)
         # If they are admitted again at this moment, everything they had before ends all the same.
         ended = self._context.ledger.head.seq
@@ -185,7 +185,7 @@ class People(Closing):
         try:
             plain = spelled(name)
         except InputError:
-            plain = "nobody"
+            plain = NO_NAME
         return self._sessions.sign_in(plain, password, origin[:200])
 
     def check_password(self, name: str, password: str) -> None:
@@ -291,7 +291,7 @@ class People(Closing):
         """Take a question for a worker until a moment, or hold on to it.
 
         Returns:
-            How many workers have taken it, this one included; 0 where it was not to be had.
+            Number of workers that have taken it, this one included; 0 where it was not to be had.
         """
         return self._jobs.claim(job_id, worker, lease_until)
 
@@ -308,7 +308,7 @@ class People(Closing):
         return self._jobs.unfinished()
 
     def open_jobs(self, analyst: str) -> int:
-        """How many questions of an analyst's are not finished."""
+        """Number of an analyst's questions that are not finished."""
         return self._jobs.open(analyst)
 
     def forget_jobs(self, before: datetime) -> int:

@@ -18,7 +18,7 @@ import hashlib
 from typing import Final
 
 from tacit.ledger import BusyError
-from tacit.server.identity.context import IdentityContext
+from tacit.server.identity.context import NO_NAME, IdentityContext
 from tacit.server.identity.credentials import Code
 from tacit.server.identity.ledger_people import PASSWORD
 from tacit.server.identity.models import Access, Opened, Person
@@ -80,7 +80,7 @@ class Tries:
             return True
 
     def forgive(self, lane: str) -> None:
-        """It was right."""
+        """Forget the failures of a lane after a right password."""
         with self._tables.write() as run:
             run("DELETE FROM people_tries WHERE lane = ?", (lane,))
 
@@ -89,7 +89,7 @@ class Tries:
         self.forgive(_hashed(name, "")[:_LANE_DIGITS])
 
     def remember(self, name: str, origin: str, now: int) -> None:
-        """They have signed in there."""
+        """Remember that a name has signed in from an origin."""
         if not origin:
             return
         with self._tables.write() as run:
@@ -140,7 +140,7 @@ class Sessions:
         return None if found is None else self.open(*found)
 
     def change(self, name: str, old: object, new: str, origin: str) -> Opened | None:
-        """Another password, given the one in force; it opens the only session there is from then on."""
+        """Change the password, given the one in force; every other session ends."""
         found = self._proved(name, old, origin)
         if found is None:
             return None
@@ -148,7 +148,7 @@ class Sessions:
         return self.open(person, self.keep(person, self.hashed(new, name), operator=name))
 
     def _proved(self, name: str, password: object, origin: str) -> tuple[Person, int] | None:
-        """Who it is that knows a password, and the place of that in the chain."""
+        """Return the person whose password this is, and the place of the password in the chain."""
         now = self._context.now()
         lane = self._tries.lane(name, origin, now)
         allowed = self._tries.begin(lane, now)
@@ -177,12 +177,12 @@ class Sessions:
         return Opened(code.text, _access(person, code))
 
     def session(self, text: object) -> Access | None:
-        """Whose it is, if it still counts."""
+        """Return the access of a session's text while the session counts."""
         code = Code.read(_KIND, text)
         rows = self._context.tables.read(
             "SELECT name, digest, born, opened, seen FROM people_sessions WHERE id = ?", (code.id,)
         )
-        name, digest, born, opened, seen = rows[0] if rows else ("nobody", _NO_DIGEST, 0, 0, 0)
+        name, digest, born, opened, seen = rows[0] if rows else (NO_NAME, _NO_DIGEST, 0, 0, 0)
         fits = code.fits(digest)
         current = self._context.tables.read(_CURRENT, (name,))
         person, now = self._context.person(name), self._context.now()

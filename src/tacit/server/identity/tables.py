@@ -37,7 +37,7 @@ _POSTGRES: Final = {"integer": "BIGINT", "text": 'TEXT COLLATE "C"', "bytes": "B
 #: Words in braces differ between databases.
 MIGRATIONS: Final = (
     (
-        # How far the chain has been read, and the hash of that entry.
+        # The last entry of the chain that was read, and its hash.
         "CREATE TABLE people_seen (seq {integer} NOT NULL, hash {text} NOT NULL) {end}",
         "INSERT INTO people_seen VALUES (0, '')",
         # The row of '' is about all people.
@@ -109,7 +109,7 @@ MIGRATIONS: Final = (
         """,
         "CREATE INDEX people_jobs_open ON people_jobs (state, created)",
     ),
-    # How many workers have taken a job.
+    # Number of workers that have taken a job.
     ("ALTER TABLE people_jobs ADD COLUMN tries {integer} NOT NULL DEFAULT 0",),
 )
 

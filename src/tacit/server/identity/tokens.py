@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.ledger import BusyError
-from tacit.server.identity.context import IdentityContext, from_stamp, line, stamp
+from tacit.server.identity.context import NO_NAME, IdentityContext, from_stamp, line, stamp
 from tacit.server.identity.credentials import Code
 from tacit.server.identity.ledger_people import ISSUED, WITHDRAWN, spelled, withdraw
 from tacit.server.identity.models import Access, Issued, TokenInfo, TokenScope
@@ -24,7 +24,7 @@ _ROWS: Final = (
     "COALESCE(p.ended, 0), a.ended FROM people_tokens AS t "
     "LEFT JOIN people_persons AS p ON p.name = t.name CROSS JOIN people_persons AS a WHERE a.name = '' "
 )
-#: What an id that is not there is compared with, so that it costs the same.
+#: Digest that an unknown id is compared with, so that it costs the same.
 _NO_DIGEST: Final = bytes(32)
 
 
@@ -70,7 +70,7 @@ class Tokens:
         return tuple(_info(row, now, active[row[1]]) for row in rows)
 
     def withdraw(self, token_id: str, *, operator: str) -> None:
-        """It opens nothing from here on. Done again where it was interrupted before the chain knew."""
+        """End a token. Repeating it completes a withdrawal that was interrupted before the chain had it."""
         rows = self._context.tables.read("SELECT name FROM people_tokens WHERE id = ?", (line(token_id, "token", 40),))
         if not rows:
             raise InputError("token", f"there is no token {token_id!r}")
@@ -87,7 +87,7 @@ class Tokens:
         code = Code.read(_KIND, text)
         rows = self._context.tables.read(_ROWS + "AND t.id = ?", (code.id,))
         fits = code.fits(rows[0][2] if rows else _NO_DIGEST)
-        person = self._context.person(rows[0][1] if rows else "nobody")
+        person = self._context.person(rows[0][1] if rows else NO_NAME)
         now = self._context.now()
         if not rows or not fits or person is None or not person.active or not _alive(rows[0], now):
             return None

@@ -67,7 +67,7 @@ class Connections:
             self._idle[address][connection] = None
 
     def leave(self, address: str, connection: Connection) -> None:
-        """It is gone."""
+        """Forget a closed connection."""
         idle, busy = self._idle[address], self._busy[address]
         if connection in idle or connection in busy:
             idle.pop(connection, None)

@@ -124,13 +124,13 @@ class GuardedProtocol(HttpToolsProtocol):
             self.registry.end(self._address, self)
 
     def pause_writing(self) -> None:
-        """The client does not take what is written."""
+        """The client does not read its response."""
         super().pause_writing()
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(self.write_seconds, self.hang_up)
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """The client reads again."""
         self._stop(self._write_timer)
         self._write_timer = None
         super().resume_writing()

@@ -101,9 +101,9 @@ def run_worker(
     # A supervisor that does not listen is not waited for.
     os.set_blocking(reports.fileno(), False)
     try:
-        with _opened(serving) as office:
-            welcome = serving.welcome(office) if first and serving.welcome is not None else {}
-            _Worker(serving, office, context, reports, buckets, supervisor, welcome).run([listener])
+        with _opened(serving) as service:
+            welcome = serving.welcome(service) if first and serving.welcome is not None else {}
+            _Worker(serving, service, context, reports, buckets, supervisor, welcome).run([listener])
     except TacitError as problem:
         about = {"code": problem.code, "message": str(problem), "parameter": str(getattr(problem, "parameter", ""))}
         _report(reports, failed=about)
@@ -139,7 +139,7 @@ class _Worker(uvicorn.Server):
     def __init__(
         self,
         serving: Serving,
-        office: CuratorService,
+        service: CuratorService,
         context: ssl.SSLContext | None,
         reports: Connection,
         buckets: Buckets,
@@ -158,7 +158,7 @@ class _Worker(uvicorn.Server):
         connections = Connections(min(serving.connections, _room()), most_of_one)
         super().__init__(
             uvicorn.Config(
-                AccessLog(create_app(office, settings, buckets), Lines(_stream(serving.log)), self._counters),
+                AccessLog(create_app(service, settings, buckets), Lines(_stream(serving.log)), self._counters),
                 http=guarded(settings, connections),
                 ws="none",
                 lifespan="on",

@@ -442,7 +442,7 @@ def _added(blocks: Iterable[list[NDArray[np.int64]]], work: Fold, count: int) ->
 FEW = 2**18
 #: More rows are bounded by SQL, which can spill them.
 MOST_ROWS = 2**26
-#: What a row takes at most while it is bounded: its key, and unit, group and some columns where it has to be numbered.
+#: Most bytes of a row while it is bounded: its key, and unit, group and some columns where it has to be numbered.
 ROW_BYTES = 64
 _BATCH = 2**17
 _UNITS = "tacit_units"

@@ -33,7 +33,7 @@ _MOST_VALUES = 2**22
 _MEMORY = 128
 _ROW = "r"
 
-#: What changes when a file does; the last cannot be set back by ordinary means.
+#: Numbers that change when a file does; the last cannot be set back by ordinary means.
 State = tuple[tuple[int, int, int, int], ...]
 
 

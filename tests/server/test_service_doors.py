@@ -1,4 +1,4 @@
-"""The office itself, as every door uses it: visibility, repeats across it, pages, answers that are shown again."""
+"""The service itself, as every door uses it: visibility, repeats across it, pages, answers that are shown again."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_the_spelling_of_a_population_hides_nothing() -> None:
 
 
 def test_persons_who_see_the_same_share_their_plans(served: Served) -> None:
-    office = served.office
-    assert office._for(served.access("alice")) is office._for(served.access("olga"))
-    assert office._for(served.access("carol")) is office._for(served.access("carol"))
-    assert office._for(served.access("carol")) is not office._for(served.access("dan"))
+    service = served.service
+    assert service._for(served.access("alice")) is service._for(served.access("olga"))
+    assert service._for(served.access("carol")) is service._for(served.access("carol"))
+    assert service._for(served.access("carol")) is not service._for(served.access("dan"))
 
 
 @pytest.mark.parametrize("name", ["alice", "carol"])
@@ -57,26 +57,26 @@ def test_plans_are_the_same_whatever_else_a_person_sees(served: Served, name: st
         "SELECT w.beds, COUNT(*) AS n FROM visits AS v JOIN wards AS w ON v.ward = w.name GROUP BY w.beds",
     ):
         ask = Request(sql=sql, epsilon="0.5")
-        mine = served.office.quote(served.access(name), ask)
+        mine = served.service.quote(served.access(name), ask)
         assert mine.plan.digest == served.curator.explain(sql, epsilon="0.5").plan.digest
 
 
 def test_a_join_into_what_a_person_does_not_see(served: Served) -> None:
     ask = Request(sql="SELECT COUNT(*) FROM visits AS v JOIN staff AS s ON v.nurse = s.id", epsilon="0.5")
     with pytest.raises(QueryError) as problem:
-        served.office.quote(served.access("carol"), ask)
+        served.service.quote(served.access("carol"), ask)
     assert problem.value.code == "query.unknown_table"
 
 
 def test_scopes(served: Served) -> None:
     for work in (
-        lambda: served.office.quote(served.access("audrey"), Request(sql=COUNT, epsilon="1")),
-        lambda: served.office.ask(served.access("audrey"), Request(sql=COUNT, epsilon="1")),
-        lambda: served.office.history(served.access("alice"), everyone=True),
+        lambda: served.service.quote(served.access("audrey"), Request(sql=COUNT, epsilon="1")),
+        lambda: served.service.ask(served.access("audrey"), Request(sql=COUNT, epsilon="1")),
+        lambda: served.service.history(served.access("alice"), everyone=True),
     ):
         with pytest.raises(AccessError, match="needs the scope"):
             work()
-    assert served.office.budget(served.access("audrey"))
+    assert served.service.budget(served.access("audrey"))
 
 
 def test_an_auditor_of_one_population_sees_its_charges_only(served: Served) -> None:
@@ -84,13 +84,13 @@ def test_an_auditor_of_one_population_sees_its_charges_only(served: Served) -> N
 
     served.people.add("arno", Role.AUDITOR, populations=frozenset({"employees"}), operator="test")
     served.tokens["arno"] = served.people.issue("arno", expires=None, operator="test").text
-    mine = served.office.ask(served.access(), Request(sql=COUNT, epsilon="0.5")).receipt.position
-    theirs = served.office.ask(served.access(), Request(sql=STAFF, epsilon="0.5")).receipt.position
-    found = served.office.history(served.access("arno"), everyone=True)
+    mine = served.service.ask(served.access(), Request(sql=COUNT, epsilon="0.5")).receipt.position
+    theirs = served.service.ask(served.access(), Request(sql=STAFF, epsilon="0.5")).receipt.position
+    found = served.service.history(served.access("arno"), everyone=True)
     assert [record.seq for record in found.records] == [theirs]
-    assert served.office.receipt(served.access("arno"), theirs).position == theirs
+    assert served.service.receipt(served.access("arno"), theirs).position == theirs
     with pytest.raises(Unknown):
-        served.office.receipt(served.access("arno"), mine)
+        served.service.receipt(served.access("arno"), mine)
 
 
 BUDGETS: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -108,37 +108,37 @@ def test_what_was_released_is_shown_again_for_nothing(budget: dict[str, Any], wo
     """Whatever it was paid in; also after the data has changed."""
     versions = ["1"]
     served = serve(budgets={"patients": budget, "employees": {"epsilon": "1"}}, version=lambda _: versions[-1])
-    first = served.office.ask(served.access(), Request(sql=COUNT, **words))
+    first = served.service.ask(served.access(), Request(sql=COUNT, **words))
     head = served.curator.ledger.head
     versions.append("2")
-    again = served.office.answer_again(served.access(), first.receipt.position)
+    again = served.service.answer_again(served.access(), first.receipt.position)
     assert AnswerBody.of(again).rows == AnswerBody.of(first).rows
     assert again.charge.repeated
     assert served.curator.ledger.head == head
     for name in ("bob", "dan"):
         with pytest.raises(Unknown):
-            served.office.answer_again(served.access(name), first.receipt.position)
-    assert AnswerBody.of(served.office.answer_again(served.access("olga"), first.receipt.position))
+            served.service.answer_again(served.access(name), first.receipt.position)
+    assert AnswerBody.of(served.service.answer_again(served.access("olga"), first.receipt.position))
     served.close()
 
 
 def test_what_was_asked_for_in_more_words_is_not_guessed(served: Served) -> None:
     two = "SELECT ward, COUNT(*) AS n, AVG(cost) AS a FROM visits GROUP BY ward"
-    weighed = served.office.ask(served.access(), Request(sql=two, epsilon="0.5", weights={"n": "3"}))
+    weighed = served.service.ask(served.access(), Request(sql=two, epsilon="0.5", weights={"n": "3"}))
     with pytest.raises(Unknown):
-        served.office.answer_again(served.access(), weighed.receipt.position)
+        served.service.answer_again(served.access(), weighed.receipt.position)
     for place in (0, -1, 1, 2**70):
         with pytest.raises(Unknown):
-            served.office.answer_again(served.access(), place)
+            served.service.answer_again(served.access(), place)
 
 
 def test_only_for_nothing(served: Served) -> None:
     ask = Request(sql=COUNT, epsilon="0.5")
     with pytest.raises(ConflictError):
-        served.office.ask(served.access(), ask, free=True)
+        served.service.ask(served.access(), ask, free=True)
     assert served.spent() == 0
-    first = served.office.ask(served.access("carol"), ask)
-    assert AnswerBody.of(served.office.ask(served.access(), ask, free=True)) == AnswerBody.of(first)
+    first = served.service.ask(served.access("carol"), ask)
+    assert AnswerBody.of(served.service.ask(served.access(), ask, free=True)) == AnswerBody.of(first)
 
 
 def test_many_at_once(served: Served) -> None:
@@ -146,7 +146,7 @@ def test_many_at_once(served: Served) -> None:
 
     def one(i: int) -> Any:
         return AnswerBody.of(
-            served.office.ask(served.access(("alice", "carol")[i % 2]), Request(sql=COUNT, epsilon="0.5"))
+            served.service.ask(served.access(("alice", "carol")[i % 2]), Request(sql=COUNT, epsilon="0.5"))
         )
 
     with ThreadPoolExecutor(8) as pool:
@@ -158,7 +158,7 @@ def test_many_at_once(served: Served) -> None:
 def test_a_page_looks_at_so_much_and_no_more(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = served.curator.ledger
     for i in range(30):
-        served.office.ask(
+        served.service.ask(
             served.access(), Request(sql=f"SELECT COUNT(*) AS n{i} FROM visits WHERE cost < {i + 1}", epsilon="0.01")
         )
     looked = 0
@@ -193,4 +193,4 @@ def test_a_page_looks_at_so_much_and_no_more(served: Served, monkeypatch: pytest
 def test_pages_that_make_no_sense(served: Served) -> None:
     for words in ({"limit": 0}, {"limit": 51}, {"before": 0}, {"before": 2**62}):
         with pytest.raises(InputError):
-            served.office.history(served.access(), **words)
+            served.service.history(served.access(), **words)
