@@ -13,7 +13,6 @@ from tacit.core.errors import InternalError
 from tacit.query import Question, resolve
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.question import AggregateKind, Derive, Keep, Regroup, Slice, Sort
-from tacit.query.refusal import Refusal
 from tacit.query.types import DATE, DOUBLE, INTEGER
 
 

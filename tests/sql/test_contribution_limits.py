@@ -161,7 +161,8 @@ def test_where_a_unit_is_in_one_group_a_larger_number_has_no_effect_and_explain_
     assert (stated.final.max_groups, rows_of(stated)) == (1, {1})
     assert stated.final.text == plain.final.text
     assert explain(stated).limits == (
-        "max_groups 1 (7 stated, a unit is in one group anyway), max_rows 1 (9 stated, a unit has one row in each anyway)"
+        "max_groups 1 (7 stated, a unit is in one group anyway), "
+        "max_rows 1 (9 stated, a unit has one row in each anyway)"
     )
     everybody = planned(TOTAL, max_groups=7)
     assert everybody.final.max_groups == 1
@@ -288,7 +289,7 @@ def test_ceilings_of_a_table_are_checked() -> None:
     with pytest.raises(InputError, match="a public table has no persons"):
         limited("wards", max_groups_limit=1)
     for wrong in (0, -1, True, "9", 10**10):
-        with pytest.raises(InputError, match="visits.max_rows_limit"):
+        with pytest.raises(InputError, match=r"visits\.max_rows_limit"):
             limited(max_rows_limit=wrong)  # type: ignore[arg-type]
 
 

@@ -218,7 +218,9 @@ class Table:
             if most is None:
                 continue
             if self.public:
-                raise InputError(f"{self.name}.{name}_limit", "bounds what a person adds; a public table has no persons")
+                raise InputError(
+                    f"{self.name}.{name}_limit", "bounds what a person adds; a public table has no persons"
+                )
             if check_count(most, f"{self.name}.{name}_limit", maximum=10**9) < declared:
                 raise InputError(
                     f"{self.name}.{name}_limit",

@@ -432,5 +432,7 @@ def agreed(name: str, inside: _Stated | None, beside: _Stated | None) -> _Stated
         InputError: the two are not the same number.
     """
     if beside is not None and inside is not None and beside != inside:
-        raise InputError(name, f"is {float(inside):.10g} in the query and {float(beside):.10g} beside it; state it once")
+        raise InputError(
+            name, f"is {float(inside):.10g} in the query and {float(beside):.10g} beside it; state it once"
+        )
     return inside if beside is None else beside

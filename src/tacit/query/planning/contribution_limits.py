@@ -72,7 +72,9 @@ class ContributionLimit:
         parts = [] if self.stated is None else ["stated" if self.stated == used else f"{self.stated} stated"]
         if self.single:
             anyway = "" if self.stated in (None, used) else " anyway"
-            parts.append(("a unit is in one group" if self.name == "max_groups" else "a unit has one row in each") + anyway)
+            parts.append(
+                ("a unit is in one group" if self.name == "max_groups" else "a unit has one row in each") + anyway
+            )
         else:
             parts.append("declared" if self.declared == used and not parts else f"{self.declared} declared")
             if used < self.number:
