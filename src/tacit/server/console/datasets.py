@@ -84,7 +84,7 @@ def _about(table: Table) -> str:
         unit = f"The column {table.unit} says which person a row belongs to"
     groups = "1 group" if table.max_groups == 1 else f"{table.max_groups} groups"
     rows = "1 row" if table.max_rows == 1 else f"{table.max_rows} rows"
-    more = f" A question may state other numbers{_up_to(table)}."
+    more = "" if table.unit == ROW else f" A question may state other numbers{_up_to(table)}."
     return f"{unit}. Of one person, at most {rows} in each of at most {groups} count.{more}"
 
 
