@@ -149,3 +149,15 @@ def test_a_key_that_was_stolen_and_replaced_signs_nothing_that_holds_here(clinic
         assert "does NOT hold" in result.stdout
         # The signature by itself is a true one: offline it cannot be told.
         assert run("receipt", "verify", "forged.json", "--key", thief.public_key).exit_code == 0
+
+
+def test_a_question_with_limits_beside_it_needs_them_again(clinic: Path, run: Run) -> None:
+    done = run(
+        "query", WARD, "--epsilon", "1", "--max-rows", "9", "--max-groups", "2", "-o", "t.csv", "--receipt", "r.json"
+    )
+    assert done.exit_code == 0, done.output
+    without = run("receipt", "table", "t.csv", "r.json")
+    assert without.exit_code != 0
+    assert "--max-rows" in without.output
+    stated = run("receipt", "table", "t.csv", "r.json", "--max-rows", "9", "--max-groups", "2")
+    assert stated.exit_code == 0, stated.output

@@ -320,3 +320,15 @@ def test_auto_bounds_are_planned_for_where_prices_add_up(tmp_path: Path) -> None
     with pytest.raises(InputError, match="AUTO"):
         release_batch(curator, plan(tmp_path, TOTALS["approx"], a=auto, b=ALL))
     assert curator.history() == ()
+
+
+def test_a_statistic_may_state_its_limits(tmp_path: Path) -> None:
+    curator, _ = open_clinic(epsilon="4")
+    place = plan(tmp_path, a=WARDS, b=ALL)
+    place.write_text(place.read_text() + "max_rows = 9\n")
+    made = release_batch(curator, place)
+    one, other = (each.final.measures[0].rows for each in made.split.plans)
+    assert (one, other) == (CATALOG.tables[0].max_rows, 9)
+    place.write_text(place.read_text().replace("max_rows = 9", "max_rows = 0"))
+    with pytest.raises(InputError, match="max_rows"):
+        release_batch(curator, place)

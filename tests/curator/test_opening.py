@@ -169,6 +169,11 @@ def test_a_changed_file_is_a_new_version(folder: Path) -> None:
         ({**PLAIN, "columns": {"cost": {"bound": [0, 1]}}}, "columns.cost.bound: is an unknown setting"),
         ({**PLAIN, "columns": {"cost": 7}}, "columns.cost: must be"),
         ({**PLAIN, "max_rows": 0}, "max_rows: .*greater than or equal to 1"),
+        ({**PLAIN, "max_rows_limit": 0}, "max_rows_limit: .*greater than or equal to 1"),
+        (
+            {**PLAIN, "max_groups": 3, "max_groups_limit": 2},
+            "max_groups_limit: .*at least max_groups, which is 3; got 2",
+        ),
         ({**PLAIN, "accounting": "zcdp"}, "needs delta, epsilon or rho"),
         ({**PLAIN, "accounting": "money"}, "accounting"),
     ],
@@ -190,6 +195,8 @@ def test_mistakes_are_named(folder: Path, arguments: dict[str, Any], message: st
         (('unit = "patient_id"', 'unit = "patient"'), "visits: the unit 'patient'"),
         (("max_groups = 2", "max_group = 2"), "tables.visits.max_group: is an unknown setting"),
         (("max_groups = 2", 'max_groups = "2"'), "tables.visits.max_groups"),
+        (("max_groups = 2", "max_groups = 2\nmax_groups_limit = 1"), "visits.max_groups_limit: .*at least max_groups"),
+        (("max_groups = 2", "max_groups = 2\nmax_rows_limit = true"), "tables.visits.max_rows_limit"),
         (("bounds = [0, 500]", "bounds = [0]"), "tables.visits.columns.cost.bounds"),
         (
             ('type = "text", categories', 'type = "words", categories'),
@@ -234,6 +241,39 @@ def test_the_catalog_of_a_project_holds_the_owners_words(folder: Path) -> None:
     assert visits.find("ward").categories == tuple(WARDS)  # type: ignore[union-attr]
     assert visits.find("cost").bounds == (0.0, 500.0)  # type: ignore[union-attr]
     assert project.sources["visits"].path == str(folder / "visits.parquet")
+
+
+def test_ceilings_of_the_project_file_and_of_open_refuse_for_free(folder: Path) -> None:
+    sql = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+    text = (
+        (folder / "tacit.toml")
+        .read_text()
+        .replace("max_groups = 2", "max_groups = 2\nmax_groups_limit = 3\nmax_rows_limit = 5")
+    )
+    (folder / "limited.toml").write_text(text)
+    opened = open_curator(folder / "limited.toml")
+    columns = {"ward": WARDS}
+    plain = {
+        "unit": "patient_id",
+        "epsilon": "4",
+        "columns": columns,
+        "max_groups": 2,
+        "max_groups_limit": 3,
+        "max_rows_limit": 5,
+    }
+    for curator in (opened, open_curator(folder / "visits.parquet", **plain)):  # type: ignore[arg-type]
+        with curator:
+            for asked, words in (
+                ({"max_rows": 6}, "max_rows = 6 is more than the 5 rows"),
+                ({"max_groups": 4}, "max_groups = 4 is more than the 3 groups"),
+            ):
+                with pytest.raises(QueryError, match=f"{words} of one person that the owner of visits allows"):
+                    curator.sql(sql, epsilon="0.5", **asked)  # type: ignore[arg-type]
+            assert curator.history() == ()
+            answer = curator.sql(sql, epsilon="0.5", max_rows=5, max_groups=1)
+            assert (answer.plan.final.max_groups, answer.plan.final.measures[0].rows) == (1, 5)
+            (table,) = (info.table for info in curator.tables() if info.name == "visits")
+            assert (table.max_groups_limit, table.max_rows_limit) == (3, 5)
 
 
 def test_a_folder_may_be_called_anything(tmp_path: Path) -> None:

@@ -83,6 +83,39 @@ def test_other_terms_are_planned_anew_from_the_same_question(work: dict[str, int
     assert len({quoted.to_json() for quoted in told}) == len(asked)
 
 
+def test_another_number_of_rows_is_another_question_and_leaks_into_none(work: dict[str, int]) -> None:
+    curator, _ = open_clinic()
+    asked: list[dict[str, Any]] = [{}, {"max_rows": 7}, {}, {"max_rows": 8}, {"max_rows": 7, "max_groups": 2}, {}]
+    told = [curator.explain(SUM, epsilon="0.5", **terms).plan for terms in asked]
+    assert work == {"resolve": 3, "plan_on_terms": 4}
+    assert [plan.final.measures[0].rows for plan in told] == [
+        told[0].final.measures[0].rows,
+        7,
+        told[0].final.measures[0].rows,
+        8,
+        7,
+        told[0].final.measures[0].rows,
+    ]
+    assert told[0] is told[2] is told[5]
+    for wrong in (True, 7.0, "7", [7], 0, 10**30):
+        with pytest.raises(InputError, match="max_rows"):
+            curator.explain(SUM, epsilon="0.5", max_rows=wrong)  # type: ignore[arg-type]
+
+
+def test_a_number_beside_the_text_or_in_it_is_one_release() -> None:
+    curator, engine = open_clinic()
+    text = SUM.replace(
+        "SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 7, max_groups_contributed = 2)"
+    )
+    first = curator.sql(SUM, epsilon="0.5", max_rows=7, max_groups=2)
+    again = curator.sql(text, epsilon="0.5")
+    both = curator.sql(text, epsilon="0.5", max_rows=7)
+    other = curator.sql(SUM, epsilon="0.5", max_rows=8, max_groups=2)
+    assert [each.charge.repeated for each in (first, again, both, other)] == [False, True, True, False]
+    assert first.finished.values == again.finished.values == both.finished.values
+    assert engine.measured == 2
+
+
 def test_a_request_is_read_every_time() -> None:
     """A wrong request is refused, although an equal one that was right is known: True equals 1."""
     curator, _ = open_clinic()

@@ -148,7 +148,10 @@ def test_what_may_change_leaves_a_trace(tmp_path: Path) -> None:
     before = entries(tmp_path)
     ask(
         write(
-            tmp_path, limits="max_rows = 20\nmax_groups = 2", bounds="bounds = [0, 900]", categories='["a", "b", "c"]'
+            tmp_path,
+            limits="max_rows = 20\nmax_groups = 2\nmax_rows_limit = 30",
+            bounds="bounds = [0, 900]",
+            categories='["a", "b", "c"]',
         )
     )
     assert entries(tmp_path) == before + 3, "what changed, and a charge with its outcome"
@@ -156,6 +159,7 @@ def test_what_may_change_leaves_a_trace(tmp_path: Path) -> None:
     for words in (
         "visits: max_rows was 2, is 20",
         "visits: max_groups was 1, is 2",
+        "visits: max_rows_limit was not stated, is 30",
         "visits: cost.bounds was 0 to 90, is 0 to 900",
         "visits: ward.categories was 'a', 'b', is 'a', 'b', 'c'",
     ):

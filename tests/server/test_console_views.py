@@ -19,13 +19,17 @@ from tacit.accounting.filters import Line
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.curator.accounts import Budget
+from tacit.curator.curator import TableInfo
 from tacit.ledger import Balance
+from tacit.query.catalog import Column, Table
 from tacit.query.refusal import Refusal
+from tacit.query.types import INTEGER
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.belief_bounds import promise
 from tacit.server.console.budget_bars import gauges, left_words, tightest
 from tacit.server.console.chart_url import MOST_TEXT, Drawing, Panel, Point, address, read_address
 from tacit.server.console.charts import LOOKS, draw_answer, draw_burn_down
+from tacit.server.console.datasets import view_table
 from tacit.server.console.error_pages import problem_of
 from tacit.server.console.number_format import amounts_text, as_pair, charge_of, down, percent, up
 from tacit.server.console.quotes import AskForm, view_quote
@@ -241,3 +245,17 @@ def test_every_failure_has_words_that_say_what_to_do() -> None:
     opaque = problem_of(RuntimeError("a secret"))
     assert opaque.id
     assert "secret" not in f"{opaque}"
+
+
+def test_the_ceilings_of_a_table_are_shown() -> None:
+    columns = (Column("id", INTEGER), Column("x", INTEGER))
+    plain = Table("visits", columns, population="patients", unit="id", max_rows=2, max_groups=3)
+    assert view_table(TableInfo(plain)).about.endswith(
+        "Of one person, at most 2 rows in each of at most 3 groups count. A question may state other numbers."
+    )
+    limited = replace(plain, max_rows_limit=5, max_groups_limit=3)
+    assert view_table(TableInfo(limited)).about.endswith(
+        "A question may state other numbers, up to 5 rows and 3 groups."
+    )
+    rows = Table("visits", columns, population="patients", unit="row")
+    assert view_table(TableInfo(rows)).about.endswith("count.")

@@ -12,7 +12,6 @@ from sql.corpus.clinic import CATALOG
 from tacit.core.errors import InternalError
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.question import AggregateKind, Derive, Keep, Question, Regroup, Slice, Sort
-from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, DOUBLE, INTEGER
 
@@ -180,15 +179,6 @@ def test_options_are_read_exactly() -> None:
     assert question.options.epsilon == Fraction(1, 10)
     assert question.options.delta == Fraction(1, 10**6)
     assert question.final.max_groups == 2
-
-
-def test_a_limit_beyond_the_declared_one_is_refused_and_never_cut() -> None:
-    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed={}) doctor, COUNT(*) FROM visits GROUP BY 1"
-    assert resolve(sql.format(8), CATALOG).final.max_groups == 8
-    for asked in (9, 30, 10**8):
-        with pytest.raises(Refusal, match=f"max_groups_contributed = {asked} is more than the 8 groups") as caught:
-            resolve(sql.format(asked), CATALOG)
-        assert caught.value.reason == "option"
 
 
 def test_counting_the_unit_is_counting_persons() -> None:

@@ -77,7 +77,7 @@ def test_options_of_the_text_count_as_typed() -> None:
         (Request(epsilon=-1), "epsilon"),
         (Request(epsilon=1, delta="1e-6"), "delta"),
         (Request(epsilon=1, confidence=1), "confidence"),
-        (Request(epsilon=1, max_groups=5), "max_groups"),
+        (Request(epsilon=1, max_groups=0), "max_groups"),
         (Request(epsilon=1, weights={"nothing": 2}), "weights"),
         (Request(epsilon=1, weights={"c0": 0}), "weights"),
         (Request(within={"nothing": 2}), "within"),

@@ -98,6 +98,7 @@ def table(
         str | None, typer.Option(help="Confidence of its intervals, if not that of the question.")
     ] = None,
     max_groups: Annotated[int | None, typer.Option(help="max_groups of the question, if it stated any.")] = None,
+    max_rows: Annotated[int | None, typer.Option(help="max_rows of the question, if it stated any.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check that a published table is the one that a receipt is about, cell by cell.
@@ -119,7 +120,8 @@ def table(
         with opened(project) as curator:
             checks = curator.check_receipt(said).checks
             if all(check.passed for check in checks):
-                words = {} if max_groups is None else {"max_groups": max_groups}
+                stated = {"max_groups": max_groups, "max_rows": max_rows}
+                words = {option: number for option, number in stated.items() if number is not None}
                 answer = answer_again(curator, said, name=name, plan_file=plan, **words)
                 wrong = difference(answer, found, confidence)
                 same = f"{table} has the {len(found.rows)} rows of that release, and nothing else"

@@ -25,7 +25,7 @@ __all__ = ["Prompt", "is_complete"]
 _HELP = r"""Write a question in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
 \epsilon 0.5     what a question may cost; also \rho, \mu, \delta
 \within 50       instead of a price, how far off answers may be; also \within column=50
-\confidence .99  of the intervals; also \max_groups, \weights, \suppose
+\confidence .99  of the intervals; also \max_groups, \max_rows, \weights, \suppose
 \explain         more about the next question: each release, its noise, its error
 \tables          the tables and what is known about their columns
 \budget          what is spent and what is left

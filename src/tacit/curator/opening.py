@@ -61,6 +61,8 @@ def open_curator(
     max_groups: int | None = None,
     max_rows: int | None = None,
     unit_rows: int | None = None,
+    max_groups_limit: int | None = None,
+    max_rows_limit: int | None = None,
     ledger: str | Path | None = None,
     analyst: str = OWNER,
     session: Any = None,
@@ -90,10 +92,12 @@ def open_curator(
             name of its type, or a mapping with the words of the project file.
         table: its name in queries; by default the name of the file, or ``data`` for frames.
         population: name of the population; by default ``people``.
-        max_groups: the most groups one person counts in; by default 1.
-        max_rows: the most rows of one person that count per group; by default 1.
+        max_groups: the most groups one person counts in, where a question states no number; by default 1.
+        max_rows: the most rows of one person that count per group, likewise; by default 1.
         unit_rows: the most rows that one person has, for the bound on the work of a question; as many enter a join
             that multiplies rows. Default 256.
+        max_groups_limit: ceiling on the ``max_groups`` that a question may state; by default none.
+        max_rows_limit: ceiling on the ``max_rows`` that a question may state; by default none.
         ledger: a file in which the account outlasts the process; by default in memory.
         analyst: who asks, where a question names no analyst; by default the owner of the data.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
@@ -102,6 +106,7 @@ def open_curator(
         "unit": unit, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "accounting": accounting,
         "relation": relation, "columns": columns, "table": table, "population": population,
         "max_groups": max_groups, "max_rows": max_rows, "unit_rows": unit_rows, "ledger": ledger,
+        "max_groups_limit": max_groups_limit, "max_rows_limit": max_rows_limit,
     }  # fmt: skip
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".toml":
         extra = next((name for name, value in stated.items() if value is not None), None)
@@ -123,6 +128,8 @@ def open_curator(
                 "max_groups": 1 if max_groups is None else max_groups,
                 "max_rows": 1 if max_rows is None else max_rows,
                 "unit_rows": UNIT_ROWS if unit_rows is None else unit_rows,
+                "max_groups_limit": max_groups_limit,
+                "max_rows_limit": max_rows_limit,
                 "columns": {column: _column(column, said) for column, said in (columns or {}).items()},
             }
         },

@@ -2,7 +2,8 @@
 
 Planning is a function of the text, of public metadata and of what was asked for, so a plan may serve again. It is kept
 under the text and the *terms*, and these are read from every request anew: nothing that a request gets wrong is
-overlooked because a like one was right. Another price or confidence is planned anew, from the same resolved question.
+overlooked because a like one was right. Another price or confidence is planned anew, from the same resolved question;
+another ``max_rows`` is another question.
 
 Refusals are not kept. Neither is anything about who asked or about accounts: whether a plan may be carried out is asked
 of the ledger every time. The rows of an answer are kept under the bytes that the ledger holds, so that a repeat need
@@ -105,7 +106,7 @@ class Planner:
         self._sizes = PublicSizes(catalog, engine, version or _always)
         self._accounts = accounts
         self._engine = engine
-        self._questions: WeightedLRUCache[tuple[str, int], Question] = WeightedLRUCache(_MOST)
+        self._questions: WeightedLRUCache[tuple[str, int, int | None], Question] = WeightedLRUCache(_MOST)
         self._plans: WeightedLRUCache[tuple[str, int, Terms], PricedPlan] = WeightedLRUCache(_MOST)
         self._rows: WeightedLRUCache[tuple[str, Terms, bytes], ReadAnswer] = WeightedLRUCache(_MOST)
 
@@ -117,7 +118,7 @@ class Planner:
         """
         sql = _plain(sql)
         state, catalog = self._sizes.now()
-        question = self._question(sql, state, catalog)
+        question = self._question(sql, state, catalog, request.stated_rows)
         population = catalog.population(question.final.population)
         request = replace(request, account=self._accounts[population.name])
         terms = settle(request, question.options)
@@ -142,12 +143,14 @@ class Planner:
         """Public metadata, with the sizes that public tables have now."""
         return self._sizes.now()[1]
 
-    def _question(self, sql: str, state: int, catalog: Catalog) -> Question:
-        known = self._questions.get((sql, state))
+    def _question(self, sql: str, state: int, catalog: Catalog, max_rows: int | None) -> Question:
+        # Measurements depend on the number, so that a question is kept for the one it was resolved for.
+        key = (sql, state, max_rows)
+        known = self._questions.get(key)
         if known is not None:
             return known
-        question = resolve(sql, catalog)
-        return self._questions.put((sql, state), question, _weight(sql, question))
+        question = resolve(sql, catalog, max_rows=max_rows)
+        return self._questions.put(key, question, _weight(sql, question))
 
 
 def read_back(plan: Plan, result: bytes, public: Sequence[PublicRows] = ()) -> ReadAnswer:

@@ -289,7 +289,11 @@ class ProtectionAudit:
             return f"does not say what changed in the declaration of {body['table']}"
         if known is None and charged:
             # Under another name, of the table or of the project, there is nothing to compare with.
-            limits = ", ".join(f"{name} {body['terms'].get(name, '')}" for name in ("unit", "max_groups", "max_rows"))
+            terms = body["terms"]
+            ceilings = [name for name in ("max_groups_limit", "max_rows_limit") if name in terms]
+            limits = ", ".join(
+                f"{name} {terms.get(name, '')}" for name in ("unit", "max_groups", "max_rows", *ceilings)
+            )
             self._note(seq, f"{body['table']} of {body['project']} was declared after charges: {limits}")
         for name, (before, now) in changed.items():
             self._note(seq, f"{body['table']}: {name} was {before or 'not stated'}, is {now or 'not stated'}")

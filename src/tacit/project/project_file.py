@@ -68,6 +68,9 @@ class TableModel(_Strict):
 
     ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
     anew. Files say by themselves when they change.
+
+    ``max_groups`` and ``max_rows`` hold for questions that state no number; ``max_groups_limit`` and ``max_rows_limit``
+    are ceilings for those that do, and without them any number may be stated.
     """
 
     source: str
@@ -78,6 +81,8 @@ class TableModel(_Strict):
     max_groups: int = Field(default=1, ge=1, strict=True)
     max_rows: int = Field(default=1, ge=1, strict=True)
     unit_rows: int = Field(default=UNIT_ROWS, ge=1, strict=True)
+    max_groups_limit: int | None = Field(default=None, ge=1, strict=True)
+    max_rows_limit: int | None = Field(default=None, ge=1, strict=True)
     columns: dict[str, ColumnModel] = Field(default_factory=dict)
 
 
@@ -257,6 +262,8 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
         max_groups=model.max_groups,
         max_rows=model.max_rows,
         unit_rows=model.unit_rows,
+        max_groups_limit=model.max_groups_limit,
+        max_rows_limit=model.max_rows_limit,
     )
 
 

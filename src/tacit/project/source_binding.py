@@ -256,6 +256,8 @@ def declared_terms(catalog: Catalog, table: Table) -> dict[str, str]:
         "max_groups": str(table.max_groups),
         "max_rows": str(table.max_rows),
     }
+    ceilings = {"max_groups_limit": table.max_groups_limit, "max_rows_limit": table.max_rows_limit}
+    terms |= {name: str(most) for name, most in ceilings.items() if most is not None}
     for column in table.columns:
         for word, said in _said(column).items():
             terms[f"{column.name.lower()}.{word}"] = said

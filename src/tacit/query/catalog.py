@@ -166,13 +166,15 @@ class Table:
         population: the name of the protected population.
         unit: the column that names the person, or ``"row"``; None to find the unit through a foreign key.
         foreign_keys: columns that point to unique columns of other tables.
-        max_groups: the most groups one unit may count in, unless a query says less.
-        max_rows: the most rows of one unit that count per group.
+        max_groups: the most groups that one unit counts in, where a question states no number.
+        max_rows: the most rows of one unit that count per group, likewise.
         unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.planning.work`):
         believed where
             work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
-        size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` is part of the digest:
-            a question in which they decide anything says so in its own text.
+        max_groups_limit: the most groups that a question may state, as policy of the owner; None for any number.
+        max_rows_limit: likewise the most rows.
+        size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` nor a ceiling is part of
+            the digest: a question in which they decide anything says so in its own text, or is refused.
     """
 
     name: str
@@ -184,6 +186,8 @@ class Table:
     max_groups: int = 1
     max_rows: int = 1
     unit_rows: int = field(default=UNIT_ROWS, repr=False)
+    max_groups_limit: int | None = field(default=None, repr=False)
+    max_rows_limit: int | None = field(default=None, repr=False)
     size: PublicSize | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -195,6 +199,7 @@ class Table:
             raise InputError(self.name, "a table needs columns, each name once")
         for limit in ("max_groups", "max_rows", "unit_rows"):
             object.__setattr__(self, limit, check_count(getattr(self, limit), f"{self.name}.{limit}", maximum=10**9))
+        self._check_ceilings()
         if self.public and (self.population is not None or self.unit is not None):
             raise InputError(self.name, "a public table has no population and no unit")
         if not self.public and self.population is None:
@@ -204,6 +209,22 @@ class Table:
         for key in self.foreign_keys:
             if self.find(key.column) is None:
                 raise InputError(self.name, f"the foreign key column {key.column!r} is not one of its columns")
+
+    def _check_ceilings(self) -> None:
+        for name in ("max_groups", "max_rows"):
+            most, declared = getattr(self, f"{name}_limit"), getattr(self, name)
+            if most is None:
+                continue
+            if self.public:
+                raise InputError(
+                    f"{self.name}.{name}_limit", "bounds what a person adds; a public table has no persons"
+                )
+            if check_count(most, f"{self.name}.{name}_limit", maximum=10**9) < declared:
+                raise InputError(
+                    f"{self.name}.{name}_limit",
+                    f"is a ceiling of questions and must be at least {name}, which is {declared}; got {most}",
+                )
+            object.__setattr__(self, f"{name}_limit", int(most))
 
     def find(self, name: str) -> Column | None:
         """The column of that name, if there is one."""

@@ -31,6 +31,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from tacit.query.parsing.query_options import Options
+from tacit.query.planning.contribution_limits import ContributionLimits
 from tacit.query.planning.measures import AggregateKind, Measure
 from tacit.query.relational.algebra import (
     Change,
@@ -109,6 +110,8 @@ class FinalAggregation:
         max_groups: the most groups one unit counts in (L0); 1 without keys.
         public_keys: whether every key is public and their product small enough to return whole.
         group_count: how many public groups there are; 1 without keys; None for private keys.
+        limits: where ``max_groups`` and the rows of the measurements come from; None when made by hand. Not part of the
+            text: what decides the answer are the numbers.
     """
 
     source: RelationNode
@@ -118,6 +121,7 @@ class FinalAggregation:
     max_groups: int
     public_keys: bool
     group_count: int | None
+    limits: ContributionLimits | None = field(default=None, compare=False, repr=False)
 
     @property
     def population(self) -> str:

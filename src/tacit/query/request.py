@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "OPTIONS", "Account", "OptionKind", "QuestionOption", "QuestionOptions",
-    "Request", "Terms", "settle", "takes_options",
+    "Request", "Terms", "agreed", "settle", "takes_options",
 ]  # fmt: skip
 
 #: The kinds of account.
@@ -112,7 +112,7 @@ class QuestionOption:
             InputError: it is not such a number.
         """
         if self.kind is OptionKind.COUNT:
-            return Fraction(check_count(value, self.name))
+            return Fraction(check_count(value, self.name, maximum=int(self.high)))
         if self.kind is OptionKind.PROBABILITY:
             return exact_probability(value, self.name, zero=self.name == "delta")
         return exact_positive(value, self.name)
@@ -145,6 +145,8 @@ class QuestionOption:
 
 
 _TINY, _HUGE = Fraction(1, 10**12), Fraction(10**6)
+#: Of groups and rows of one person; a number that has no effect beyond may be stated up to here.
+_MOST_COUNTED: Final = Fraction(999_999_999)
 # fmt: off
 _TABLE: Final = (
     QuestionOption("epsilon", OptionKind.AMOUNT, "0.5", "price, in ε", "price of the whole question in epsilon",
@@ -161,12 +163,16 @@ _TABLE: Final = (
                    "confidence of the intervals and of within, by default 0.95",
                    low=Fraction(1, 100), high=1 - Fraction(1, 10**18), clause="confidence"),
     QuestionOption("max_groups", OptionKind.COUNT, "2", "Groups per person, at most",
-                   "most groups that one unit counts in, if fewer than declared", clause="max_groups_contributed"),
+                   "most groups that one unit counts in, if other than declared; noise grows with it",
+                   high=_MOST_COUNTED, clause="max_groups_contributed"),
+    QuestionOption("max_rows", OptionKind.COUNT, "3", "Rows per person and group, at most",
+                   "most rows of one unit that count per group, if other than declared; noise grows with it",
+                   high=_MOST_COUNTED, clause="max_rows_contributed"),
     QuestionOption("weights", OptionKind.WEIGHTS, "column=2", "Weights, column=2",
                    "importance of aggregates: weight 2 gets twice the epsilon of weight 1",
                    low=Fraction(1, 10**6), high=Fraction(10**6)),
     QuestionOption("suppose", OptionKind.COUNT, "1000", "Values in a group, about",
-                   "supposed number of values in a group, for the expected error of averages"),
+                   "supposed number of values in a group, for the expected error of averages", high=Fraction(10**12)),
 )
 # fmt: on
 #: The options of a question by name, in the order in which they are shown.
@@ -205,6 +211,7 @@ class QuestionOptions(TypedDict, total=False):
     within: Number | Mapping[str, Number] | None
     confidence: Number
     max_groups: int | None
+    max_rows: int | None
     weights: Mapping[str, Number] | None
     suppose: int | None
 
@@ -217,7 +224,8 @@ class Request:
         sql: the question; empty where a plan is made from a question that was resolved before.
         within: one number for every aggregate, or a number for each one named, by its column in the answer or by its
             text such as ``avg(cost)``.
-        max_groups: not more than declared.
+        max_groups: more or less than declared; not more than the owner's ceiling, if there is one.
+        max_rows: likewise.
         weights: by the same names, or ``"keys"``, or ``"bounds"`` for the search for AUTO bounds.
         account: the account that pays.
     """
@@ -230,6 +238,7 @@ class Request:
     within: Number | Mapping[str, Number] | None = None
     confidence: Number = "0.95"
     max_groups: int | None = None
+    max_rows: int | None = None
     weights: Mapping[str, Number] | None = None
     suppose: int | None = None
     account: Account = field(default_factory=lambda: Account("pure"))
@@ -238,6 +247,15 @@ class Request:
     def options(self) -> QuestionOptions:
         """The options by name, as ``Curator.sql`` takes them."""
         return {name: getattr(self, name) for name in OPTIONS}  # type: ignore[return-value]  # mypy: a key is any text
+
+    @property
+    def stated_rows(self) -> int | None:
+        """``max_rows``, checked: a question is resolved for it.
+
+        Raises:
+            InputError: it is no such number.
+        """
+        return None if self.max_rows is None else int(OPTIONS["max_rows"].exact(self.max_rows))
 
     @property
     def is_priced(self) -> bool:
@@ -285,12 +303,13 @@ class Terms:
         delta: what may be used up where it is needed; None when nothing was stated.
         within: names and bounds; :data:`EVERY` for all.
         confidence: of errors.
-        max_groups: as asked for.
+        max_groups: as stated beside the text.
         weights: names and weights.
         rule: of key selection, as in the OPTIONS.
         suppose: the number of values in a group.
         alone: delta at which an epsilon is the guarantee of the answer by itself; None for ε-DP. The charge follows
             from it, so that it is no part of a digest.
+        max_rows: as stated beside the text. The measurements hold it, so that it is no part of a digest either.
     """
 
     account: str
@@ -304,6 +323,7 @@ class Terms:
     rule: str
     suppose: int | None
     alone: Fraction | None = field(default=None, repr=False)
+    max_rows: int | None = field(default=None, repr=False)
 
 
 def settle(request: Request, options: Options) -> Terms:
@@ -338,11 +358,12 @@ def settle(request: Request, options: Options) -> Terms:
         delta=delta,
         within=within,
         confidence=confidence,
-        max_groups=None if request.max_groups is None else check_count(request.max_groups, "max_groups"),
+        max_groups=_count(request, options, "max_groups"),
         weights=tuple(sorted(weights.items())),
         rule=options.group_selection or "AUTO",
-        suppose=None if request.suppose is None else check_count(request.suppose, "suppose"),
+        suppose=_count(request, options, "suppose"),
         alone=alone,
+        max_rows=_count(request, options, "max_rows"),
     )
 
 
@@ -391,7 +412,27 @@ def _within(request: Request, options: Options) -> tuple[tuple[str, Fraction], .
 def _stated(request: Request, options: Options, name: str) -> Fraction | None:
     """The number that the request and the text of the query state, if they do not contradict one another."""
     value, inside = getattr(request, name), getattr(options, name, None)
-    beside = None if value is None else OPTIONS[name].exact(value)
+    return agreed(name, inside, None if value is None else OPTIONS[name].exact(value))
+
+
+def _count(request: Request, options: Options, name: str) -> int | None:
+    """The whole number that the request states, if the text of the query does not contradict it."""
+    _stated(request, options, name)
+    value = getattr(request, name)
+    return None if value is None else int(OPTIONS[name].exact(value))
+
+
+_Stated = TypeVar("_Stated", int, Fraction)
+
+
+def agreed(name: str, inside: _Stated | None, beside: _Stated | None) -> _Stated | None:
+    """The number of an option that is stated in the text of a query, beside it, or in both places alike.
+
+    Raises:
+        InputError: the two are not the same number.
+    """
     if beside is not None and inside is not None and beside != inside:
-        raise InputError(name, f"is {float(inside):g} in the query and {float(beside):g} beside it; state it once")
+        raise InputError(
+            name, f"is {float(inside):.10g} in the query and {float(beside):.10g} beside it; state it once"
+        )
     return inside if beside is None else beside

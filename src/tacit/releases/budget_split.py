@@ -104,6 +104,7 @@ class _Parts:
                     delta=delta or None,
                     confidence=self.batch.confidence,
                     max_groups=statistic.max_groups,
+                    max_rows=statistic.max_rows,
                     account=account(delta),
                 ),
                 catalog=self.catalog,

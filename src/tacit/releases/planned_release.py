@@ -131,7 +131,7 @@ def release_batch(
 def _split(context: CuratorContext, batch: BatchPlan) -> Split:
     with hide_internal_errors():
         catalog = context.plans.catalog
-        questions = [resolve(statistic.sql, catalog) for statistic in batch.statistics]
+        questions = [resolve(each.sql, catalog, max_rows=each.max_rows) for each in batch.statistics]
         populations = {question.final.population for question in questions}
         if len(populations) > 1:
             raise InputError(

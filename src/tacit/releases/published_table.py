@@ -93,7 +93,8 @@ def answer_again(
                 return to_answer(context, planned, about["query"], outcome, public, analyst=analyst, paid=False)
     raise InputError(
         "receipt",
-        "its question cannot be planned as it was paid for; state what was asked for beside it (--max-groups)",
+        "its question cannot be planned as it was paid for; state what was asked for beside it "
+        "(--max-groups, --max-rows)",
     )
 
 

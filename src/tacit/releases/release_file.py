@@ -46,6 +46,7 @@ class _StatisticModel(_Strict):
     weight: _Number = 1
     title: str = ""
     max_groups: int | None = Field(default=None, ge=1, strict=True)
+    max_rows: int | None = Field(default=None, ge=1, strict=True)
 
 
 class _ReleaseModel(_Strict):
@@ -73,7 +74,8 @@ class Statistic:
         sql: the question.
         weight: how much it matters; one of weight 2 gets twice the epsilon of one of weight 1.
         title: for people.
-        max_groups: the most groups that one unit counts in, if fewer than declared.
+        max_groups: the most groups that one unit counts in, if other than declared.
+        max_rows: the most rows of one unit that count per group, if other than declared.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Statistic:
     weight: Fraction
     title: str
     max_groups: int | None
+    max_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,4 +145,4 @@ def _statistic(name: str, said: _StatisticModel) -> Statistic:
             f"statistics.{name}", f"a name becomes a file: letters, digits, - and _, and not {', '.join(_RESERVED)}"
         )
     weight = exact_positive(said.weight, f"statistics.{name}.weight")
-    return Statistic(name, said.sql, weight, said.title or name.replace("_", " "), said.max_groups)
+    return Statistic(name, said.sql, weight, said.title or name.replace("_", " "), said.max_groups, said.max_rows)

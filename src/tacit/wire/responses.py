@@ -321,6 +321,7 @@ class QuoteBody(ResponseBody):
     unit: str
     relation: str
     bounding: str
+    limits: str
     keys: str
     bounds: str | None
     releases: list[ReleaseTold]
@@ -495,6 +496,8 @@ class TableTold(ResponseBody):
     max_groups: int
     max_rows: int
     unit_rows: int
+    max_groups_limit: int | None = Field(description="the most groups that a question may state; null for any number")
+    max_rows_limit: int | None = Field(description="likewise the most rows")
     columns: list[TableColumn]
     foreign_keys: list[KeyTold]
 

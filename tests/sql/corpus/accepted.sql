@@ -330,3 +330,10 @@ SELECT SUM(CLAMP(cost, AUTO)), SUM(cost) FROM visits
 SELECT ward, AVG(CLAMP(score, AUTO)) - AVG(CLAMP(points, AUTO)) AS d FROM visits GROUP BY ward HAVING AVG(CLAMP(score, AUTO)) > 0 ORDER BY d
 SELECT ward, AVG(v) FROM (SELECT patient_id, ward, VAR_POP(nights) AS v FROM visits GROUP BY patient_id, ward) GROUP BY ward
 SELECT AVG(v), AVG(s) FROM (SELECT patient_id, VARIANCE(nights) AS v, STDDEV_POP(nights) AS s FROM visits GROUP BY patient_id)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 30, max_rows_contributed = 200) doctor, COUNT(*), SUM(nights) FROM visits GROUP BY doctor
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 12) EXTRACT(MONTH FROM admitted) AS m, COUNT(*), AVG(nights) FROM visits GROUP BY 1
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 45) ward, COUNT(DISTINCT doctor), MEDIAN(nights), MODE(ward) FROM visits GROUP BY ward
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 1000) VARIANCE(cost), SUM(cost), COUNT(cost) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 100) AVG(CLAMP(points, AUTO)), COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 9, max_rows_contributed = 9) sex, COUNT(*) FROM patients GROUP BY sex
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 5) w.floor, COUNT(*) FROM visits v JOIN wards w ON v.ward = w.ward GROUP BY w.floor

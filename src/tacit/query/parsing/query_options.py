@@ -158,7 +158,6 @@ def _strategy(name: str, token: Token) -> str:
 #: By its name in the clause: the attribute of :class:`Options`, and how it is read.
 _READERS: Final[dict[str, tuple[str, Callable[[str, Token], object]]]] = {
     **{option.clause: (name, _reader(option)) for name, option in OPTIONS.items() if option.clause},
-    "max_rows_contributed": ("max_rows", _count),
     "max_rows_joined": ("max_rows_joined", _count),
     "group_selection_strategy": ("group_selection", _strategy),
 }

@@ -2,6 +2,8 @@
 
 Modules:
 * :mod:`.auto_bounds` — ``CLAMP(x, AUTO)``: bounds found privately within the stated price
+* :mod:`.contribution_limits` — Contribution limits: how many groups of a unit count, and how many of its rows in each,
+  and who says so
 * :mod:`.explain` — Explanation of a plan in text
 * :mod:`.measures` — Integer measurements behind aggregates, and the blocks in which they are released, with their
   sensitivities

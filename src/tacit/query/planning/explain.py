@@ -20,7 +20,7 @@ from tacit.core.sensitivity import Sensitivity
 from tacit.mechanisms.laplace import Laplace
 from tacit.query.aggregates import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
-from tacit.query.planning.plan import Outline, Plan, outline, percent, protected_scans
+from tacit.query.planning.plan import Outline, Plan, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
@@ -83,6 +83,7 @@ class Explanation:
         unit: who is protected, in words.
         relation: what neighbours are.
         bounding: how much of one unit counts, in words.
+        limits: ``max_groups`` and ``max_rows``, and whether the owner declares or the question states them, in words.
         keys: which groups there will be, in words.
         bounds: which AUTO bounds will be found and how, or which were, in words; None without any.
         releases: one line each, in the order in which they are made: the search for AUTO bounds, the selection of keys,
@@ -102,6 +103,7 @@ class Explanation:
     unit: str
     relation: str
     bounding: str
+    limits: str
     keys: str
     bounds: str | None
     releases: tuple[ExplainedRelease, ...]
@@ -138,6 +140,7 @@ def explain(plan: Plan) -> Explanation:
         unit=said.unit,
         relation=plan.relation.value,
         bounding=said.bounding,
+        limits=_limits(plan),
         keys=said.keys,
         bounds=_bounds(plan),
         releases=(*_search(plan), *_selection(plan), *_releases(plan)),
@@ -148,6 +151,11 @@ def explain(plan: Plan) -> Explanation:
         errors=tuple(_error(error) for error in plan.errors),
         digest=plan.digest,
     )
+
+
+def _limits(plan: Plan) -> str:
+    limits = limits_of(plan.final)
+    return f"{limits.groups.words(plan.final.max_groups)}, {limits.rows.words(limits.rows.number)}"
 
 
 def _bounds(plan: Plan) -> str | None:
@@ -271,6 +279,7 @@ def _lines(it: Explanation) -> Iterator[str]:
         yield f"            on its own: {it.alone}"
     yield f"Protects    {it.population}: {it.unit} ({it.relation.replace('_', '/', 1)})"
     yield f"Bounding    {it.bounding}"
+    yield f"Limits      {it.limits}"
     yield f"Groups      {it.keys}"
     if it.bounds is not None:
         yield f"Bounds      {it.bounds}"

@@ -8,7 +8,7 @@ accounting layer and must cost no more than the guarantee says.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -25,17 +25,19 @@ from tacit.query.aggregates import ExpectedError, entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, search_of, sought
+from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits, scans
 from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Derive, FinalAggregation, Question, Regroup
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode, Scan, sources
+from tacit.query.relational.algebra import Scan
 from tacit.query.relational.expressions import Reference
 from tacit.query.request import BOUNDS, EVERY, KEYS, Request, Terms, settle
 
 __all__ = [
     "Outline",
     "Plan",
+    "limits_of",
     "make_plan",
     "outline",
     "percent",
@@ -155,13 +157,13 @@ def make_plan(sql: str, catalog: Catalog, request: Request) -> Plan:
     """
     from tacit.query.resolve import resolve
 
-    question = resolve(sql, catalog)
+    question = resolve(sql, catalog, max_rows=request.stated_rows)
     relation = catalog.population(question.final.population).relation
     return plan_question(question, relation, request, catalog=catalog.digest)
 
 
 def plan_question(question: Question, relation: Relation, request: Request, *, catalog: str = "") -> Plan:
-    """As :func:`make_plan`, of a question that is resolved already."""
+    """As :func:`make_plan`, of a question that is resolved already: for the ``max_rows`` of the request, if any."""
     return plan_on_terms(question, relation, settle(request, question.options), catalog=catalog)
 
 
@@ -204,11 +206,22 @@ def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
 
 
 def _with_groups(final: FinalAggregation, terms: Terms) -> FinalAggregation:
-    if terms.max_groups is None or not final.keys:
+    """The aggregation with the number of groups that is stated beside the text, as if it stood there."""
+    limits = limits_of(final)
+    if terms.max_rows is not None and limits.rows.stated != terms.max_rows:
+        raise InternalError("the question was resolved for another max_rows than its terms state")
+    if terms.max_groups is None:
         return final
-    if terms.max_groups > final.max_groups:
-        raise InputError("max_groups", f"must be at most {final.max_groups}, as declared or stated in the query")
-    return replace(final, max_groups=terms.max_groups)
+    groups = limits.groups.stating(terms.max_groups, final.source)
+    return replace(final, max_groups=groups.among(final.group_count), limits=replace(limits, groups=groups))
+
+
+def limits_of(final: FinalAggregation) -> ContributionLimits:
+    """Where the limits of an aggregation come from; of one that is made by hand, its own numbers."""
+    return final.limits or ContributionLimits(
+        ContributionLimit("max_groups", final.max_groups, single=not final.keys),
+        ContributionLimit("max_rows", max((measure.rows for measure in final.measures), default=1)),
+    )
 
 
 def _check_keys(final: FinalAggregation, terms: Terms) -> None:
@@ -359,14 +372,7 @@ def outline(plan: Plan) -> Outline:
 
 def protected_scans(plan: Plan) -> list[Scan]:
     """The scans of protected tables that a plan reads."""
-    return [scan for scan in _scans(plan.final.source) if not scan.is_public]
-
-
-def _scans(node: RelationNode) -> Iterator[Scan]:
-    if isinstance(node, Scan):
-        yield node
-    for part in sources(node):
-        yield from _scans(part)
+    return [scan for scan in scans(plan.final.source) if not scan.is_public]
 
 
 def _unit(scans: list[Scan]) -> str:

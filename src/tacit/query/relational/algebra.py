@@ -108,9 +108,8 @@ class RelationNode:
         fields: the columns.
         unit: the slot of the unit column; None for public relations.
         population: whose units; None for public relations.
-        max_groups: how many groups a unit may count in, as declared for the tables below (the largest of them); 1 where
-        a
-            unit has one row.
+        max_groups: how many groups a unit counts in where a question states no number, as declared for the tables
+            below (the largest of them); 1 where a unit has one row.
         max_rows: how many rows of a unit count per group, likewise.
         weight: how many nodes the tree has when shared parts are counted each time they occur.
     """
@@ -146,6 +145,8 @@ class Scan(RelationNode):
         path: foreign keys to follow, by inner joins on equality, from this table to the one that has the unit column.
             Each step's ``column`` belongs to the table the step before it arrived at.
         rows: the most rows of one unit, as declared; of a public table, how many it has. Bounds work, never values.
+        max_groups_limit: ceiling of the owner on ``max_groups`` of a question; None for none.
+        max_rows_limit: likewise on ``max_rows``.
     """
 
     table: str
@@ -153,6 +154,8 @@ class Scan(RelationNode):
     unit_source: str | None
     path: tuple[ForeignKey, ...]
     rows: int = field(default=UNIT_ROWS, compare=False)
+    max_groups_limit: int | None = field(default=None, compare=False)
+    max_rows_limit: int | None = field(default=None, compare=False)
 
     @property
     def row_units(self) -> bool:

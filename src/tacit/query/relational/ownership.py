@@ -103,7 +103,8 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     fields = [replace(column, per_unit=single or index == slot) for index, column in enumerate(fields)]
     groups, counted = (1, 1) if single else (table.max_groups, table.max_rows)
     shape = (tuple(fields), slot, table.population, groups, counted, 1)
-    return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows)
+    ceilings = (table.max_groups_limit, table.max_rows_limit)
+    return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows, *ceilings)
 
 
 def _repeats(table: Table, column: Column) -> int | None:

@@ -20,9 +20,8 @@ from sqlglot import exp
 from tacit.query import limits
 from tacit.query.aggregates import AGGREGATES, SQL_NAMES, AggregateCall, SqlName
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.measures import (
-    Measure,
-)
+from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits
+from tacit.query.planning.measures import Measure
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
@@ -429,9 +428,13 @@ class FinalBuilder:
         # makes them true of any data.
         read = [part for _, expression in keys for part in references(expression)]
         plain = frozenset(expression.slot for _, expression in keys if isinstance(expression, Reference))
-        self.groups = 1 if all(source.fields[part.slot].per_unit for part in read) else source.max_groups
-        most = 1 if Sizes().repeats(source, plain) == 1 else source.max_rows
-        self.rows = most if options.max_rows is None else min(options.max_rows, most)
+        one_group = all(source.fields[part.slot].per_unit for part in read)
+        one_row = Sizes().repeats(source, plain) == 1
+        self.limits = ContributionLimits(
+            ContributionLimit("max_groups", source.max_groups, one_group).stating(options.max_groups, source),
+            ContributionLimit("max_rows", source.max_rows, one_row).stating(options.max_rows, source),
+        )
+        self.rows = self.limits.rows.number
         self.work = EnumerationBudget()
         conditions = true_of_all(source)
         self.keys = tuple(
@@ -455,20 +458,10 @@ class FinalBuilder:
         count = public_count(key.values for key in self.keys)
         if count is None and self.options.group_selection == "PUBLIC_GROUPS":
             self._refuse_private()
-        declared = self.groups
-        asked = declared if self.options.max_groups is None else self.options.max_groups
-        if asked > declared and self.keys:
-            raise Refusal(
-                "option",
-                f"max_groups_contributed = {asked} is more than the {declared} groups of one person that the data "
-                f"owner allows; state at most {declared}, or leave it out.",
-            )
-        asked = min(asked, declared)
-        groups = asked if count is None else min(asked, max(count, 1))
         keys = self.keys if count is not None else tuple(GroupKey(k.name, k.expression, None) for k in self.keys)
-        return FinalAggregation(
-            source, keys, tuple(self.measures), tuple(self.aggregates), groups, count is not None, count
-        )
+        measures, aggregates = tuple(self.measures), tuple(self.aggregates)
+        groups = self.limits.groups.among(count)
+        return FinalAggregation(source, keys, measures, aggregates, groups, count is not None, count, self.limits)
 
     def _refuse_private(self) -> None:
         for key in self.keys:

@@ -51,6 +51,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import coerce_all
+from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, conjuncts_of, from_relation, has_aggregate
 from tacit.query.resolve.select import (
@@ -637,16 +638,21 @@ Result = TypeVar("Result")
 _SHALLOW: Final = 200
 
 
-def resolve(sql: str, catalog: Catalog) -> Question:
-    """Resolve a query to the planner's own terms; a pure function of the text and the catalog.
+def resolve(sql: str, catalog: Catalog, *, max_rows: int | None = None) -> Question:
+    """Resolve a query to the planner's own terms; a pure function of the arguments.
+
+    Args:
+        sql: the text.
+        catalog: public metadata.
+        max_rows: the number of rows per unit and group that is stated beside the text, as if it stood there.
 
     Raises:
         Refusal: (a :class:`~tacit.core.errors.QueryError`) when the query cannot be answered privately as written.
-        InputError: when ``sql`` is not text.
+        InputError: when ``sql`` is not text, or the text states another ``max_rows``.
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return _as_on_a_fresh_stack(lambda: _resolve(sql, catalog))
+    return _as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
 
 
 def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
@@ -671,9 +677,10 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
     return bound_rows(found)
 
 
-def _resolve(sql: str, catalog: Catalog) -> Question:
+def _resolve(sql: str, catalog: Catalog, max_rows: int | None) -> Question:
     parsed = parse(sql)
-    released = Queries(catalog, parsed.options).question(parsed.tree)
+    rows = agreed("max_rows", parsed.options.max_rows, max_rows)
+    released = Queries(catalog, replace(parsed.options, max_rows=rows)).question(parsed.tree)
     names = [column.name.lower() for column in released.columns]
     if len(set(names)) != len(names):
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")

@@ -84,7 +84,15 @@ def _about(table: Table) -> str:
         unit = f"The column {table.unit} says which person a row belongs to"
     groups = "1 group" if table.max_groups == 1 else f"{table.max_groups} groups"
     rows = "1 row" if table.max_rows == 1 else f"{table.max_rows} rows"
-    return f"{unit}. Of one person, at most {rows} in each of at most {groups} count."
+    more = "" if table.unit == ROW else f" A question may state other numbers{_up_to(table)}."
+    return f"{unit}. Of one person, at most {rows} in each of at most {groups} count.{more}"
+
+
+def _up_to(table: Table) -> str:
+    """The ceilings of a table, in words."""
+    known = ((table.max_rows_limit, "row"), (table.max_groups_limit, "group"))
+    shown = [f"{most} {noun}{'' if most == 1 else 's'}" for most, noun in known if most is not None]
+    return f", up to {' and '.join(shown)}" if shown else ""
 
 
 def _column(table: Table, column: Column) -> ColumnView:

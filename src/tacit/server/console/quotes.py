@@ -104,6 +104,7 @@ class QuoteView:
     releases: tuple[ReleaseView, ...]
     groups: str
     bounding: str
+    limits: str
     bounds: str
     unit: str
     relation: str
@@ -155,6 +156,7 @@ def view_quote(
         releases=tuple(map(_release, it.releases)),
         groups=f"Groups are {it.keys}." if it.keys.startswith(("public", "private")) else "One row about all people.",
         bounding=f"Of one person, {it.bounding}.".replace(" of a unit", "").replace("1 row count ", "1 row counts "),
+        limits=it.limits,
         bounds="" if it.bounds is None else f"Bounds: {it.bounds}",
         unit=it.unit,
         relation=it.relation.replace("_", " or "),
