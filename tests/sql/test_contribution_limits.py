@@ -164,9 +164,9 @@ def test_where_a_unit_is_in_one_group_a_larger_number_has_no_effect_and_explain_
         "max_groups 1 (7 stated, a unit is in one group anyway), "
         "max_rows 1 (9 stated, a unit has one row in each anyway)"
     )
-    everybody = planned(TOTAL, max_groups=7)
-    assert everybody.final.max_groups == 1
-    assert "7 stated, a unit is in one group anyway" in explain(everybody).limits
+    all_of_them = planned(TOTAL, max_groups=7)
+    assert all_of_them.final.max_groups == 1
+    assert "7 stated, a unit is in one group anyway" in explain(all_of_them).limits
 
 
 @pytest.mark.parametrize(
