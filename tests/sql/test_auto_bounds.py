@@ -42,7 +42,7 @@ def column(kind: SqlType, low: int | None = None, high: int | None = None) -> Ex
 
 def planned(sql: str, account: str = "pure", **asked: Any) -> Plan:
     delta = "1e-6" if account in ("approx", "zcdp") else None
-    return make_plan(sql, CATALOG, Request(account=Account(account, delta), **({"epsilon": 1} | asked)))
+    return make_plan(sql, CATALOG, Request(account=Account(account, delta, delta), **({"epsilon": 1} | asked)))
 
 
 # -- cells

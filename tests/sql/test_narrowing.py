@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from sql.corpus.clinic import CATALOG
+from tacit.query.catalog import Catalog
 from tacit.query.question import FinalAggregation
 from tacit.query.resolve import resolve
 
@@ -110,6 +112,20 @@ def test_one_row_of_a_person_in_a_group_counts_once() -> None:
     assert [measure.clamp for measure in distinct.measures] == [(0, 1)]
     (people,) = final("SELECT COUNT(*) FROM patients").measures
     assert people.clamp == (0, 1)
+
+
+def test_several_rows_made_of_one_are_counted_as_declared() -> None:
+    catalog = Catalog(
+        tuple(
+            replace(table, max_rows=3, max_groups=2) if table.name == "patients" else table for table in CATALOG.tables
+        ),
+        CATALOG.populations,
+    )
+    stacked = "SELECT COUNT(*) FROM (SELECT id FROM patients UNION ALL SELECT id FROM patients)"
+    paired = "SELECT floor, COUNT(*) FROM patients CROSS JOIN wards GROUP BY floor"
+    (both,) = resolve(stacked, catalog).final.measures
+    assert both.clamp == (0, 3)
+    assert resolve(paired, catalog).final.max_groups == 2
 
 
 @pytest.mark.parametrize(

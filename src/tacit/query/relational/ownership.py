@@ -101,8 +101,7 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     unit = table.find(table.unit or "")
     single = table.unit == ROW or (unit is not None and unit.unique)
     fields = [replace(column, per_unit=single or index == slot) for index, column in enumerate(fields)]
-    groups, counted = (1, 1) if single else (table.max_groups, table.max_rows)
-    shape = (tuple(fields), slot, table.population, groups, counted, 1)
+    shape = (tuple(fields), slot, table.population, table.max_groups, table.max_rows, 1)
     ceilings = (table.max_groups_limit, table.max_rows_limit)
     return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows, *ceilings)
 
