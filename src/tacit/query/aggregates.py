@@ -76,6 +76,7 @@ from tacit.query.postprocess.counts_and_sums import Direct
 from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, Spread
 from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
+from tacit.query.postprocess.spread_test import laws_known
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
@@ -491,6 +492,7 @@ def _spreads(aggregate: Aggregate, measure: Measure, released: NoisyRelease, spr
     count, total, squares = aggregate.measures
     counts, sums, noisy_squares = (_in_steps(released, index) for index in aggregate.measures)
     most = Fraction((measure.high - measure.low) ** 2, 4)
+    joint = laws_known([released.laws[index] for index in aggregate.measures])
     return lambda group: Spread(
         noisy_count=counts[group],
         noisy_sum=sums[group],
@@ -503,6 +505,7 @@ def _spreads(aggregate: Aggregate, measure: Measure, released: NoisyRelease, spr
         most=most,
         sample=spread.sample,
         root=spread.root,
+        joint=joint,
     )
 
 

@@ -2,7 +2,9 @@
 
 A released measurement holds one noise, or the sum of two or three (where a count and a sum were released together),
 or the sum of many (a rank read off a tree). One noise has an exact quantile; sums of two or three Laplace noises have
-an exact tail. Longer sums are bounded by Chernoff's inequality, which needs only that
+an exact tail. Weighted sums of any independent noises have the tail of a numerical convolution with a proven error
+(:func:`sum_error`; ``postprocess/intervals.proof.md``). Ranks, and chances too small for that error, are bounded by
+Chernoff's inequality, which needs only that
 
 * discrete Laplace noise of scale t has E exp(λX) = (cosh u - 1)/(cosh u - cosh λ) with u = 1/t, and this is at most
   u²/(u² - λ²), the same of continuous Laplace noise: the claim says (cosh λ - 1)/λ² <= (cosh u - 1)/u², and
@@ -17,12 +19,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacit.core.numbers import Number, exact_probability, exp_bounds, float_nearest, log_bounds, sqrt_bounds
 from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
 
-__all__ = ["NoiseLaw", "one_sided_error", "one_sided_errors"]
+__all__ = ["NoiseLaw", "NoiseTerm", "one_sided_error", "one_sided_errors", "sum_error"]
+
+#: Parts of the chance of failure that pay for rounding to the grid, for wrapping around it, and for float errors.
+_SPARE: Final = 256
+#: Width of a grid cell with all rounding, in standard deviations of the sum; a 0.95 quantile is about two of them.
+_RESOLUTION: Final = 0.03
+#: Longest transform, and the longest that is taken without rounding weights to a coarser grid.
+_LONGEST, _LONG_ENOUGH = 1 << 16, 1 << 12
+#: Absolute error allowed per term and per place of a transform; the proof file derives less than a half of it.
+_TRANSFORM_ERROR: Final = 2.0**-48
+#: Standard deviation from which Gaussian masses are compared with those of a rounded normal.
+_ROUNDED: Final = 64.0
+_MARGIN: Final = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +52,17 @@ class NoiseLaw:
         scale: the scale t of Laplace noise; σ² of Gaussian noise; 0 for none.
         terms: how many independent noises of that law are added or subtracted.
         unit: what the integer is worth in steps of its measurement, so that an estimate is ``integer * unit``.
+        source: the vector the integer is read off. Noises of two sources are independent, and so are those of two
+            groups, or of two places of one vector. None where that is not known.
+        signs: with which sign each place of the vector enters the integer; empty where the source is None.
     """
 
     kind: str
     scale: Fraction
     terms: int = 1
     unit: Fraction = Fraction(1)
+    source: int | None = None
+    signs: tuple[int, ...] = ()
 
     def error(self, beta: Number) -> Fraction:
         """The w, in steps, that the noise exceeds in size with probability at most ``beta``."""
@@ -145,3 +168,169 @@ def _place(counts: Sequence[int], sizes: Sequence[Fraction], log_high: Fraction)
         low, high = (low, right) if value(left) <= value(right) else (left, high)
     # Below 1 after rounding: multiples of 10⁻⁶ end at 1 - 10⁻⁶.
     return Fraction(min(max(round((low + high) * 500_000), 1), 999_999), 10**6) / largest
+
+
+# -- weighted sums of independent noises, by convolution
+
+
+class NoiseTerm(NamedTuple):
+    """``number`` independent noises of one law, each times ``weight``."""
+
+    kind: str
+    scale: Fraction
+    weight: Fraction
+    number: int
+
+
+def sum_error(terms: Sequence[NoiseTerm], beta: Fraction) -> Fraction:
+    """The w with P(|Σ weight·X| > w) <= ``beta``, over independent noises X."""
+    kept = [term for term in terms if term.weight and term.kind != "none"]
+    if not kept:
+        return Fraction(0)
+    if len(kept) == 1:
+        ((kind, scale, only, number),) = kept
+        if number == 1 or (kind == "laplace" and number <= 3):
+            return abs(only) * _two_sided(kind, scale, number, beta)
+    bottom = math.lcm(*(term.weight.denominator for term in kept))
+    whole = [abs(term.weight.numerator) * (bottom // term.weight.denominator) for term in kept]
+    unit = math.gcd(*whole)
+    tally: dict[tuple[str, Fraction, int], int] = {}
+    for term, weight in zip(kept, whole, strict=True):
+        key = term.kind, term.scale, weight // unit
+        tally[key] = tally.get(key, 0) + term.number
+    shape = tuple(sorted((*key, count) for key, count in tally.items()))
+    return Fraction(unit, bottom) * _sum_error(shape, beta)
+
+
+_Shape = tuple[tuple[str, Fraction, int, int], ...]
+
+
+@lru_cache(maxsize=16_384)
+def _sum_error(shape: _Shape, beta: Fraction) -> Fraction:
+    """As :func:`sum_error`, for whole weights without a common divisor."""
+    found = _convolved(shape, math.nextafter(float_nearest(beta), 0.0))
+    return _chernoff(shape, beta) if found is None else Fraction(found)
+
+
+def _chernoff(shape: _Shape, beta: Fraction) -> Fraction:
+    """By Chernoff's inequality, the Laplace and the Gaussian part with half the chance each if both are there.
+
+    Its bound for Laplace noise of scale t and weight w depends on t·w alone.
+    """
+    laplace = [(scale * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
+    squares = sum((scale * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"), Fraction(0))
+    each = beta / 2 / (1 + bool(laplace and squares))
+    return (one_sided_error("laplace", Fraction(1), laplace, each) if laplace else Fraction(0)) + (
+        one_sided_error("gaussian", squares, [(Fraction(1), 1)], each) if squares else Fraction(0)
+    )
+
+
+def _convolved(shape: _Shape, beta: float) -> float | None:
+    """A w with P(|Y| > w) <= ``beta`` by a transform; None where its error is too large a part of ``beta``."""
+    numbers = sum(count for *_, count in shape)
+    spare = beta / _SPARE
+    spread = math.sqrt(sum(count * weight**2 * _variance(kind, scale) for kind, scale, weight, count in shape))
+    reach = _far(shape, spare / 2) * _MARGIN
+    # What rounding adds, in cells: at most a half each; a sum of centred bounded terms also has Hoeffding's bound.
+    slip = min(numbers / 2, math.sqrt(numbers * math.log(2 / spare) / 2)) * _MARGIN
+    cell = spread * _RESOLUTION / (slip + 1)
+    if 2 * reach + 3 <= (_LONGEST if cell <= 1 else _LONG_ENOUGH):
+        cell, slip = 1.0, 0.0
+    else:
+        cell = 2.0 ** math.floor(math.log2(max(cell, 2.0)))
+        while 2 * (reach / cell + slip) + 3 > _LONGEST:
+            cell *= 2
+            if slip * cell > reach:
+                return None
+    places = max(1 << math.ceil(math.log2(2 * (reach / cell + slip) + 3)), 16)
+    error = (numbers + 8) * places * _TRANSFORM_ERROR
+    if error > spare:
+        return None
+    product = np.ones(places // 2 + 1)
+    for kind, scale, weight, count in shape:
+        product *= _transform(kind, scale, weight, cell, places) ** count
+    law = np.fft.irfft(product, places)[: places // 2]
+    inside = 2 * np.cumsum(law) - law[0]
+    # Rounding to the grid, wrapping around it (a Chernoff bound, and once more rounding) and float errors.
+    enough = inside >= 1 - beta + 2 * spare + error
+    if not enough.any():
+        return None
+    within = int(np.argmax(enough))
+    return (within + slip) * cell * _MARGIN if slip else float(within)
+
+
+def _variance(kind: str, scale: Fraction) -> float:
+    if kind == "gaussian":
+        return float_nearest(scale)
+    half = 0.5 / float_nearest(scale)
+    return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
+
+
+def _far(shape: _Shape, beta: float) -> float:
+    """A distance that the sum exceeds in size with chance at most ``beta``, roughly: Chernoff's bound in floats."""
+    laplace = [(float_nearest(scale) * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
+    squares = sum(float_nearest(scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace")
+    target = math.log(2 / beta)
+    if not laplace:
+        return math.sqrt(2 * squares * target)
+    # Chernoff's bound holds at every place y/largest with 0 < y < 1; a few of them are near enough to the best.
+    largest = max(width for width, _ in laplace)
+
+    def bound(y: float) -> float:
+        x = y / largest
+        costs = sum(count * math.log1p(-((width * x) ** 2)) for width, count in laplace)
+        return (target - costs + squares * x * x / 2) / x
+
+    return min(bound(y) for y in (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95))
+
+
+@lru_cache(maxsize=128)
+def _transform(kind: str, scale: Fraction, weight: int, cell: float, places: int) -> NDArray[np.float64]:
+    """The Fourier transform of ``weight`` times a noise, rounded to cells; probabilities are never rounded up."""
+    half = places // 2
+    law = np.zeros(places)
+    if cell == 1:
+        steps = np.arange((half - 1) // weight + 1, dtype=np.float64)
+        masses = _masses(kind, float_nearest(scale), steps)
+        law[:half:weight] = masses
+    else:
+        # The last integer in each cell; a tie goes towards 0, alike on both sides.
+        last = np.floor((np.arange(half) + 0.5) * (cell / weight))
+        beyond = _beyond(kind, float_nearest(scale), last)
+        law[0] = 1 - 2 * beyond[0]
+        law[1:half] = beyond[:-1] - beyond[1:]
+        if kind == "gaussian" and scale >= _ROUNDED**2:
+            law[:half] *= np.exp(-((last / float_nearest(scale)) ** 2) / 24) * (1 - 1e-12)
+    np.maximum(law, 0, out=law)
+    law[half + 1 :] = law[1:half][::-1]
+    found: NDArray[np.float64] = np.fft.rfft(law).real
+    return found
+
+
+def _masses(kind: str, scale: float, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P(X = x) for whole x from 0 on."""
+    if kind == "laplace":
+        found: NDArray[np.float64] = np.exp(-steps / scale) * math.tanh(0.5 / scale)
+        return found
+    if scale >= _ROUNDED**2:
+        total = math.sqrt(2 * math.pi * scale) * (1 + 1e-12)
+    else:
+        every = np.exp(-(np.arange(1.0, 40 * math.sqrt(scale) + 2) ** 2) / (2 * scale))
+        total = 1 + 2 * float(every.sum())
+    masses: NDArray[np.float64] = np.exp(-(steps**2) / (2 * scale)) / total
+    return masses
+
+
+def _beyond(kind: str, scale: float, last: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P(X > x) for some x >= 0; of a rounded normal for Gaussian noise of a large scale."""
+    if kind == "laplace":
+        q = math.exp(-1 / scale)
+        found: NDArray[np.float64] = np.exp(-(last + 1) / scale) / (1 + q)
+        return found
+    if scale >= _ROUNDED**2:
+        width = math.sqrt(2 * scale)
+        return np.array([math.erfc((x + 0.5) / width) / 2 for x in last.tolist()])
+    masses = _masses(kind, scale, np.arange(0.0, 40 * math.sqrt(scale) + 2))
+    tails = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+    chosen: NDArray[np.float64] = tails[np.minimum(last + 1, len(masses)).astype(np.int64)]
+    return chosen

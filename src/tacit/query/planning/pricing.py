@@ -169,7 +169,8 @@ class Release:
         readout = self.block.readouts[self.block.measures.index(measure)]
         noise = self.noise()
         scale = noise.scale if isinstance(noise, Laplace) else noise.sigma2
-        return NoiseLaw(self.mechanism, scale, readout.terms, readout.unit)
+        source = self.block.measures[0]
+        return NoiseLaw(self.mechanism, scale, readout.terms, readout.unit, source, readout.signs)
 
 
 @dataclass(frozen=True, slots=True)

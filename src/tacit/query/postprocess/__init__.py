@@ -13,7 +13,9 @@ Modules:
 * :mod:`.mode` — MODE and the k-th most common value, from noisy counts of declared categories
 * :mod:`.public_join` — Joins of released rows with public rows
 * :mod:`.quantiles` — Quantiles, MEDIAN, MIN and MAX from a noisy tree of counts
+* :mod:`.ratios` — Quotients of two sums of released integers: shares, rates and means of cells
 * :mod:`.regroup` — Aggregates and windows of released cells
 * :mod:`.result` — From released integers to the rows of an answer, with an interval for every number at any
   confidence
+* :mod:`.spread_test` — Test of a variance against a noisy count, a noisy centred sum and noisy centred squares
 """

@@ -1,10 +1,10 @@
 """Expressions over released cells, with intervals.
 
 The registry knows how each function moves ranges, so an enclosure of the arguments gives one of the result; a
-function of known finite sets is simply tried on all of them. Four things are done better here than in general: sums
-of released integers are treated as one draw of summed noise, a divisor on a grid that is not 0 is at least one step
-away from it, comparisons of ranges that do not overlap are decided, and CASE follows only the branches that can be
-taken.
+function of known finite sets is simply tried on all of them. Five things are done better here than in general: sums
+of released integers are treated as one draw of summed noise, quotients of such sums as one test, a divisor on a grid
+that is not 0 is at least one step away from it, comparisons of ranges that do not overlap are decided, and CASE follows
+only the branches that can be taken.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events
+from tacit.query.postprocess.ratios import ratio_event, ratio_range
 from tacit.query.relational.expressions import (
     Call,
     Case,
@@ -130,12 +131,32 @@ def _sum(node: Expression, row: Row) -> Affine | None:
     return affine
 
 
+def _forms(node: Expression, row: Row) -> tuple[Affine, Affine] | None:
+    """Dividend and divisor of a part that is a quotient of two weighted sums of draws."""
+    if not isinstance(node, Call) or node.function != "div":
+        return None
+    top, bottom = _long(node.args[0], row), _long(node.args[1], row)
+    if top is None or bottom is None or not top.weights or not bottom.weights:
+        return None
+    return top, bottom
+
+
+def _long(node: Expression, row: Row) -> Affine | None:
+    """As :func:`_affine`; a cell that is a long sum is read without a copy."""
+    if isinstance(node, Cast) and _widens(node):
+        return _long(node.operand, row)
+    return row[node.slot].affine if isinstance(node, Reference) else _affine(node, row)
+
+
 def _events(node: Expression, row: Row) -> frozenset[Event]:
     affine = _sum(node, row)
     if affine is not None:
         return linear_events(affine)
     if isinstance(node, Reference):
         return row[node.slot].events
+    forms = _forms(node, row)
+    if forms is not None:
+        return frozenset((ratio_event(*forms),))
     return frozenset().union(*(_events(part, row) for part in children(node)))
 
 
@@ -147,14 +168,20 @@ def _affine(node: Expression, row: Row) -> Affine | None:
             return found if found is not None and len(found.weights) <= _MOST_WEIGHTS else None
         case Literal():
             return Exact(node.value, node.type).affine
-        case Cast() if node.type.kind in (Kind.DOUBLE, Kind.DECIMAL) and node.operand.type.is_numeric:
-            # Widening only: a cast that could round would not be affine.
-            widens = node.type.kind is Kind.DOUBLE or node.operand.type.scale <= node.type.scale
-            return _affine(node.operand, row) if widens and node.operand.type.kind is not Kind.DOUBLE else None
+        case Cast() if _widens(node):
+            return _affine(node.operand, row)
         case Call(function="add" | "sub" | "neg" | "mul"):
             return _affine_call(node, row)
         case _:
             return None
+
+
+def _widens(node: Cast) -> bool:
+    """Whether a cast between numbers keeps every value; one that could round would not be affine."""
+    kind, given = node.type, node.operand.type
+    if kind.kind not in (Kind.DOUBLE, Kind.DECIMAL) or not given.is_numeric or given.kind is Kind.DOUBLE:
+        return False
+    return kind.kind is Kind.DOUBLE or given.scale <= kind.scale
 
 
 def _affine_call(node: Call, row: Row) -> Affine | None:
@@ -182,6 +209,9 @@ def _enclose(node: Expression, row: Row, level: CellConfidence) -> Domain:
         case Literal():
             return Exact(node.value, node.type).enclose(level)
         case Call():
+            forms = _forms(node, row)
+            if forms is not None:
+                return Domain(_ratio(*forms, level), True, None, None)
             return _call(node, [_enclose(arg, row, level) for arg in node.args])
         case Cast():
             return _cast(node, _enclose(node.operand, row, level))
@@ -225,6 +255,15 @@ def _apply(node: Call, arguments: tuple[Value | None, ...]) -> Value | None:
     if function.strict and None in arguments:
         return None
     return as_value(function.evaluate(*arguments), node.type)
+
+
+def _ratio(top: Affine, bottom: Affine, level: CellConfidence) -> Range:
+    """By one test where the noises are known to be independent, else by a box with half of the chance for each side."""
+    found = ratio_range(top, bottom, level)
+    if found is not None:
+        return found
+    halves = level.at(level.beta / 2)
+    return _quotient(top.enclose(halves), bottom.enclose(halves))
 
 
 def _quotient(top: Domain, bottom: Domain) -> Range:

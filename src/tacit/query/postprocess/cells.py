@@ -21,7 +21,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
-from tacit.query.planning.noise_distribution import NoiseLaw, one_sided_error
+from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.types import (
     DECIMAL_DIGITS,
     INTEGER_RANGE,
@@ -45,6 +45,7 @@ __all__ = [
     "Ends",
     "Event",
     "Exact",
+    "NoiseSums",
     "around",
     "linear_events",
     "type_range",
@@ -160,7 +161,9 @@ class CellConfidence:
         self.beta = beta
         self.memory: dict[Cell, Domain] = {}
         self._widths: dict[int, Fraction] = {}
-        self._sums: dict[Hashable, Fraction] = {}
+        self._sums = NoiseSums(self.laws, beta)
+        self._others: dict[Fraction, CellConfidence] = {}
+        self._tallies: dict[int, tuple[Affine, Counter[tuple[int, Fraction]]]] = {}
 
     def half_width(self, measure: int) -> Fraction:
         """Bound the error of one draw of this measurement, in steps."""
@@ -169,26 +172,86 @@ class CellConfidence:
         return self._widths[measure]
 
     def sum_half_width(self, weights: Mapping[Draw, Fraction]) -> Fraction:
-        """Bound the error of a weighted sum of draws.
+        """Bound the error of a weighted sum of draws."""
+        return self._sums.half_width(weights)
 
-        Draws of one measurement are independent from group to group. Two measurements may share noise, so each of them
-        gets a part of the chance of failure (union bound).
-        """
+    def tally(self, affine: Affine) -> Counter[tuple[int, Fraction]]:
+        """Count the draws of each measurement and weight; remembered, since many cells read one long sum."""
+        known = self._tallies.get(id(affine))
+        if known is None:
+            counted = Counter((draw.measure, weight) for draw, weight in affine.weights.items())
+            # The sum is kept with its tally, so that its id stays its own.
+            known = self._tallies[id(affine)] = affine, counted
+        return known[1]
+
+    def at(self, beta: Fraction) -> CellConfidence:
+        """The same with another chance of failure, for cells that divide their own."""
+        if beta not in self._others:
+            self._others[beta] = CellConfidence(self.laws, beta)
+        return self._others[beta]
+
+
+class NoiseSums:
+    """Bounds of the errors of weighted sums of draws, each with one chance of failure.
+
+    Places of released vectors have independent noises (:class:`~tacit.query.planning.noise_distribution.NoiseLaw`), so
+    that a sum of draws is a sum of independent noises once the weights of each place are added up. Measurements whose
+    vector is not known may share noise, and get a part of the chance each (union bound).
+    """
+
+    def __init__(self, laws: Sequence[NoiseLaw], beta: Fraction) -> None:
+        self.laws = laws
+        self.beta = beta
+        self._known: dict[Hashable, Fraction] = {}
+
+    def half_width(self, weights: Mapping[Draw, Fraction]) -> Fraction:
+        """The w that the sum exceeds in size with chance at most beta."""
         tally: dict[int, Counter[Fraction]] = {}
         for draw, weight in weights.items():
             tally.setdefault(draw.measure, Counter())[abs(weight)] += 1
+        sources = [self.laws[measure].source for measure in tally]
+        if len(set(sources)) < len(sources) - sources.count(None) + (None in sources):
+            return self._shared(weights)
         shape = tuple((measure, tuple(sorted(counts.items()))) for measure, counts in sorted(tally.items()))
-        if shape not in self._sums:
-            each = self.beta / max(len(shape), 1)
-            self._sums[shape] = sum((self._part(measure, counts, each) for measure, counts in shape), Fraction(0))
-        return self._sums[shape]
+        if shape not in self._known:
+            apart = {measure: counts for measure, counts in shape if self.laws[measure].source is None}
+            parts = [_terms(self.laws[measure], counts) for measure, counts in apart.items()]
+            together = [(measure, counts) for measure, counts in shape if measure not in apart]
+            parts += [[term for measure, counts in together for term in _terms(self.laws[measure], counts)]]
+            self._known[shape] = self._total([part for part in parts if part])
+        return self._known[shape]
 
-    def _part(self, measure: int, counts: tuple[tuple[Fraction, int], ...], beta: Fraction) -> Fraction:
-        """The smaller of Chernoff's bound for the sum and of a box around its terms."""
-        law = self.laws[measure]
-        terms = [(weight * law.unit, count * law.terms) for weight, count in counts]
-        box = law.error(beta / sum(count for _, count in counts)) * sum(weight * count for weight, count in counts)
-        return min(one_sided_error(law.kind, law.scale, terms, beta / 2), box)
+    def _shared(self, weights: Mapping[Draw, Fraction]) -> Fraction:
+        """Where two measurements are read off one vector: weights of its places first."""
+        places: dict[tuple[int, int, int], Fraction] = {}
+        kinds: dict[int, NoiseLaw] = {}
+        apart: dict[int, list[tuple[Fraction, int]]] = {}
+        for draw, weight in weights.items():
+            law = self.laws[draw.measure]
+            if law.source is None:
+                apart.setdefault(draw.measure, []).append((abs(weight), 1))
+                continue
+            kinds[law.source] = law
+            for place, sign in enumerate(law.signs):
+                key = law.source, place, draw.group
+                places[key] = places.get(key, Fraction(0)) + sign * weight * law.unit
+        tally = Counter((source, abs(weight)) for (source, _, _), weight in places.items() if weight)
+        together = [
+            NoiseTerm(kinds[source].kind, kinds[source].scale, weight, count)
+            for (source, weight), count in sorted(tally.items())
+        ]
+        shape = (tuple(together), tuple(sorted((measure, tuple(sorted(part))) for measure, part in apart.items())))
+        if shape not in self._known:
+            parts = [_terms(self.laws[measure], counts) for measure, counts in shape[1]]
+            self._known[shape] = self._total([part for part in (*parts, together) if part])
+        return self._known[shape]
+
+    def _total(self, parts: Sequence[Sequence[NoiseTerm]]) -> Fraction:
+        return sum((sum_error(part, self.beta / len(parts)) for part in parts), Fraction(0))
+
+
+def _terms(law: NoiseLaw, counts: Sequence[tuple[Fraction, int]]) -> list[NoiseTerm]:
+    return [NoiseTerm(law.kind, law.scale, weight * law.unit, count * law.terms) for weight, count in counts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +261,14 @@ class Affine:
     weights: Mapping[Draw, Fraction]
     value: Fraction
     step: Fraction | None = None
+    #: Whether the truth is 0 or more for certain.
+    not_negative: bool = False
 
     def scaled(self, factor: Fraction) -> Affine:
         """Every term times a public number."""
         step = None if self.step is None else abs(factor) * self.step
-        return Affine(
-            {draw: factor * weight for draw, weight in self.weights.items()}, factor * self.value, step or None
-        )
+        weights = {draw: factor * weight for draw, weight in self.weights.items()}
+        return Affine(weights, factor * self.value, step or None, self.not_negative and factor >= 0)
 
     def plus(self, other: Affine) -> Affine:
         """The sum, draws in common added up."""
@@ -220,12 +284,14 @@ class Affine:
         steps = {part.step for part in parts}
         kept = {draw: weight for draw, weight in weights.items() if weight}
         value = sum((part.value for part in parts), Fraction(0))
-        return Affine(kept, value, steps.pop() if len(steps) == 1 else None)
+        step = steps.pop() if len(steps) == 1 else None
+        return Affine(kept, value, step, all(part.not_negative for part in parts))
 
     def enclose(self, level: CellConfidence) -> Domain:
         """The value, give or take."""
         width = level.sum_half_width(self.weights)
-        return Domain(Range(self.value - width, self.value + width), False, None, self.step)
+        around = Range(self.value - width, self.value + width)
+        return Domain(around.clamped(Fraction(0), None) if self.not_negative else around, False, None, self.step)
 
 
 def linear_events(affine: Affine) -> frozenset[Event]:
@@ -291,7 +357,7 @@ class Exact(Cell):
         """A constant, if it is a number."""
         if isinstance(self.value, bool) or not isinstance(self.value, (int, float, Fraction)):
             return None
-        return Affine({}, Fraction(self.value), None)
+        return Affine({}, Fraction(self.value), None, self.value >= 0)
 
     def _enclose(self, level: CellConfidence) -> Domain:  # noqa: ARG002 - certain at every level
         if self.value is None:

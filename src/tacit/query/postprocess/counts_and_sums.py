@@ -61,7 +61,8 @@ class Direct(Cell):
     @property
     def affine(self) -> Affine:
         """The cell itself as a sum of one draw."""
-        return Affine({self.draw: self.step}, self.noisy * self.step, self.step)
+        low = self.possible.low
+        return Affine({self.draw: self.step}, self.noisy * self.step, self.step, low is not None and low >= 0)
 
     @classmethod
     def column_ends(cls, cells: Sequence[Direct], level: CellConfidence) -> list[Ends]:

@@ -47,7 +47,8 @@ from tacit.query.postprocess.cells import (
     value_at,
     value_of_ratio,
 )
-from tacit.query.types import Domain, Range, SqlType, Value
+from tacit.query.postprocess.spread_test import spread_test
+from tacit.query.types import Domain, Range, SqlType, Value, hull
 
 __all__ = [
     "JointMean",
@@ -164,6 +165,7 @@ class Spread(_Moments):
         most: the largest population variance there can be, in squared steps.
         sample: whether to divide by n - 1.
         root: whether to take the square root.
+        joint: whether the joint law of the three noises is known, so that one test does for all.
     """
 
     noisy_squares: Fraction
@@ -171,11 +173,13 @@ class Spread(_Moments):
     most: Fraction
     sample: bool
     root: bool
+    joint: bool = False
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """Count, sum and squares."""
-        return frozenset((self.count_draw, self.sum_draw, self.squares_draw))
+        """The one test; else count, sum and squares."""
+        draws = self.count_draw, self.sum_draw, self.squares_draw
+        return frozenset((draws,)) if self.joint else frozenset(draws)
 
     @property
     def _least(self) -> int:
@@ -198,6 +202,30 @@ class Spread(_Moments):
         return sqrt_bounds(square) if self.root and square else (square, square)
 
     def _enclose(self, level: CellConfidence) -> Domain:
+        return self._tested(level) if self.joint else self._boxed(level)
+
+    def _tested(self, level: CellConfidence) -> Domain:
+        first, second, third = (draw.measure for draw in (self.count_draw, self.sum_draw, self.squares_draw))
+        # No value is farther from the centre: the bounds are 2√most apart, and the centre is their middle, rounded.
+        reach = math.isqrt(math.ceil(self.most)) + 2
+        test = spread_test((level.laws[first], level.laws[second], level.laws[third]), reach, level.beta)
+        count = self.noisy_count
+        fewest, most = math.ceil(count - test.count_error), math.floor(count + test.count_error)
+        spans = []
+        if fewest < test.fewest:
+            # A group that may be small is tested by a box; which of the two tests is made depends on the true count.
+            spans.append(self._boxed(level.at(test.box_beta)).range)
+        if most >= test.fewest or not spans:
+            found = test.variances((count, self.noisy_sum / reach, self.noisy_squares / reach**2))
+            low, high = (self._cut(Fraction(end) * reach**2) for end in found)
+            if self.sample:
+                few = max(fewest, 2)
+                many = max(most, few)
+                low, high = low * many / (many - 1), high * few / (few - 1)
+            spans.append(Range(self._scaled(low)[0], self._scaled(high)[1]))
+        return Domain(hull(spans), fewest < self._least, None, None)
+
+    def _boxed(self, level: CellConfidence) -> Domain:
         counts, sums = self._box(level, self._least)
         slack = level.half_width(self.squares_draw.measure)
         squares = (self.noisy_squares - slack, self.noisy_squares + slack)
