@@ -34,7 +34,7 @@ _TEST, _WAY, _MEAN, _COUNT = Fraction(91, 100), Fraction(2, 100), Fraction(5, 10
 _NARROWEST, _MOST_CELLS = 128, 4
 
 #: A mean range wider than this on each side leaves so many cells that a box is narrower; in units of H.
-_WIDEST_MEAN = Fraction(12, 100)
+_WIDEST_MEAN = Fraction(16, 100)
 #: Larger than the rounding of floats, by far.
 _MARGIN, _SLACK = 1 + 1e-9, 1e-12
 
