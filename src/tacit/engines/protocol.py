@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.closing import Closing
-from tacit.core.errors import InputError
+from tacit.core.errors import InputError, InternalError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,7 +192,7 @@ class Engine(Closing):
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
         """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
         self.check_examples(relation)
-        raise NotImplementedError
+        raise InternalError("an engine that accepts rows for a model has to read them")
 
     def marks(self, table: str) -> Marks | None:  # noqa: ARG002 - most tables are files
         """By what a table of the catalog is recognised; reads no row. None, the default, for tables that are files."""
