@@ -16,7 +16,7 @@ from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.database import DuckDBSession
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast import array_totals as fetching
-from tacit.engines.duckdb.fast.array_totals import TooWideError, UnitGroups, UnitShare
+from tacit.engines.duckdb.fast.array_totals import TooWideError, UnitGroups, UnitShare, dense_totals
 from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.question import FinalAggregation
@@ -98,6 +98,33 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals.FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
             assert [plain(folded.measure(MeasurementTask(final, SECRET))) for final in finals] == want
+
+
+@pytest.mark.parametrize(("name", "taken"), [("small", 5), ("negative", 5), ("narrow", 5), ("wide", 0), ("text", 0)])
+def test_units_that_keep_all_their_groups_are_added_up_in_cells(
+    name: str, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dense totals are the integers of SQL and of the sort; the second question has too many groups for them."""
+    declared, kind, unit = UNITS[name]
+    whole = catalog(declared, max_groups=300)
+    data = {"t": DataSource("frame", None, frame(kind, unit))}
+    finals = [resolve(sql, whole).final for sql in QUESTIONS]
+    found: list[object] = []
+
+    def counted(rows: fetching.FetchedRows, work: fetching.Fold) -> list[tuple[int, ...]] | None:
+        found.append(dense_totals(rows, work))
+        return dense_totals(rows, work)
+
+    with DuckDBEngine(whole, data) as engine:
+        with monkeypatch.context() as alone:
+            alone.setattr(engine, "_most_rows", 0)
+            want = [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals]
+        monkeypatch.setattr(fetching, "dense_totals", counted)
+        assert [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals] == want
+        assert sum(each is not None for each in found) == taken
+        monkeypatch.setattr(fetching, "_CELLS_PER_ROW", 0)
+        assert [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals] == want
+        assert sum(each is not None for each in found) == taken
 
 
 def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> fetching.RowPlan | None:
@@ -193,7 +220,20 @@ def test_running_sums_may_wrap_and_segments_may_not() -> None:
 
 def test_shares_that_might_not_fit_are_given_back() -> None:
     many = UnitGroups(lambda _: np.ones(1, dtype=np.int64), (), np.array([2**40]))
-    many._last = np.array([0])
     squares = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
     with pytest.raises(TooWideError):
         squares.of(many)
+
+
+def test_cells_whose_shares_might_not_add_up_are_given_back() -> None:
+    share = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
+    column = fetching.ValueColumn(np.full(4, 3), 0)
+    rows = fetching.FetchedRows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": column})
+
+    def added(largest: int) -> list[tuple[int, ...]] | None:
+        wide = replace(share, column="y0", measure=replace(share.measure, clamp=(0, largest)))
+        return dense_totals(rows, fetching.Fold(1, 1, 0, lambda _, codes: codes.astype(np.uint32), {"y0": 9}, (wide,)))
+
+    assert added(2**59) is not None
+    with pytest.raises(TooWideError):
+        added(2**60)

@@ -10,6 +10,7 @@ that charge.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -49,6 +50,8 @@ _PIECE: Final = 16
 _FILES: Final = 256
 _HANDSHAKE_SECONDS: Final = 10.0
 _TURN: Final = 0.001
+#: Allocations before a collection of young objects, of those before one of older ones, of those before one of all.
+_COLLECT: Final = (2_000, 10, 10_000)
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,11 @@ class _Worker(uvicorn.Server):
         )
         _quiet_uvicorn()
         keep_memory()
+        # A full collection looks through modules and kept plans, a tenth of a second in which no request is answered:
+        # modules are frozen, and it is made rare. A request leaves young objects, whose collections are short.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_COLLECT)
         if settings.slot:
             # So long a working thread holds the interpreter before the loop gets a turn: small beside a slot.
             sys.setswitchinterval(_TURN)

@@ -63,12 +63,11 @@ class UnitGroups:
         self.lengths = lengths
         self.longest = int(lengths.max(initial=0))
         self._read, self._full = read, full
-        self._last = np.cumsum(lengths) - 1
         self._known: dict[tuple[str, str], Integers] = {}
 
     def sums(self, values: NDArray[Any]) -> Integers:
         """Sums per pair: differences of a running sum, which are right modulo 2^64 even where it wraps."""
-        running = np.cumsum(values, dtype=np.int64)[self._last]
+        running = np.cumsum(values, dtype=np.int64)[np.cumsum(self.lengths) - 1]
         # In place: joined to a first zero, as diff would have it, everything is copied twice.
         running[1:] -= running[:-1].copy()
         return running
@@ -348,6 +347,10 @@ class UnitGroupKeys:
         return self.read(_GROUP, words)
 
 
+#: Cells of unit and group per row beyond which most would stay empty.
+_CELLS_PER_ROW = 4
+
+
 def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None]) -> list[tuple[int, ...]]:
     """Per group in which a unit is kept: its number, how many units, and one total per share.
 
@@ -372,6 +375,49 @@ def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None]) -> list[t
         with ThreadPoolExecutor(threads) as pool:
             totals = _added(pool.map(one, blocks), keys.work, keys.count)
     return listed(totals)
+
+
+def dense_totals(rows: FetchedRows, work: Fold) -> list[tuple[int, ...]] | None:
+    """The totals of :func:`fold` without its sort, where units are numbered closely and keep all of their groups.
+
+    Sorting is half of the processor time of a small question, and under load the larger half.
+
+    Returns:
+        None where units have to choose among groups, or most cells of unit and group would stay empty.
+
+    Raises:
+        TooWideError: when 64 bits might not do.
+    """
+    first, last = int(rows.units.min()), int(rows.units.max())
+    units = last - first + 1
+    if work.groups > work.most or units * work.groups > _CELLS_PER_ROW * len(rows.units):
+        return None
+    # Group after group, so that the cells of a group are added up in one go.
+    cells = np.subtract(rows.units, first, dtype=np.int64)
+    cells += rows.groups * np.int64(units)
+    full = {name for name, column in rows.columns.items() if column.is_full}
+    pairs = _DenseCells(lambda name: rows.columns[name].of(slice(None)), full, cells, units * work.groups)
+    shape = (work.groups, units)
+    totals = [np.count_nonzero(pairs.lengths.reshape(shape), axis=1)]
+    for share in work.shares:
+        share.check_sum(len(cells))
+        # A unit that is not in a group has 0 there, and every clamp leaves 0 as it is.
+        totals.append(share.of(pairs).reshape(shape).sum(axis=1))
+    return listed(totals)
+
+
+class _DenseCells(UnitGroups):
+    """All pairs of unit and group; those without rows have length and sum 0."""
+
+    def __init__(self, read: Callable[[str], Integers], full: Collection[str], cells: Integers, count: int) -> None:
+        super().__init__(read, full, np.bincount(cells, minlength=count))
+        self._cells = cells
+
+    def sums(self, values: NDArray[Any]) -> Integers:
+        """Each value added to its cell."""
+        total = np.zeros_like(self.lengths)
+        np.add.at(total, self._cells, values.astype(np.int64, copy=False))
+        return total
 
 
 def _blocks(words: Words, below: int) -> list[tuple[int, int]]:
@@ -487,6 +533,10 @@ def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int)
     """
     try:
         few = _few(session, plan, most_rows) if plan.chooser.whole else None
+        if few:
+            totals = dense_totals(FetchedRows(*few[0]), _fold(plan, plan.chooser.folded))
+            if totals is not None:
+                return totals
         keys = None
         if plan.chooser.whole:
             keys = _packed(plan, _batches(session, plan, most_rows) if few is None else few)
