@@ -58,7 +58,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, cast
 from tacit.query.relational.narrowing import conjuncts, narrowed_fields
-from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, truth, union
+from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, truth, union, unmatched
 
 __all__ = [
     "attach",
@@ -389,7 +389,8 @@ def _met(
     """The columns of one side of a join; ``pairs`` are the slots (of ``other``, of ``side``) that it equates.
 
     Where columns that a unit has once decide which row of this side is met, a unit meets one row of a public table by
-    its unique column, and an outer join gives all rows of a unit the same NULLs.
+    its unique column, and an outer join gives all rows of a unit the same NULLs. The text says that an outer join
+    keeps rows without a match, so NULL is a public key of this side.
     """
     known = [pair for pair in pairs if pair is not None]
     decided = len(known) == len(pairs) and all(other.fields[slot].per_unit for slot, _ in known)
@@ -400,7 +401,7 @@ def _met(
     else:
         once = [column.per_unit and (decided or not outer) for column in side.fields]
     return tuple(
-        replace(column, domain=replace(column.domain, nullable=column.domain.nullable or outer), per_unit=per_unit)
+        replace(column, domain=unmatched(column.domain) if outer else column.domain, per_unit=per_unit)
         for column, per_unit in zip(side.fields, once, strict=True)
     )
 
