@@ -65,7 +65,7 @@ __all__ = [
     "sort_key",
     "truth",
     "union",
-    "unmatched",
+    "with_null_key",
 ]
 
 #: Non-NULL values in Python.
@@ -400,8 +400,8 @@ class Domain:
         step: a grid on which all values lie, in ordinals; None when there is none.
         growth: how many copies of stored text a TEXT value may hold, constants counted by 64 characters. Limits
             strings that double and double again.
-        unmatched: whether an outer join makes it NULL where a row has no match. NULL is a key then, and among the
-            values where these are known.
+        null_is_key: whether NULL is a public key: an outer join leaves it in rows without a match, or a public table
+            holds it. It is among the values then, where these are known.
     """
 
     range: Range = UNKNOWN
@@ -409,15 +409,15 @@ class Domain:
     values: tuple[Value | None, ...] | None = None
     step: Fraction | None = None
     growth: int = 1
-    unmatched: bool = False
+    null_is_key: bool = False
 
 
-def unmatched(domain: Domain) -> Domain:
-    """The domain of the optional side of an outer join: NULL for rows without a match, besides."""
+def with_null_key(domain: Domain) -> Domain:
+    """The same with NULL among the public keys."""
     values = domain.values
     if values is not None and None not in values:
         values = (*values, None)
-    return replace(domain, nullable=True, values=values, unmatched=True)
+    return replace(domain, nullable=True, values=values, null_is_key=True)
 
 
 def finite(values: Iterable[Value | None], kind: SqlType, *, nullable: bool, growth: int = 1) -> Domain:
@@ -450,10 +450,10 @@ def union(domains: Iterable[Domain], kind: SqlType, *, nullable: bool | None = N
     may_be_null = any(part.nullable for part in parts) if nullable is None else nullable
     growth = max((part.growth for part in parts), default=1)
     sets = [part.values for part in parts]
-    outer = may_be_null and any(part.unmatched for part in parts)
+    outer = may_be_null and any(part.null_is_key for part in parts)
     if parts and None not in sets:
         known = finite([v for values in sets for v in values or ()], kind, nullable=may_be_null, growth=growth)
-        return unmatched(known) if outer else known
+        return with_null_key(known) if outer else known
     # A constant NULL has no place of its own.
     places = [part for part in parts if part.values != (None,)]
     return Domain(hull(part.range for part in places), may_be_null, None, _common_step(places), growth, outer)

@@ -76,21 +76,21 @@ def _narrowed(domain: Domain, kind: SqlType, condition: Expression, slot: int) -
     if values is None:
         values = listed
     nullable = domain.nullable and _holds(condition, slot, None)
-    outer = domain.unmatched and nullable
+    outer = domain.null_is_key and nullable
     if values is not None and len(values) * size(condition) <= _MOST_TRIED:
         left = [value for value in values if _holds(condition, slot, value)]
         if not left:
             # A condition that nothing meets is left to the data.
             return domain
-        found = replace(finite(left, kind, nullable=nullable, growth=domain.growth), unmatched=outer)
+        found = replace(finite(left, kind, nullable=nullable, growth=domain.growth), null_is_key=outer)
         # NULL has no place, and an aggregate of nothing but NULLs keeps its bounds.
         return replace(found, range=domain.range) if left == [None] else found
     if domain.values is not None and not nullable:
         domain = replace(domain, values=tuple(value for value in domain.values if value is not None))
     compared = _compared(condition)
     if compared is None or not kind.is_ordered or domain.values is not None:
-        return replace(domain, nullable=nullable, unmatched=outer)
-    return replace(domain, nullable=nullable, unmatched=outer, range=_cut(domain.range, kind, *compared))
+        return replace(domain, nullable=nullable, null_is_key=outer)
+    return replace(domain, nullable=nullable, null_is_key=outer, range=_cut(domain.range, kind, *compared))
 
 
 def _with_null(values: tuple[Value | None, ...] | None) -> tuple[Value | None, ...] | None:

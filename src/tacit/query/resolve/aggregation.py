@@ -156,7 +156,7 @@ def _leaf(column: Reference, work: EnumerationBudget) -> Values | None:
         return None
     first, last = math.ceil(ends[0] / step), math.floor(ends[1] / step)
     found = _on_grid(first, last, step, column.type, work)
-    return found if found is None or not column.domain.unmatched else (*found, None)
+    return found if found is None or not column.domain.null_is_key else (*found, None)
 
 
 def _on_grid(first: int, last: int, step: Fraction, kind: SqlType, work: EnumerationBudget) -> Values | None:
@@ -186,7 +186,7 @@ def _image(
 
 def _by_parts(expression: Expression, work: EnumerationBudget) -> Values | None:
     found = _of_parts(expression, work)
-    return found if found is None or not expression.domain.unmatched else (*found, None)
+    return found if found is None or not expression.domain.null_is_key else (*found, None)
 
 
 def _of_parts(expression: Expression, work: EnumerationBudget) -> Values | None:

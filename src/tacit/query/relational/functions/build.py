@@ -35,7 +35,7 @@ from tacit.query.types import (
     finite,
     truth,
     union,
-    unmatched,
+    with_null_key,
 )
 
 __all__ = ["call", "case", "cast", "in_list"]
@@ -82,7 +82,7 @@ def cast(operand: Expression, kind: SqlType) -> Expression:
     return Cast(
         kind,
         Domain(
-            _cast_range(known.range, source, kind), True, None, kind.step or known.step, known.growth, known.unmatched
+            _cast_range(known.range, source, kind), True, None, kind.step or known.step, known.growth, known.null_is_key
         ),
         operand,
     )
@@ -116,7 +116,7 @@ def in_list(operand: Expression, items: Sequence[Expression]) -> Expression:
     distinct = tuple(dict.fromkeys(constants))
     nullable = wanted.nullable or any(item.value is None for item in distinct)
     domain = truth(nullable=nullable)
-    return InList(BOOLEAN, unmatched(domain) if wanted.domain.unmatched else domain, wanted, distinct)
+    return InList(BOOLEAN, with_null_key(domain) if wanted.domain.null_is_key else domain, wanted, distinct)
 
 
 def _value(node: Expression) -> Value | None:
@@ -136,7 +136,7 @@ def _domain(function: Function, args: tuple[Expression, ...], kind: SqlType) -> 
         return _image(lambda row: _apply(function, kind, row), args, kind, nullable=nullable, growth=growth)
     outer = nullable and _follows(function, args)
     if kind == BOOLEAN:
-        return unmatched(truth(nullable=nullable)) if outer else truth(nullable=nullable)
+        return with_null_key(truth(nullable=nullable)) if outer else truth(nullable=nullable)
     return Domain(function.range(args, kind), nullable, None, function.step(args, kind), growth, outer)
 
 
@@ -144,7 +144,7 @@ def _follows(function: Function, args: tuple[Expression, ...]) -> bool:
     """Whether a row without a match may give NULL because its arguments are."""
     if function.name == "coalesce" and not all(arg.nullable for arg in args):
         return False
-    return any(arg.domain.unmatched for arg in args)
+    return any(arg.domain.null_is_key for arg in args)
 
 
 def _combinations(args: tuple[Expression, ...]) -> float:
@@ -168,7 +168,7 @@ def _image(
     results = {apply(row) for row in itertools.product(*declared)}
     results |= {result for result in map(apply, itertools.product(*possible)) if result is not None}
     found = finite(results, kind, nullable=nullable, growth=growth)
-    return unmatched(found) if None in results and any(arg.domain.unmatched for arg in args) else found
+    return with_null_key(found) if None in results and any(arg.domain.null_is_key for arg in args) else found
 
 
 def _cast_range(known: Range, source: SqlType, target: SqlType) -> Range:
