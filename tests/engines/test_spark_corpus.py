@@ -6,6 +6,8 @@ what they found.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engines import clinic, slow_engine
@@ -19,6 +21,8 @@ from support.spark import spark_engine
 from support.spark_comparison import SECRET, compare, measured
 from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
+from tacit.project.public_sizes import PublicSizes
+from tacit.query.catalog import Catalog
 from tacit.query.resolve import resolve
 
 pytestmark = pytest.mark.spark
@@ -35,6 +39,22 @@ def test_corpus_of_accepted_questions() -> None:
 def test_hostile_rows() -> None:
     data = clinic.random_rows(3, 40, 120)
     assert compare(clinic.CATALOG, clinic.arrow(data), tuple(clinic.QUESTIONS)) > len(clinic.QUESTIONS) // 2
+
+
+def test_values_of_public_tables_are_read_as_by_duckdb() -> None:
+    tables = tuple(
+        replace(table, columns=tuple(replace(column, bounds=None) for column in table.columns))
+        if table.public
+        else table
+        for table in clinic.CATALOG.tables
+    )
+    catalog, frames = Catalog(tables, clinic.CATALOG.populations), clinic.arrow(clinic.random_rows(3, 4, 10))
+    with spark_engine(catalog, frames) as spark, MAKERS["duckdb"](catalog, frames) as duckdb:
+        one, two = (PublicSizes(catalog, engine, lambda _: "").now()[1].table("wards") for engine in (spark, duckdb))
+    assert one is not None
+    assert two is not None
+    assert one.size == two.size
+    assert set(two.size.domains) == {"ward", "floor", "rate"}  # type: ignore[union-attr]
 
 
 def test_generated_code_and_the_slow_engine_agree() -> None:

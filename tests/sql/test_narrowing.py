@@ -40,6 +40,10 @@ def keys(sql: str) -> list[tuple[Any, ...] | None]:
         ("nights % 3", "nights % 3 > 0", (1, 2)),
         ("upper(doctor)", "upper(doctor) IN ('ADAMS', 'BAKER')", ("ADAMS", "BAKER")),
         ("urgent", "urgent", (True,)),
+        ("nights", "nights IS NULL", (None,)),
+        ("ward", "ward = 'surgery' OR ward IS NULL", ("surgery", None)),
+        ("ward", "ward <> 'surgery' OR ward IS NULL", ("cardiology", "oncology", None)),
+        ("doctor", "doctor IN ('Adams', 'Baker') OR doctor IS NULL", ("Adams", "Baker", None)),
         (
             "date_trunc('month', admitted)",
             "admitted >= DATE '2024-01-10' AND admitted < DATE '2024-03-01'",
@@ -70,7 +74,71 @@ def test_a_left_join_keeps_what_its_condition_does_not_meet() -> None:
     assert keys(joined) == [("F", "M")]
 
 
-@pytest.mark.parametrize("where", ["nights = 3 OR cost > 5", "nights < points", "nights IS NULL", "nights > 61"])
+PATIENTS_AND_VISITS = "patients p LEFT JOIN visits v ON p.id = v.patient_id"
+YEARS = tuple(dt.date(year, 1, 1) for year in range(2020, 2025))
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("v.ward", ("cardiology", "oncology", "surgery", None)),
+        ("upper(v.ward)", ("CARDIOLOGY", "ONCOLOGY", "SURGERY", None)),
+        ("v.nights", (*range(61), None)),
+        ("v.nights // 20", (0, 1, 2, 3, None)),
+        ("v.urgent", (False, True, None)),
+        ("v.seen > TIMESTAMP '2021-01-01 00:00:00'", (False, True, None)),
+        ("date_trunc('year', v.admitted)", YEARS),
+        ("CAST(date_trunc('year', v.seen) AS DATE)", YEARS),
+        ("COALESCE(v.ward, 'none')", ("cardiology", "none", "oncology", "surgery")),
+        ("v.ward IS NULL", (False, True)),
+        ("CASE WHEN v.nights > 3 THEN 'long' ELSE 'short' END", ("long", "short")),
+        ("p.sex", ("F", "M")),
+    ],
+)
+def test_rows_without_a_match_have_a_key_of_their_own(key: str, expected: tuple[Any, ...]) -> None:
+    listed = (*expected, None) if expected == YEARS else expected
+    assert keys(f"SELECT {key}, COUNT(*) FROM {PATIENTS_AND_VISITS} GROUP BY 1") == [listed]
+
+
+@pytest.mark.parametrize(
+    ("key", "where", "expected"),
+    [
+        ("v.ward", "v.ward IS NOT NULL", ("cardiology", "oncology", "surgery")),
+        ("v.ward", "v.ward <> 'surgery'", ("cardiology", "oncology")),
+        ("v.ward", "v.ward IS DISTINCT FROM 'surgery'", ("cardiology", "oncology", None)),
+        ("v.ward", "v.ward IS NULL", (None,)),
+        ("v.nights", "v.nights IS NOT NULL AND v.nights < 3", (0, 1, 2)),
+        ("v.nights", "v.nights < 3 OR v.nights IS NULL", (0, 1, 2, None)),
+        ("date_trunc('year', v.admitted)", "v.admitted IS NOT NULL", YEARS),
+    ],
+)
+def test_conditions_decide_whether_rows_without_a_match_stay(key: str, where: str, expected: tuple[Any, ...]) -> None:
+    assert keys(f"SELECT {key}, COUNT(*) FROM {PATIENTS_AND_VISITS} WHERE {where} GROUP BY 1") == [expected]
+
+
+def test_which_side_of_a_join_is_optional() -> None:
+    joined = "SELECT sex, ward, COUNT(*) FROM patients p {} JOIN visits v ON p.id = v.patient_id GROUP BY 1, 2"
+    sexes, wards = ("F", "M"), ("cardiology", "oncology", "surgery")
+    assert keys(joined.format("INNER")) == [sexes, wards]
+    assert keys(joined.format("LEFT")) == [sexes, (*wards, None)]
+    assert keys(joined.format("RIGHT")) == [(*sexes, None), wards]
+    assert keys(joined.format("FULL")) == [(*sexes, None), (*wards, None)]
+
+
+def test_a_list_inside_the_optional_side_gets_null_beside_it() -> None:
+    listed = "(SELECT patient_id, doctor FROM visits WHERE doctor IN ('Adams', 'Baker'))"
+    joined = f"SELECT d.doctor, COUNT(*) FROM patients p LEFT JOIN {listed} d ON p.id = d.patient_id GROUP BY 1"
+    assert keys(joined) == [("Adams", "Baker", None)]
+    inside = "SELECT id, MIN(v.nights) AS n FROM patients LEFT JOIN visits v ON id = v.patient_id GROUP BY id"
+    assert keys(f"SELECT n, COUNT(*) FROM ({inside}) GROUP BY n") == [(*range(61), None)]
+
+
+def test_a_sum_where_nothing_matched_keeps_its_bounds() -> None:
+    sql = f"SELECT SUM(v.nights) FROM {PATIENTS_AND_VISITS} WHERE v.nights IS NULL"
+    assert final(sql).measures[0].clamp[1] == 20 * 60
+
+
+@pytest.mark.parametrize("where", ["nights = 3 OR cost > 5", "nights < points", "nights > 61"])
 def test_other_conditions_leave_the_keys_alone(where: str) -> None:
     assert keys(f"SELECT nights, COUNT(*) FROM visits WHERE {where} GROUP BY nights") == [tuple(range(61))]
 

@@ -1,27 +1,45 @@
-"""Sizes of public tables, counted once per version.
+"""Sizes and values of public tables, read once per version.
 
 Only public tables are read, by the engine's own way of reading public relations, so the numbers are as public as the
 tables. They are part of what a plan is a function of.
+
+A column with declared categories or bounds keeps them. Of any other column the range is read, and the values where
+there are at most :data:`~tacit.query.types.MAX_VALUES`: they are public keys, and bounds of sums and averages.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from tacit.core.errors import EngineError
 from tacit.engines.protocol import Engine
-from tacit.query.catalog import Catalog, PublicSize, Table
+from tacit.query.catalog import Catalog, Column, PublicSize, Table
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, UnitCall, reference
+from tacit.query.relational.algebra import JoinKind, RelationNode, UnitCall, reference
+from tacit.query.relational.expressions import TRUE, literal
 from tacit.query.relational.functions import call
-from tacit.query.types import INTEGER, Domain
+from tacit.query.types import (
+    INTEGER,
+    MAX_VALUES,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    finite,
+    ordinal,
+    with_null_key,
+)
 
 __all__ = ["PublicSizes"]
 
 #: Columns that one statement counts.
 _TOGETHER: Final = 16
+#: Characters of all values of one column.
+_MOST_TEXT: Final = 500_000
 #: A table that cannot be read counts as too large for any join that multiplies by it.
 _UNREADABLE: Final = PublicSize(10**12, {})
 _COUNT: Final = UnitCall("count_rows", None, None, None, INTEGER)
@@ -73,11 +91,53 @@ class PublicSizes:
         return known is None or known[1] != size
 
     def _count(self, table: Table) -> PublicSize:
-        found = [self._engine.rows(relation, most=1)[0] for relation in _statements(self._declared, table)]
-        # Every statement begins with the number of rows.
-        repeats = [_whole(number) for row in found for number in row[1:]]
-        names = [column.name.lower() for column in table.columns]
-        return PublicSize(_whole(found[0][0]), dict(zip(names, repeats, strict=True)))
+        scan = ownership.scan(self._declared, table)
+        rows, facts = 0, dict[str, _Facts]()
+        for start in range(0, len(table.columns), _TOGETHER):
+            columns = table.columns[start : start + _TOGETHER]
+            (found,) = self._engine.rows(_counted(scan, start, columns), most=1)
+            # Every statement begins with the number of rows.
+            rows, numbers = _whole(found[0]), list(found[1:])
+            for column in columns:
+                width = _width(column)
+                facts[column.name.lower()] = _Facts(*numbers[:width])
+                del numbers[:width]
+        values = self._values(table, scan, facts)
+        repeats = {name: fact.repeats for name, fact in facts.items()}
+        domains = {
+            column.name.lower(): _domain(column, facts[column.name.lower()], rows, values.get(column.name.lower()))
+            for column in table.columns
+            if not _is_declared(column)
+        }
+        return PublicSize(rows, repeats, domains)
+
+    def _values(self, table: Table, scan: RelationNode, facts: Mapping[str, _Facts]) -> Mapping[str, list[Value]]:
+        """The values of columns that have few enough, read together where types are equal."""
+        listed: dict[SqlType, list[int]] = defaultdict(list)
+        for slot, column in enumerate(table.columns):
+            few = facts[column.name.lower()].distinct <= MAX_VALUES
+            if few and not _is_declared(column) and column.type.kind is not Kind.DOUBLE:
+                listed[column.type].append(slot)
+        found: dict[str, list[Value]] = {table.columns[slot].name.lower(): [] for s in listed.values() for slot in s}
+        for slots in listed.values():
+            for start in range(0, len(slots), _TOGETHER):
+                some = slots[start : start + _TOGETHER]
+                relation = ownership.stack([_distinct(scan, slot) for slot in some])
+                for place, value in self._engine.rows(relation, most=len(some) * MAX_VALUES):
+                    if isinstance(place, int) and value is not None:
+                        found[table.columns[place].name.lower()].append(value)
+        return {name: values for name, values in found.items() if _can_be_keys(values)}
+
+
+class _Facts:
+    """One column of a table: the most rows that share a value, rows with one, distinct ones, and their ends."""
+
+    def __init__(
+        self, repeats: object, present: object, distinct: object, low: Value | None = None, high: Value | None = None
+    ) -> None:
+        # The largest and the sum of no groups are none.
+        self.repeats, self.present, self.distinct = _whole(repeats), _whole(present), _whole(distinct)
+        self.low, self.high = low, high
 
 
 def _whole(number: object) -> int:
@@ -85,18 +145,59 @@ def _whole(number: object) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _statements(catalog: Catalog, table: Table) -> Iterator[RelationNode]:
-    """Relations of one row: how many rows there are, then for some columns the most that share a value."""
-    scan = ownership.scan(catalog, table)
-    for start in range(0, len(table.columns), _TOGETHER):
-        found = ownership.group(scan, [], [(_COUNT, Domain())])
-        for slot in range(start, min(start + _TOGETHER, len(table.columns))):
-            found = ownership.attach(found, _most_alike(scan, slot))
-        yield found
+def _can_be_keys(values: Sequence[Value]) -> bool:
+    """Whether values can be written into statements and answers: not too long, and without NUL characters."""
+    texts = [value for value in values if isinstance(value, str)]
+    return sum(map(len, texts)) <= _MOST_TEXT and not any("\0" in text for text in texts)
 
 
-def _most_alike(scan: RelationNode, slot: int) -> RelationNode:
+def _is_declared(column: Column) -> bool:
+    return column.categories is not None or column.bounds is not None
+
+
+def _width(column: Column) -> int:
+    """Numbers that are read of a column: three, and two ends where values have an order of places."""
+    return 5 if column.type.is_ordered else 3
+
+
+def _counted(scan: RelationNode, start: int, columns: Sequence[Column]) -> RelationNode:
+    """One row: how many rows there are, then for each column what :class:`_Facts` says."""
+    found = ownership.group(scan, [], [(_COUNT, Domain())])
+    for slot, column in enumerate(columns, start):
+        counted = _alike(scan, slot)
+        calls = [
+            UnitCall("max", reference(counted, 1), None, None, INTEGER),
+            UnitCall("sum", reference(counted, 1), None, None, INTEGER),
+            _COUNT,
+        ]
+        if column.type.is_ordered:
+            value = reference(counted, 0)
+            calls += [UnitCall(name, value, None, None, column.type) for name in ("min", "max")]
+        facts = ownership.group(counted, [], [(made, Domain()) for made in calls])
+        found = ownership.join(found, facts, JoinKind.INNER, TRUE)
+    return found
+
+
+def _alike(scan: RelationNode, slot: int) -> RelationNode:
+    """The values of a column other than NULL, each with the number of its rows."""
     there = ownership.keep(scan, call("not", call("is_null", reference(scan, slot))))
-    counted = ownership.group(there, [(None, reference(there, slot))], [(_COUNT, Domain())])
-    largest = UnitCall("max", reference(counted, 1), None, None, INTEGER)
-    return ownership.group(counted, [], [(largest, Domain())])
+    return ownership.group(there, [(None, reference(there, slot))], [(_COUNT, Domain())])
+
+
+def _distinct(scan: RelationNode, slot: int) -> RelationNode:
+    alike = _alike(scan, slot)
+    return ownership.compute(alike, [("slot", literal(slot, INTEGER)), ("value", reference(alike, 0))])
+
+
+def _domain(column: Column, facts: _Facts, rows: int, values: list[Value] | None) -> Domain:
+    """Knowledge about a column, as exact as the table itself."""
+    nullable = facts.present < rows
+    if values:
+        known = finite(values, column.type, nullable=nullable)
+        return with_null_key(known) if nullable else known
+    step = column.type.step if column.step is None else column.step
+    if facts.low is None or facts.high is None:
+        # No row has a value, or the type has no places.
+        return Domain(nullable=nullable, step=step)
+    span = Range(ordinal(facts.low, column.type), ordinal(facts.high, column.type))
+    return Domain(span, nullable, None, step, null_is_key=nullable)

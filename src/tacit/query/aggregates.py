@@ -82,7 +82,19 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression, Reference, references
 from tacit.query.relational.functions.signatures import fits_decimal
-from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, UNKNOWN, Domain, Kind, Range, SqlType, Value, truth
+from tacit.query.types import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    UNKNOWN,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    truth,
+    with_null_key,
+)
 
 if TYPE_CHECKING:
     from tacit.query.planning.pricing import Priced
@@ -166,6 +178,8 @@ def unit_call(asked: AggregateCall, rows: int | None) -> tuple[UnitCall, Domain]
     if asked.function == "sum":
         step = step or asked.value.step
     domain = truth(nullable=True) if kind == BOOLEAN else Domain(span, not entry.counts, None, step, growth)
+    if domain.nullable and asked.argument is not None and asked.argument.domain.null_is_key:
+        domain = with_null_key(domain)
     return UnitCall(asked.function, asked.argument, asked.where, asked.parameter, kind), domain
 
 

@@ -144,15 +144,18 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class PublicSize:
-    """Size of a public table, as its engine counted it: public, like the table itself.
+    """Size of a public table and its values, as its engine counted and read them: public, like the table itself.
 
     Args:
         rows: how many there are.
         repeats: for each column, by lower-case name, the most rows that share a value other than NULL.
+        domains: for columns without declared categories or bounds, by lower-case name, the values (where they are not
+            too many) and the range that the table has.
     """
 
     rows: int
     repeats: Mapping[str, int]
+    domains: Mapping[str, Domain] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

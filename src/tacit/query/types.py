@@ -31,7 +31,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cache
@@ -65,6 +65,7 @@ __all__ = [
     "sort_key",
     "truth",
     "union",
+    "with_null_key",
 ]
 
 #: Non-NULL values in Python.
@@ -399,6 +400,8 @@ class Domain:
         step: a grid on which all values lie, in ordinals; None when there is none.
         growth: how many copies of stored text a TEXT value may hold, constants counted by 64 characters. Limits
             strings that double and double again.
+        null_is_key: whether NULL is a public key: an outer join leaves it in rows without a match, or a public table
+            holds it. It is among the values then, where these are known.
     """
 
     range: Range = UNKNOWN
@@ -406,6 +409,15 @@ class Domain:
     values: tuple[Value | None, ...] | None = None
     step: Fraction | None = None
     growth: int = 1
+    null_is_key: bool = False
+
+
+def with_null_key(domain: Domain) -> Domain:
+    """The same with NULL among the public keys."""
+    values = domain.values
+    if values is not None and None not in values:
+        values = (*values, None)
+    return replace(domain, nullable=True, values=values, null_is_key=True)
 
 
 def finite(values: Iterable[Value | None], kind: SqlType, *, nullable: bool, growth: int = 1) -> Domain:
@@ -438,11 +450,13 @@ def union(domains: Iterable[Domain], kind: SqlType, *, nullable: bool | None = N
     may_be_null = any(part.nullable for part in parts) if nullable is None else nullable
     growth = max((part.growth for part in parts), default=1)
     sets = [part.values for part in parts]
+    outer = may_be_null and any(part.null_is_key for part in parts)
     if parts and None not in sets:
-        return finite([v for values in sets for v in values or ()], kind, nullable=may_be_null, growth=growth)
+        known = finite([v for values in sets for v in values or ()], kind, nullable=may_be_null, growth=growth)
+        return with_null_key(known) if outer else known
     # A constant NULL has no place of its own.
     places = [part for part in parts if part.values != (None,)]
-    return Domain(hull(part.range for part in places), may_be_null, None, _common_step(places), growth)
+    return Domain(hull(part.range for part in places), may_be_null, None, _common_step(places), growth, outer)
 
 
 def _common_step(parts: list[Domain]) -> Fraction | None:

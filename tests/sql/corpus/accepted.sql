@@ -337,3 +337,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 1000) VARIANCE(c
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 100) AVG(CLAMP(points, AUTO)), COUNT(*) FROM visits
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 9, max_rows_contributed = 9) sex, COUNT(*) FROM patients GROUP BY sex
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 5) w.floor, COUNT(*) FROM visits v JOIN wards w ON v.ward = w.ward GROUP BY w.floor
+SELECT v.ward, COUNT(*), COUNT(DISTINCT p.id) FROM patients p LEFT JOIN visits v ON p.id = v.patient_id GROUP BY v.ward
+SELECT v.nights, COUNT(*) FROM patients p LEFT JOIN visits v ON p.id = v.patient_id AND v.nights < 4 GROUP BY v.nights
+SELECT date_trunc('year', v.admitted) AS y, v.urgent, COUNT(*), SUM(v.cost) FROM visits v RIGHT JOIN patients p ON p.id = v.patient_id GROUP BY 1, 2
+SELECT v.nights > 2 AS long, COUNT(*) FROM patients p LEFT JOIN visits v ON p.id = v.patient_id GROUP BY 1
+SELECT d.doctor, COUNT(*) FROM patients p LEFT JOIN (SELECT patient_id, doctor FROM visits WHERE doctor IN ('Adams', 'Baker')) d ON p.id = d.patient_id GROUP BY 1
+SELECT first, COUNT(*) FROM (SELECT id, MIN(v.nights) AS first FROM patients LEFT JOIN visits v ON id = v.patient_id GROUP BY id) GROUP BY first
+SELECT p.sex, v.ward, COUNT(*) FROM patients p FULL JOIN visits v ON p.id = v.patient_id AND v.urgent GROUP BY 1, 2
+SELECT ward, COUNT(*) FROM visits WHERE ward = 'surgery' OR ward IS NULL GROUP BY ward

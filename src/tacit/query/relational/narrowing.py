@@ -69,18 +69,41 @@ def narrowed_fields(fields: tuple[Field, ...], condition: Expression) -> tuple[F
 
 def _narrowed(domain: Domain, kind: SqlType, condition: Expression, slot: int) -> Domain:
     """Domain of column ``slot`` where a condition that reads it alone is true."""
+    listed = _listed(condition)
     values = domain.values
+    if domain.nullable and _asks_for_null(condition):
+        values = _with_null(values)
     if values is None:
-        values = _listed(condition)
+        values = listed
     nullable = domain.nullable and _holds(condition, slot, None)
+    outer = domain.null_is_key and nullable
     if values is not None and len(values) * size(condition) <= _MOST_TRIED:
         left = [value for value in values if _holds(condition, slot, value)]
-        # A condition that nothing meets is left to the data.
-        return finite(left, kind, nullable=nullable, growth=domain.growth) if left else domain
+        if not left:
+            # A condition that nothing meets is left to the data.
+            return domain
+        found = replace(finite(left, kind, nullable=nullable, growth=domain.growth), null_is_key=outer)
+        # NULL has no place, and an aggregate of nothing but NULLs keeps its bounds.
+        return replace(found, range=domain.range) if left == [None] else found
+    if domain.values is not None and not nullable:
+        domain = replace(domain, values=tuple(value for value in domain.values if value is not None))
     compared = _compared(condition)
     if compared is None or not kind.is_ordered or domain.values is not None:
-        return replace(domain, nullable=nullable)
-    return replace(domain, nullable=nullable, range=_cut(domain.range, kind, *compared))
+        return replace(domain, nullable=nullable, null_is_key=outer)
+    return replace(domain, nullable=nullable, null_is_key=outer, range=_cut(domain.range, kind, *compared))
+
+
+def _with_null(values: tuple[Value | None, ...] | None) -> tuple[Value | None, ...] | None:
+    return values if values is None or None in values else (*values, None)
+
+
+def _asks_for_null(condition: Expression) -> bool:
+    """Whether a condition on one column is ``IS NULL``, or a choice of conditions with that among them."""
+    if not isinstance(condition, Call):
+        return False
+    if condition.function == "or":
+        return any(map(_asks_for_null, condition.args))
+    return condition.function == "is_null" and isinstance(condition.args[0], Reference)
 
 
 def _holds(condition: Expression, slot: int, value: Value | None) -> bool:
@@ -114,7 +137,7 @@ def _cut(known: Range, kind: SqlType, name: str, value: Value) -> Range:
 
 
 def _listed(condition: Expression) -> tuple[Value | None, ...] | None:
-    """The values that a condition on one column lists for it, if it is IN, an equality, or a choice of these."""
+    """The values that a condition on one column lists for it, if it is IN, =, IS NULL, or a choice of these."""
     if isinstance(condition, InList) and isinstance(condition.operand, Reference):
         return tuple(item.value for item in condition.items if item.value is not None)
     if not isinstance(condition, Call):
@@ -123,6 +146,8 @@ def _listed(condition: Expression) -> tuple[Value | None, ...] | None:
         found = [_listed(arg) for arg in condition.args]
         known = [values for values in found if values is not None]
         return tuple(value for values in known for value in values) if len(known) == len(found) else None
+    if _asks_for_null(condition):
+        return (None,)
     if condition.function == "eq":
         for one, other in (condition.args, condition.args[::-1]):
             if isinstance(one, Reference) and isinstance(other, Literal) and other.value is not None:
@@ -190,8 +215,10 @@ def narrowed_keys(
     """
     about = [part for part in (_over(condition, {key: 0}) for condition in conditions) if part is not None]
     about = [part for part in about if references(part)]
+    lists = [_listed(part) for part in about]
+    if any(map(_asks_for_null, about)):
+        values = _with_null(values)
     if values is None:
-        lists = [_listed(part) for part in about]
         known = [listed for listed in lists if listed is not None]
         if not known:
             return None

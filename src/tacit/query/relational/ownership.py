@@ -58,7 +58,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, cast
 from tacit.query.relational.narrowing import conjuncts, narrowed_fields
-from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, truth, union
+from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, finite, truth, union, with_null_key
 
 __all__ = [
     "attach",
@@ -85,7 +85,7 @@ _TWO_PERSONS = (
 def scan(catalog: Catalog, table: Table) -> Scan:
     """A table of the catalog, with its unit."""
     fields = [
-        Field(c.name, c.type, c.domain, None, f"{table.name}.{c.name}", repeats=_repeats(table, c))
+        Field(c.name, c.type, _domain(table, c), None, f"{table.name}.{c.name}", repeats=_repeats(table, c))
         for c in table.columns
     ]
     names = tuple(c.name for c in table.columns)
@@ -104,6 +104,12 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     shape = (tuple(fields), slot, table.population, table.max_groups, table.max_rows, 1)
     ceilings = (table.max_groups_limit, table.max_rows_limit)
     return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows, *ceilings)
+
+
+def _domain(table: Table, column: Column) -> Domain:
+    """Declared knowledge about a column; of a public table, where nothing is declared, as it was read."""
+    read = None if table.size is None else table.size.domains.get(column.name.lower())
+    return column.domain if read is None else read
 
 
 def _repeats(table: Table, column: Column) -> int | None:
@@ -200,6 +206,8 @@ def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Exp
         *_met(left, right, [None if pair is None else pair[::-1] for pair in pairs], outer=outer["left"]),
         *_met(right, left, pairs, outer=outer["right"]),
     )
+    if kind is JoinKind.INNER:
+        fields = _with_public_values(fields, left, right, [pair for pair in pairs if pair is not None])
     unit = left.unit if left.unit is not None and kind is not JoinKind.RIGHT else None
     if unit is None and right.unit is not None:
         unit = right.unit + width
@@ -389,7 +397,8 @@ def _met(
     """The columns of one side of a join; ``pairs`` are the slots (of ``other``, of ``side``) that it equates.
 
     Where columns that a unit has once decide which row of this side is met, a unit meets one row of a public table by
-    its unique column, and an outer join gives all rows of a unit the same NULLs.
+    its unique column, and an outer join gives all rows of a unit the same NULLs. The text says that an outer join
+    keeps rows without a match, so NULL is a public key of this side.
     """
     known = [pair for pair in pairs if pair is not None]
     decided = len(known) == len(pairs) and all(other.fields[slot].per_unit for slot, _ in known)
@@ -400,9 +409,24 @@ def _met(
     else:
         once = [column.per_unit and (decided or not outer) for column in side.fields]
     return tuple(
-        replace(column, domain=replace(column.domain, nullable=column.domain.nullable or outer), per_unit=per_unit)
+        replace(column, domain=with_null_key(column.domain) if outer else column.domain, per_unit=per_unit)
         for column, per_unit in zip(side.fields, once, strict=True)
     )
+
+
+def _with_public_values(
+    fields: tuple[Field, ...], left: RelationNode, right: RelationNode, pairs: Sequence[tuple[int, int]]
+) -> tuple[Field, ...]:
+    """A column that must equal one of a public relation has its values, where nothing else is known of it."""
+    known = list(fields)
+    for one, other in pairs:
+        for slot, partner, side in ((one, other + len(left.fields), right), (other + len(left.fields), one, left)):
+            listed = [value for value in known[partner].domain.values or () if value is not None]
+            if side.is_public and listed and known[slot].domain.values is None:
+                growth = known[slot].domain.growth
+                there = finite(listed, known[slot].type, nullable=False, growth=growth)
+                known[slot] = replace(known[slot], domain=there)
+    return tuple(known)
 
 
 def _shape(source: RelationNode, work: int) -> tuple[tuple[Field, ...], int | None, str | None, int, int, int]:

@@ -3,8 +3,8 @@
 *Public keys* are finite sets that follow from declarations: declared categories, booleans, whole numbers and dates
 within bounds, DATE_TRUNC over bounded times, and every function of these. The whole expression is enumerated over its
 columns where they are few; otherwise part by part, which may list keys that no row can have but never misses one. NULL
-is a key only where it is declared as a category or computed from declared values (CASE without ELSE, a division by
-zero).
+is a key only where it is declared as a category, computed from declared values (CASE without ELSE, a division by
+zero), left by an outer join in rows without a match, or listed by a condition (``ward IS NULL``).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def public_values(expression: Expression, work: EnumerationBudget | None = None)
         found = _by_columns(expression, work)
     if found is None and not wide:
         found = _by_parts(expression, work)
-    if found is None or len(found) > MAX_VALUES:
+    if found is None or len(found) - (None in found) > MAX_VALUES:
         return None
     return tuple(sorted(set(found), key=lambda value: sort_key(value, expression.type)))
 
@@ -155,7 +155,8 @@ def _leaf(column: Reference, work: EnumerationBudget) -> Values | None:
     if step is None or ends is None or column.type.kind is Kind.TIMESTAMP or (ends[1] - ends[0]) / step >= ENUMERATED:
         return None
     first, last = math.ceil(ends[0] / step), math.floor(ends[1] / step)
-    return _on_grid(first, last, step, column.type, work)
+    found = _on_grid(first, last, step, column.type, work)
+    return found if found is None or not column.domain.null_is_key else (*found, None)
 
 
 def _on_grid(first: int, last: int, step: Fraction, kind: SqlType, work: EnumerationBudget) -> Values | None:
@@ -184,6 +185,11 @@ def _image(
 
 
 def _by_parts(expression: Expression, work: EnumerationBudget) -> Values | None:
+    found = _of_parts(expression, work)
+    return found if found is None or not expression.domain.null_is_key else (*found, None)
+
+
+def _of_parts(expression: Expression, work: EnumerationBudget) -> Values | None:
     match expression:
         case Literal():
             return (expression.value,)

@@ -35,6 +35,7 @@ from tacit.query.types import (
     finite,
     truth,
     union,
+    with_null_key,
 )
 
 __all__ = ["call", "case", "cast", "in_list"]
@@ -79,7 +80,11 @@ def cast(operand: Expression, kind: SqlType) -> Expression:
             kind, _image(lambda row: cast_value(row[0], source, kind), (operand,), kind, nullable=True), operand
         )
     return Cast(
-        kind, Domain(_cast_range(known.range, source, kind), True, None, kind.step or known.step, known.growth), operand
+        kind,
+        Domain(
+            _cast_range(known.range, source, kind), True, None, kind.step or known.step, known.growth, known.null_is_key
+        ),
+        operand,
     )
 
 
@@ -110,7 +115,8 @@ def in_list(operand: Expression, items: Sequence[Expression]) -> Expression:
         return comparisons[0] if len(comparisons) == 1 else call("or", *comparisons)
     distinct = tuple(dict.fromkeys(constants))
     nullable = wanted.nullable or any(item.value is None for item in distinct)
-    return InList(BOOLEAN, truth(nullable=nullable), wanted, distinct)
+    domain = truth(nullable=nullable)
+    return InList(BOOLEAN, with_null_key(domain) if wanted.domain.null_is_key else domain, wanted, distinct)
 
 
 def _value(node: Expression) -> Value | None:
@@ -128,9 +134,17 @@ def _domain(function: Function, args: tuple[Expression, ...], kind: SqlType) -> 
     growth = function.growth(args)
     if kind != BOOLEAN and _combinations(args) <= IMAGE_LIMIT:
         return _image(lambda row: _apply(function, kind, row), args, kind, nullable=nullable, growth=growth)
+    outer = nullable and _follows(function, args)
     if kind == BOOLEAN:
-        return truth(nullable=nullable)
-    return Domain(function.range(args, kind), nullable, None, function.step(args, kind), growth)
+        return with_null_key(truth(nullable=nullable)) if outer else truth(nullable=nullable)
+    return Domain(function.range(args, kind), nullable, None, function.step(args, kind), growth, outer)
+
+
+def _follows(function: Function, args: tuple[Expression, ...]) -> bool:
+    """Whether a row without a match may give NULL because its arguments are."""
+    if function.name == "coalesce" and not all(arg.nullable for arg in args):
+        return False
+    return any(arg.domain.null_is_key for arg in args)
 
 
 def _combinations(args: tuple[Expression, ...]) -> float:
@@ -153,7 +167,8 @@ def _image(
     ]
     results = {apply(row) for row in itertools.product(*declared)}
     results |= {result for result in map(apply, itertools.product(*possible)) if result is not None}
-    return finite(results, kind, nullable=nullable, growth=growth)
+    found = finite(results, kind, nullable=nullable, growth=growth)
+    return with_null_key(found) if None in results and any(arg.domain.null_is_key for arg in args) else found
 
 
 def _cast_range(known: Range, source: SqlType, target: SqlType) -> Range:

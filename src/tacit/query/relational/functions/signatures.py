@@ -54,7 +54,9 @@ def coerce(node: Expression, kind: SqlType) -> Expression:
     known = node.domain
     scale = Range(DAY, DAY) if node.type.kind is Kind.DATE else None
     span = known.range * scale if scale is not None else known.range
-    return Cast(kind, Domain(span, known.nullable, None, kind.step or known.step, known.growth), node)
+    return Cast(
+        kind, Domain(span, known.nullable, None, kind.step or known.step, known.growth, known.null_is_key), node
+    )
 
 
 def coerce_all(nodes: Sequence[Expression], where: str) -> tuple[Args, SqlType]:
