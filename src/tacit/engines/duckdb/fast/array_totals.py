@@ -401,7 +401,7 @@ def dense_totals(rows: FetchedRows, work: Fold) -> list[tuple[int, ...]] | None:
     totals = [np.count_nonzero(pairs.lengths.reshape(shape), axis=1)]
     for share in work.shares:
         share.check_sum(len(cells))
-        # A unit that is not in a group has 0 there, and every clamp leaves 0 as it is.
+        # A unit that is not in a group has 0 there, and every clamp leaves 0 unchanged.
         totals.append(share.of(pairs).reshape(shape).sum(axis=1))
     return listed(totals)
 
