@@ -350,7 +350,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"limits\.memory: is for a Spark that is started here"):
         open_session("sc://host:1", Limits(memory="4GB"))
     monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
-    with pytest.raises(InputError, match=r"needs more packages: pip install 'tacit\[spark\]'"):
+    with pytest.raises(InputError, match=r"needs more packages: pip install 'tacit-dp\[spark\]'"):
         open_session("sc://127.0.0.1:1", Limits())
     assert is_open_to_others("sc://spark.example.org:15002")
     for place in ("sc://localhost", "sc://[::1]:1", "sc://127.0.0.1:1", "sc://spark.example.org/;use_ssl=true"):

@@ -138,7 +138,7 @@ def test_packages_that_are_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> No
     assert "too old" in checks("spark")["pyspark"].words
     monkeypatch.setitem(sys.modules, "pyspark", None)
     (found,) = (check for check in checks("spark").values() if check.name == "pyspark")
-    assert (found.words, found.remedy) == ("not installed", "pip install 'tacit[spark]'")
+    assert (found.words, found.remedy) == ("not installed", "pip install 'tacit-dp[spark]'")
     monkeypatch.undo()
     monkeypatch.setattr("tacit.engines.spark.doctor._CONNECT", ("grpc", "no_such_module", "google.no_such_module"))
     found = checks("sc://127.0.0.1:1")["pyspark"]

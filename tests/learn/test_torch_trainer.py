@@ -358,4 +358,4 @@ def test_learn_imports_without_torch_and_says_what_to_install() -> None:
         "try:\n    import tacit.learn.torch\nexcept ValueError as problem: print(problem)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert "tacit[torch]" in done.stdout
+    assert "tacit-dp[torch]" in done.stdout

@@ -27,6 +27,7 @@ from tacit.attacks.linkage import CountsBySecret, KnownRow
 from tacit.attacks.models import Losses
 from tacit.attacks.random_choice import choose, choose_evenly
 from tacit.attacks.report import Chapter
+from tacit.core.extras import install_command
 
 __all__ = ["ATTACKS", "Told", "found_people"]
 
@@ -283,7 +284,9 @@ def models(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     asks = {epsilon: model for epsilon in epsilons if (model := _trained(study, epsilon)) is not None}
     found = attacks.compare(attack, attacks.ridge(study.members, study.labels[0]), asks, progress=told)
     note = f"Trained on {study.size} people: ridge regression, and Tacit's logistic regression with delta 1e-6."
-    return Chapter(attack.words, (found,), note if asks else "Private models need the extra learn: tacit[learn].")
+    return Chapter(
+        attack.words, (found,), note if asks else f"Private models need the extra learn: {install_command('learn')}."
+    )
 
 
 def _trained(study: _Study, epsilon: Fraction) -> Losses | None:

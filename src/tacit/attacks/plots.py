@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tacit.core.charts import altair
 from tacit.core.numbers import float_nearest
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ _SHADES: Final = ("#c0392b", "#e08e45", "#f0cf8e", "#9ec5dd")
 
 def draw_comparison(found: Comparison) -> Any:
     """Success against epsilon; bars are 95% intervals over the tries."""
-    import altair as alt
-
+    alt = altair()
     rows = []
     for epsilon, rate in found.protected:
         low, high = rate.interval()
@@ -63,8 +63,7 @@ def draw_curves(
     log: bool = False,
 ) -> Any:
     """A few lines, by name: of shares, or of numbers if ``y`` names them."""
-    import altair as alt
-
+    alt = altair()
     rows = [{"x": at, "share": share, "name": name} for name, points in curves.items() for at, share in points]
     colour = alt.Color(
         "name:N",
@@ -86,8 +85,7 @@ def draw_curves(
 
 def draw_shares(rows: Sequence[tuple[str, Mapping[str, float]]], *, title: str, subtitle: str) -> Any:
     """Bars that each add up to one, by shares with the same names in every row."""
-    import altair as alt
-
+    alt = altair()
     kinds = list(rows[0][1]) if rows else []
     flat = [
         {"row": name, "kind": kind, "share": share, "order": kinds.index(kind)}
@@ -112,14 +110,12 @@ def draw_shares(rows: Sequence[tuple[str, Mapping[str, float]]], *, title: str, 
 
 
 def _share(field: str) -> Any:
-    import altair as alt
-
+    alt = altair()
     return alt.Y(f"{field}:Q", title="success", axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, 1]))
 
 
 def _level(share: float, name: str, colour: str, dash: list[int], *, right: bool = False) -> Any:
-    import altair as alt
-
+    alt = altair()
     data = _values([{"share": share, "name": name}])
     rule = alt.Chart(data).mark_rule(color=colour, strokeDash=dash, strokeWidth=2).encode(y=_share("share"))
     text = alt.Chart(data).mark_text(align="right" if right else "left", dx=-5 if right else 5, dy=10, color=colour)
@@ -127,8 +123,7 @@ def _level(share: float, name: str, colour: str, dash: list[int], *, right: bool
 
 
 def _label(x: float, y: float, name: str, colour: str) -> Any:
-    import altair as alt
-
+    alt = altair()
     mark = alt.Chart(_values([{"x": x, "y": y, "name": name}])).mark_text(
         align="right", dx=-8, dy=34 if y > 0.85 else -10, color=colour
     )
@@ -136,21 +131,18 @@ def _label(x: float, y: float, name: str, colour: str) -> Any:
 
 
 def _log(rows: list[dict[str, Any]], field: str) -> Any:
-    import altair as alt
-
+    alt = altair()
     at = [row[field] for row in rows]
     return alt.Scale(type="log", domain=[min(at), max(at)], nice=False) if len(set(at)) > 1 else alt.Scale()
 
 
 def _values(rows: list[dict[str, Any]]) -> Any:
-    import altair as alt
-
+    alt = altair()
     return alt.InlineData(values=rows)
 
 
 def _dressed(chart: Any, title: str, subtitle: str | list[str], height: int = _HEIGHT) -> Any:
-    import altair as alt
-
+    alt = altair()
     heading = alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=14, subtitleColor="#5b6472")
     return (
         chart.properties(width=_WIDTH, height=height, title=heading)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.charts import save_chart
+from tacit.core.charts import altair, save_chart
 
 if TYPE_CHECKING:
     from tacit.audit.lower_bound import LowerBound
@@ -28,8 +28,7 @@ _FIRST, _SECOND, _CLAIM, _PLAIN = "#0072b2", "#d08700", "#c0392b", "#4c566a"
 
 def chart_lower_bound(found: LowerBound, path: str | Path | None = None) -> Any:
     """The three charts side by side; saved when ``path`` is given."""
-    import altair as alt
-
+    alt = altair()
     chart = (
         alt.hconcat(_histogram(found), _roc(found), _growth(found), spacing=28)
         .configure_view(stroke=None)
@@ -50,8 +49,7 @@ def chart_svg(found: LowerBound) -> str:
 
 def _histogram(found: LowerBound) -> Any:
     """Chart how often each learned loss was seen on both neighbours; the difference tells them apart."""
-    import altair as alt
-
+    alt = altair()
     pooled = np.concatenate(found.scores)
     edges = np.linspace(pooled.min(), max(pooled.max(), pooled.min() + 1e-9), _BINS + 1)
     names = ("first neighbour", "second neighbour")
@@ -84,8 +82,7 @@ def _histogram(found: LowerBound) -> Any:
 
 def _roc(found: LowerBound) -> Any:
     """True against false alarms of every threshold; a claim of (ε, δ) forbids everything above its line."""
-    import altair as alt
-
+    alt = altair()
     ours, others = found.scores if found.favours == "first" else found.scores[::-1]
     sign = 1 if found.event.above else -1
     rows = [{"x": x, "y": y} for x, y in _roc_points(sign * ours, sign * others)]
@@ -113,8 +110,7 @@ def _roc(found: LowerBound) -> Any:
 
 def _growth(found: LowerBound) -> Any:
     """The bound that the first n samples would have given; dashed, the claim."""
-    import altair as alt
-
+    alt = altair()
     rows = [{"x": n, "y": epsilon} for n, epsilon in found.growth()]
     across = alt.X(
         "x:Q",
@@ -149,6 +145,5 @@ def _allowed(epsilon: float, delta: float) -> list[tuple[float, float]]:
 
 
 def _values(rows: list[dict[str, Any]]) -> Any:
-    import altair as alt
-
+    alt = altair()
     return alt.InlineData(values=rows)

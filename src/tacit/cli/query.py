@@ -15,6 +15,7 @@ from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
 from tacit.cli.query_options import SqlArgument, SqlFile, read_sql, request_of, with_question_options
 from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
+from tacit.core.charts import altair
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -126,4 +127,6 @@ def _check_plot(plot: Path) -> None:
     endings = (".svg", ".png", ".html", ".json")
     if plot.suffix.lower() not in endings:
         raise InputError("plot", f"must end in one of {', '.join(endings)}")
+    # Before the charge: an answer that is paid for can be plotted.
+    altair()
     check_writable(plot, "plot")

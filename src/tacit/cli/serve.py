@@ -15,6 +15,7 @@ from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
 from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
+from tacit.core.extras import install_command
 from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any,
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] == "tacit":
             raise
-        raise InputError("project", f"serving needs {problem.name}: pip install 'tacit[server]'") from None
+        raise InputError("project", f"serving needs {problem.name}: {install_command('server')}") from None
     # Whether a limit is a whole number, and above 0, is said where it is set.
     known = [each.name for each in fields(Settings) if each.name not in words]
     unknown = next((name for name in limits if name not in known), None)

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from tacit.client.client_errors import RemoteError, error_of
 from tacit.core.errors import InputError
+from tacit.core.extras import install_command
 from tacit.noise import entropy
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _client(url: str, token: str, ca_file: str | Path | None, timeout: float) ->
     try:
         import httpx
     except ModuleNotFoundError:
-        raise InputError("url", "asking a server needs httpx: pip install 'tacit[client]'") from None
+        raise InputError("url", f"asking a server needs httpx: {install_command('client')}") from None
     try:
         trusted = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except (OSError, ssl.SSLError) as problem:

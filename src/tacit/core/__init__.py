@@ -2,12 +2,13 @@
 
 Modules:
 * :mod:`.cautions` — Cautions about parameters that are valid and protect little
-* :mod:`.charts` — Saving of charts as SVG, PNG, HTML or JSON
+* :mod:`.charts` — The charting library, and saving of charts as SVG, PNG, HTML or JSON
 * :mod:`.closing` — Base class for objects with a ``close()`` method
 * :mod:`.databases` — Databases in two forms: rows of a universe, or a histogram
 * :mod:`.divergences` — Divergences between finite distributions: max, approximate max, KL, Renyi, total variation
 * :mod:`.errors` — Errors that Tacit raises on purpose
 * :mod:`.events` — Privacy events: frozen descriptions of releases between mechanisms and accountants
+* :mod:`.extras` — Optional packages: the one place that knows how they are installed
 * :mod:`.guarantees` — Privacy guarantees in five currencies, with safe conversions and group privacy
 * :mod:`.names` — Names of tables, columns and populations
 * :mod:`.normal` — Certified bounds on the normal distribution

@@ -1,4 +1,4 @@
-"""Saving of charts as SVG, PNG, HTML or JSON."""
+"""The charting library, and saving of charts as SVG, PNG, HTML or JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from tacit.core.errors import InputError
+from tacit.core.extras import load
 
-__all__ = ["save_chart"]
+__all__ = ["altair", "save_chart"]
 
 _FORMATS = (".svg", ".png", ".html", ".json")
+
+
+def altair() -> Any:
+    """The module ``altair``.
+
+    Raises:
+        MissingError: the extra ``plot`` is not installed.
+    """
+    return load("altair", "plot", "charts")
 
 
 def save_chart(chart: Any, path: str | Path) -> None:

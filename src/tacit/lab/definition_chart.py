@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tacit.lab.definition import Definition
 
+from tacit.core.charts import altair
+
 __all__ = ["chart_definition"]
 
 _P, _Q, _CAP, _REST = "P, the law on the left", "Q, the law on the right", "e^ε·Q", "δ: P beyond e^ε·Q"
@@ -22,8 +24,7 @@ _COLOURS: Final = {_P: "#0072b2", _Q: "#d08700", _CAP: "#4c566a", _REST: "#c0392
 
 def chart_definition(picture: Definition, *, interactive: bool = False) -> Any:
     """P, Q and e^ε·Q, with the worst event's excess shaded; with ``interactive``, a slider moves ε."""
-    import altair as alt
-
+    alt = altair()
     rows = _rows(picture)
     start = round(min(picture.epsilon.up, 20.0), 4)
     slider = alt.binding_range(min=0, max=max(2 * start, 2.0), step=0.01, name="ε ")

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tacit.core.charts import altair
 from tacit.core.divergences import Enclosure
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
@@ -83,8 +84,7 @@ def chart_curves(
     label_first: bool = False,
 ) -> Any:
     """Named curves in one chart, each labelled at its last point, or at its first with ``label_first``."""
-    import altair as alt
-
+    alt = altair()
     values: Any = alt.Data  # it has no type hints of its own
     rows: list[dict[str, Any]] = [
         {"x": a, "y": b, "curve": name} for name, points in curves.items() for a, b in points if b != math.inf

@@ -9,6 +9,7 @@ import math
 from fractions import Fraction
 from typing import Any, Final
 
+from tacit.core.charts import altair
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest
 from tacit.laws.law import ContinuousLaw, Law
@@ -25,8 +26,7 @@ def chart_laws(*laws: Law, reach: Number | None = None, title: str | None = None
 
     A mass and a density share the axis because the cells between integers have width one.
     """
-    import altair as alt
-
+    alt = altair()
     _check(laws)
     ends = _reach(laws, reach)
     names = [law.name for law in laws]
@@ -46,8 +46,7 @@ def chart_laws(*laws: Law, reach: Number | None = None, title: str | None = None
 
 def chart_tails(*laws: Law, reach: Number | None = None, title: str | None = None) -> Any:
     """Pr[|X| >= w] against w on a logarithmic scale: a straight line for Laplace, a parabola for the Gaussian."""
-    import altair as alt
-
+    alt = altair()
     _check(laws)
     end = _reach(laws, reach)[1]
     step = end / _POINTS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tacit.core.extras import install_command
+
 try:
     from scipy.sparse import issparse
     from sklearn.base import (  # type: ignore[import-untyped]
@@ -17,7 +19,7 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 except ModuleNotFoundError as missing:  # pragma: no cover - the extra is installed wherever the tests run
     raise ModuleNotFoundError(
-        "tacit.learn needs scikit-learn; install it with: pip install 'tacit[learn]'", name=missing.name
+        f"tacit.learn needs scikit-learn; install it with: {install_command('learn')}", name=missing.name
     ) from missing
 
 __all__ = [

@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tacit.core.charts import save_chart
+from tacit.core.charts import altair, save_chart
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.query.types import Value
@@ -19,8 +19,7 @@ __all__ = ["plot"]
 
 def plot(answer: AnswerViews, column: str | None, confidence: Number | None, path: str | Path | None) -> Any:
     """An Altair chart of one column, or of all that have an interval side by side; saved when ``path`` is given."""
-    import altair as alt
-
+    alt = altair()
     charts = [_chart(answer, index, confidence) for index in _chosen(answer, column)]
     chart = charts[0] if len(charts) == 1 else alt.hconcat(*charts)
     if path is not None:
@@ -41,8 +40,7 @@ def _chosen(answer: AnswerViews, column: str | None) -> list[int]:
 
 
 def _chart(answer: AnswerViews, index: int, confidence: Number | None) -> Any:
-    import altair as alt
-
+    alt = altair()
     column = answer.columns[index]
     labels = [i for i, c in enumerate(answer.columns) if not answer.finished.has_interval[i] and i != index]
     records = [

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
+from tacit.core.extras import install_command
 from tacit.engines.environment import fill
 from tacit.engines.sql.engine import ActiveSessions
 
@@ -90,7 +91,7 @@ def place_of(address: str) -> ServerAddress:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
-        raise InputError("engine", "PostgreSQL needs psycopg: pip install 'tacit[postgres]'") from None
+        raise InputError("engine", f"PostgreSQL needs psycopg: {install_command('postgres')}") from None
 
     found = None
     with suppress(psycopg.Error):

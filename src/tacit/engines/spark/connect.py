@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from tacit.core.errors import InputError
+from tacit.core.extras import install_command
 from tacit.engines.environment import fill
 
 __all__ = ["SCHEME", "calm", "connected", "is_open_to_others", "shown_place"]
@@ -47,7 +48,7 @@ def connected(place: str, settings: Mapping[str, str]) -> Any:
             from pyspark.sql.connect.client.retries import DefaultPolicy
             from pyspark.sql.connect.session import SparkSession
     except (ImportError, SystemExit):  # it exits where it takes itself to be a doctest
-        raise InputError("engine", "sc:// needs more packages: pip install 'tacit[spark]'") from None
+        raise InputError("engine", f"sc:// needs more packages: {install_command('spark')}") from None
     # It says so whenever a server is lost; the caller is told by an exception.
     warnings.filterwarnings("ignore", message=re.escape("[RETRIES_EXCEEDED]"))
     spark, filled = None, fill(place, lambda value: quote(value, safe=""))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tacit.core.errors import InputError
+from tacit.core.extras import install_command
 from tacit.engines.protocol import DoctorCheck, Limits, SourceLike
 from tacit.engines.spark.connect import SCHEME, is_open_to_others, shown_place
 from tacit.engines.spark.session import SessionHandle, hushed, open_untried
@@ -22,7 +23,7 @@ from tacit.query.catalog import Catalog, Table
 
 __all__ = ["look_at"]
 
-_INSTALL: Final = "pip install 'tacit[spark]'"
+_INSTALL: Final = install_command("spark")
 _OLDEST: Final = 4
 _OLDEST_JAVA: Final = 17
 #: Modules that a session at a Spark Connect server needs beside pyspark.

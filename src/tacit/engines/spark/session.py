@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from tacit.core.errors import InputError
+from tacit.core.extras import install_command
 from tacit.engines.protocol import Limits
 from tacit.engines.spark.connect import SCHEME, calm, connected
 from tacit.engines.spark.session_checks import try_out
@@ -202,7 +203,7 @@ def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
-        raise InputError("engine", "Spark is not installed: pip install 'tacit[spark]', and Java 17") from None
+        raise InputError("engine", f"Spark is not installed: {install_command('spark')}, and Java 17") from None
     with _LOCK:
         _forget_lost()
         running = SparkContext._active_spark_context is not None

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from tacit.core.charts import altair
+from tacit.core.extras import load
 from tacit.server.console.chart_url import Panel, read_address
 
 __all__ = ["LOOKS", "Look", "draw_answer", "draw_burn_down"]
@@ -41,8 +43,7 @@ def draw_answer(of: str, look: str) -> str:
     Raises:
         InputError: the address stands for no drawing.
     """
-    import altair as alt
-
+    alt = altair()
     drawing, style = read_address(of), LOOKS[look]
     narrow = style.width < 300
     beside = 1 if narrow else len(drawing.panels)
@@ -62,8 +63,7 @@ def draw_burn_down(steps: tuple[float, ...], cap: float, letter: str, look: str)
         letter: of its currency.
         look: see :data:`LOOKS`.
     """
-    import altair as alt
-
+    alt = altair()
     style = LOOKS[look]
     left = [max(cap - spent, 0) for spent in steps]
     # The last stair is as wide as the others, so that what is left now can be seen.
@@ -89,8 +89,7 @@ def draw_burn_down(steps: tuple[float, ...], cap: float, letter: str, look: str)
 
 
 def _panel(panel: Panel, look: Look, width: int, *, named: bool) -> Any:
-    import altair as alt
-
+    alt = altair()
     rows = [
         {"row": n, "label": point.label, "value": point.value, "low": point.low, "high": point.high}
         for n, point in enumerate(panel.points)
@@ -137,8 +136,7 @@ def _units(sign: str) -> list[int]:
 
 
 def _svg(chart: Any, look: Look) -> str:
-    import vl_convert
-
+    vl_convert = load("vl_convert", "plot", "charts")
     words = {"labelColor": look.quiet, "titleColor": look.ink, "gridColor": look.line, "labelFont": _FONT}
     plain = (
         chart.configure(background="transparent", font=_FONT, padding=2)

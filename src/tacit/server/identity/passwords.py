@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import InputError
+from tacit.core.extras import install_command
 from tacit.ledger import BusyError
 from tacit.ledger.entries import plain_name
 
@@ -148,7 +149,7 @@ class Hasher:
         try:
             from argon2 import PasswordHasher
         except ImportError:
-            raise InputError("password", "needs argon2-cffi: pip install 'tacit[server]'") from None
+            raise InputError("password", f"needs argon2-cffi: {install_command('server')}") from None
         costs = self._hashing
         return PasswordHasher(costs.time_cost, costs.memory_cost, costs.parallelism)
 

@@ -1,0 +1,42 @@
+"""Optional packages: the one place that knows how they are installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+from tacit.core.errors import InputError
+
+__all__ = ["DISTRIBUTION", "MissingError", "install_command", "load"]
+
+#: Name on the package index; the import and the command are called ``tacit``.
+DISTRIBUTION: Final = "tacit-dp"
+
+
+class MissingError(InputError, ModuleNotFoundError):
+    """An optional package is not installed; to code that tries an import, an ordinary ImportError."""
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def load(module: str, extra: str, use: str) -> Any:
+    """Import a module of an extra.
+
+    Args:
+        module: its name.
+        extra: the extra that brings it.
+        use: subject of the message: "charts", "networks".
+
+    Raises:
+        MissingError: it is not installed; the message has the command to type.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        top = module.partition(".")[0]
+        if (missing.name or "").partition(".")[0] != top:
+            raise
+        raise MissingError(top, f"is not installed; {use} need it: {install_command(extra)}") from None
