@@ -37,7 +37,7 @@ def test_a_table_with_errors_the_charge_and_what_is_left(clinic: Path, run: Run)
 def test_json(clinic: Path, run_json: Json) -> None:
     told = run_json("query", BY_WARD, "--epsilon", "0.5", "--confidence", "0.9")
     assert set(told) >= {"columns", "rows", "confidence", "charge", "budget"}
-    assert told["columns"][1] == {"name": "visits", "type": "INTEGER", "interval": True}
+    assert told["columns"][1] == {"name": "visits", "type": "INTEGER", "interval": True, "not_negative": True}
     assert [row["ward"] for row in told["rows"]] == ["cardiology", "oncology", "surgery"]
     cell = told["rows"][0]["visits"]
     assert set(cell) == {"value", "low", "high"}

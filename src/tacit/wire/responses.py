@@ -31,7 +31,7 @@ from tacit.query.catalog import Column, ForeignKey, Table
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
-from tacit.query.types import Domain, Value
+from tacit.query.types import Domain, Range, Value
 from tacit.receipts.receipt import Receipt, guarantee_to_plain
 from tacit.wire.requests import Role, Scopes
 from tacit.wire.values import cell_to_json, exact_text, read_amounts, read_type, read_value, value_to_json
@@ -143,10 +143,12 @@ class ColumnTold(ResponseBody):
     name: str
     type: str
     interval: bool = Field(description="whether its cells have value, low and high")
+    not_negative: bool = _maybe(description="whether the truth is 0 or more for certain, whatever the noise says")
 
     def to_domain(self) -> OutputColumn:
         """The column, of which only name, type and noise are known."""
-        return OutputColumn(self.name, read_type(self.type), self.interval, Domain())
+        known = Domain(Range(Fraction(0), None)) if self.not_negative else Domain()
+        return OutputColumn(self.name, read_type(self.type), self.interval, known)
 
 
 class CellSchema(ResponseBody):
@@ -228,8 +230,11 @@ class AnswerBody(AnswerTable):
 
 
 def _columns(answer: Answer) -> list[dict[str, Any]]:
-    known = answer.finished.has_interval
-    return [{"name": c.name, "type": str(c.type), "interval": known[i]} for i, c in enumerate(answer.columns)]
+    known, counts = answer.finished.has_interval, answer.finished.not_negative
+    return [
+        {"name": c.name, "type": str(c.type), "interval": known[i]} | ({"not_negative": True} if counts[i] else {})
+        for i, c in enumerate(answer.columns)
+    ]
 
 
 def _read_cell(cell: Any, column: OutputColumn) -> tuple[Value | None, Ends]:
