@@ -336,6 +336,7 @@ class QuoteBody(ResponseBody):
     errors: list[ErrorExpected]
     plan: str = Field(description="digest")
     engine_sql: str | None = _maybe(description="for owners")
+    advice: list[str] = _maybe(description="what to write for less noise, a sentence each")
     questions_left: int | None = Field(description="how many more such questions fit")
     leaves_after: float = Field(
         description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
@@ -358,6 +359,7 @@ class QuoteBody(ResponseBody):
             questions_left=questions_left,
             leaves_after=leaves_after,
             **({"engine_sql": it.engine_sql} if engine else {}),
+            **({"advice": list(it.advice)} if it.advice else {}),
         )
 
     def to_domain(self) -> tuple[Explanation, Guarantee]:
@@ -369,6 +371,7 @@ class QuoteBody(ResponseBody):
             "protected": tuple(self.protected),
             "releases": tuple(ExplainedRelease(**each.plain()) for each in self.releases),
             "errors": tuple(ExplainedError(**each.plain()) for each in self.errors),
+            "advice": tuple(self.advice or ()),
         }
         guarantee = GuaranteeTold(kind=self.guarantee, amounts=self.price.amounts, relation=self.relation)
         return Explanation(**said), guarantee.to_domain()
