@@ -23,8 +23,8 @@ def test_an_answer(served: Served) -> None:
     assert list(body) == ["columns", "rows", "confidence", "charge", "note", "receipt"]
     assert body["columns"] == [
         {"name": "ward", "type": "TEXT", "interval": False},
-        {"name": "n", "type": "INTEGER", "interval": True},
-        {"name": "s", "type": "DECIMAL(18,2)", "interval": True},
+        {"name": "n", "type": "INTEGER", "interval": True, "not_negative": True},
+        {"name": "s", "type": "DECIMAL(18,2)", "interval": True, "not_negative": True},
     ]
     for row, ward in zip(body["rows"], "abc", strict=True):
         assert row[0] == ward

@@ -85,7 +85,11 @@ def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
 
 def _lines(curator: Curator, answer: Answer) -> list[str]:
     number = answer.charge.number
-    return [answer.note, f"{curator.budget(answer)}.", f"Receipt {number}: tacit receipt show {number}"]
+    return [
+        f"{answer.note} {answer.zeros_note}".rstrip(),
+        f"{curator.budget(answer)}.",
+        f"Receipt {number}: tacit receipt show {number}",
+    ]
 
 
 def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> None:

@@ -54,6 +54,12 @@ class RemoteRows:
         """Which columns have an interval."""
         return tuple(column.noisy for column in self.columns)
 
+    @property
+    def not_negative(self) -> tuple[bool, ...]:
+        """Which columns are 0 or more for certain; none for a server that does not say."""
+        lows = (column.domain.range.low for column in self.columns)
+        return tuple(low is not None and low >= 0 for low in lows)
+
     def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
         """For each cell (of the first ``rows``) its interval."""
         wanted = self.confidence if confidence is None else exact_probability(confidence, "confidence")
@@ -80,12 +86,14 @@ class RemoteAnswer(AnswerViews):
         charge: what the account was charged; nothing for a repeated question.
         receipt: the signed statement of what was released and charged; for a repeated question that of the first time.
         said: the note of the server about the numbers, such as the bounds that AUTO found.
+        as_released: whether displays show negative counts; see :attr:`raw`.
     """
 
     finished: RemoteRows
     charge: Entry
     receipt: Receipt
     said: str = ""
+    as_released: bool = False
 
     @property
     def note(self) -> str:

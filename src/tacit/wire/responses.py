@@ -31,7 +31,7 @@ from tacit.query.catalog import Column, ForeignKey, Table
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
-from tacit.query.types import Domain, Value
+from tacit.query.types import Domain, Range, Value
 from tacit.receipts.receipt import Receipt, guarantee_to_plain
 from tacit.wire.requests import Role, Scopes
 from tacit.wire.values import cell_to_json, exact_text, read_amounts, read_type, read_value, value_to_json
@@ -143,10 +143,12 @@ class ColumnTold(ResponseBody):
     name: str
     type: str
     interval: bool = Field(description="whether its cells have value, low and high")
+    not_negative: bool = _maybe(description="whether the truth is 0 or more for certain, whatever the noise says")
 
     def to_domain(self) -> OutputColumn:
         """The column, of which only name, type and noise are known."""
-        return OutputColumn(self.name, read_type(self.type), self.interval, Domain())
+        known = Domain(Range(Fraction(0), None)) if self.not_negative else Domain()
+        return OutputColumn(self.name, read_type(self.type), self.interval, known)
 
 
 class CellSchema(ResponseBody):
@@ -228,8 +230,11 @@ class AnswerBody(AnswerTable):
 
 
 def _columns(answer: Answer) -> list[dict[str, Any]]:
-    known = answer.finished.has_interval
-    return [{"name": c.name, "type": str(c.type), "interval": known[i]} for i, c in enumerate(answer.columns)]
+    known, counts = answer.finished.has_interval, answer.finished.not_negative
+    return [
+        {"name": c.name, "type": str(c.type), "interval": known[i]} | ({"not_negative": True} if counts[i] else {})
+        for i, c in enumerate(answer.columns)
+    ]
 
 
 def _read_cell(cell: Any, column: OutputColumn) -> tuple[Value | None, Ends]:
@@ -331,6 +336,7 @@ class QuoteBody(ResponseBody):
     errors: list[ErrorExpected]
     plan: str = Field(description="digest")
     engine_sql: str | None = _maybe(description="for owners")
+    advice: list[str] = _maybe(description="what to write for less noise, a sentence each")
     questions_left: int | None = Field(description="how many more such questions fit")
     leaves_after: float = Field(
         description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
@@ -353,6 +359,7 @@ class QuoteBody(ResponseBody):
             questions_left=questions_left,
             leaves_after=leaves_after,
             **({"engine_sql": it.engine_sql} if engine else {}),
+            **({"advice": list(it.advice)} if it.advice else {}),
         )
 
     def to_domain(self) -> tuple[Explanation, Guarantee]:
@@ -364,6 +371,7 @@ class QuoteBody(ResponseBody):
             "protected": tuple(self.protected),
             "releases": tuple(ExplainedRelease(**each.plain()) for each in self.releases),
             "errors": tuple(ExplainedError(**each.plain()) for each in self.errors),
+            "advice": tuple(self.advice or ()),
         }
         guarantee = GuaranteeTold(kind=self.guarantee, amounts=self.price.amounts, relation=self.relation)
         return Explanation(**said), guarantee.to_domain()

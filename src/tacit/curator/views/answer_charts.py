@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tacit.core.charts import altair, save_chart
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
+from tacit.query.postprocess.cells import Ends
 from tacit.query.types import Value
 
 if TYPE_CHECKING:
@@ -45,13 +47,12 @@ def _chart(answer: AnswerViews, index: int, confidence: Number | None) -> Any:
     labels = [i for i, c in enumerate(answer.columns) if not answer.finished.has_interval[i] and i != index]
     records = [
         {
-            "group": _label(values, labels),
-            "value": _number(values[index]),
-            "low": _number(ends[0]),
-            "high": _number(ends[1]),
+            "group": _label(cells, labels),
+            "value": _number(cells[index][0]),
+            "low": _number(cells[index][1][0]),
+            "high": _number(cells[index][1][1]),
         }
-        for values, intervals in zip(answer.finished.values, answer.finished.intervals(confidence), strict=True)
-        for ends in (intervals[index],)
+        for cells in answer.displayed(confidence)
     ]
     kind: Literal["temporal", "quantitative"] = "temporal" if column.type.is_temporal else "quantitative"
     title = ", ".join(answer.columns[i].name for i in labels)
@@ -66,8 +67,8 @@ def _chart(answer: AnswerViews, index: int, confidence: Number | None) -> Any:
     return (bars + points).properties(width=alt.Step(40), height=260, title=answer.confidence_text(confidence))
 
 
-def _label(values: tuple[Value | None, ...], labels: list[int]) -> str:
-    return ", ".join("NULL" if values[i] is None else str(values[i]) for i in labels) or "all"
+def _label(cells: Sequence[tuple[Value | None, Ends]], labels: list[int]) -> str:
+    return ", ".join("NULL" if cells[i][0] is None else str(cells[i][0]) for i in labels) or "all"
 
 
 def _number(value: Value | None) -> float | str | None:

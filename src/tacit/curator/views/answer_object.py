@@ -28,12 +28,14 @@ class Answer(AnswerViews):
         plan: what was planned and priced.
         charge: what the account was charged; nothing for a repeated question.
         receipt: the signed statement of what was released and charged; for a repeated question that of the first time.
+        as_released: whether displays show negative counts; see :attr:`raw`.
     """
 
     finished: Finished
     plan: Plan
     charge: Entry
     receipt: Receipt
+    as_released: bool = False
 
     @property
     def bounds(self) -> tuple[Found, ...]:

@@ -62,14 +62,12 @@ def _html_cell(value: str, spread: str) -> str:
 
 def _rows(answer: AnswerViews) -> list[list[tuple[str, str]]]:
     """Texts of each cell shown and of its interval."""
-    finished = answer.finished
-    shown = zip(finished.values[:_MOST_ROWS], finished.intervals(rows=_MOST_ROWS), strict=True)
     return [
         [
             _cell(value, ends, column.type, known)
-            for value, ends, column, known in zip(values, intervals, answer.columns, finished.has_interval, strict=True)
+            for (value, ends), column, known in zip(cells, answer.columns, answer.finished.has_interval, strict=True)
         ]
-        for values, intervals in shown
+        for cells in answer.displayed(rows=_MOST_ROWS)
     ]
 
 
@@ -106,7 +104,7 @@ def format_value(value: Value | None, kind: SqlType, spread: Fraction | None = N
 
 def _number(place: Fraction, kind: SqlType, spread: Fraction | None) -> str:
     if kind.kind is Kind.INTEGER:
-        return f"{int(place):,}"
+        return f"{math.floor(place + Fraction(1, 2)):,}"
     if kind.kind is Kind.DECIMAL:
         return f"{Decimal(int(place * 10**kind.scale)).scaleb(-kind.scale):,}"
     number = float(place)
@@ -121,4 +119,4 @@ def _number(place: Fraction, kind: SqlType, spread: Fraction | None) -> str:
 def _caption(answer: AnswerViews) -> str:
     rest = len(answer.finished.values) - _MOST_ROWS
     more = f"{rest} more rows. " if rest > 0 else ""
-    return f"{more}{answer.note}"
+    return f"{more}{answer.note} {answer.zeros_note}".rstrip()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from tacit.core.numbers import Number, exact_probability, float_nearest
 from tacit.curator.views.answer_charts import plot
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["AnswerRows", "AnswerViews"]
 
 
+def _from_zero(value: Value | None, ends: Ends) -> tuple[Value | None, Ends]:
+    """A cell whose truth is not negative, with 0 in place of what is."""
+    low, high = ends
+    return _not_below(value), (_not_below(low), _not_below(high))
+
+
+def _not_below(value: Value | None) -> Value | None:
+    return type(value)(0) if isinstance(value, (int, float, Fraction)) and value < 0 else value
+
+
 class AnswerRows(Protocol):
     """Released values with their intervals, wherever they were computed."""
 
@@ -38,7 +49,11 @@ class AnswerRows(Protocol):
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
-        """Indices of the columns that have an interval."""
+        """Which columns have an interval."""
+
+    @property
+    def not_negative(self) -> tuple[bool, ...]:
+        """Which columns are 0 or more for certain, whatever the noise says."""
 
     @property
     def confidence(self) -> Fraction:
@@ -61,6 +76,10 @@ class AnswerViews:
         def charge(self) -> Entry:
             """Ledger entry of the charge."""
 
+        @property
+        def as_released(self) -> bool:
+            """Whether displays show the released values, and negative counts with them."""
+
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
         """Name, type and noisiness of each column."""
@@ -70,6 +89,36 @@ class AnswerViews:
     def bounds(self) -> tuple[Found, ...]:
         """The bounds that AUTO found, as released; empty without AUTO."""
         return ()
+
+    @property
+    def raw(self) -> Self:
+        """The same answer, whose text, tables and charts show the released values, and negative counts with them.
+
+        Released values add up without bias, which is why frames, files and JSON hold them in any case. A display is
+        for reading: there a count below 0, and an end of its interval below 0, is shown as 0.
+        """
+        return replace(self, as_released=True)  # type: ignore[type-var]
+
+    def displayed(
+        self, confidence: Number | None = None, *, rows: int | None = None
+    ) -> list[list[tuple[Value | None, Ends]]]:
+        """Cells (of the first ``rows``) with their intervals as displays show them; see :attr:`raw`."""
+        values, ends = self.finished.values[:rows], self.finished.intervals(confidence, rows=rows)
+        at_least = [known and not self.as_released for known in self.finished.not_negative]
+        return [
+            [
+                _from_zero(value, pair) if cut else (value, pair)
+                for value, pair, cut in zip(row, pairs, at_least, strict=True)
+            ]
+            for row, pairs in zip(values, ends, strict=True)
+        ]
+
+    @property
+    def zeros_note(self) -> str:
+        """A sentence about negative counts that a display shows as 0; empty where there are none."""
+        cut = [i for i, known in enumerate(self.finished.not_negative) if known and not self.as_released]
+        negative = any(_not_below(row[i]) != row[i] for row in self.finished.values for i in cut)
+        return "Negative counts and sums are shown as 0; raw shows them as released." if negative else ""
 
     def to_arrow(self) -> pa.Table:
         """The values as an Arrow table."""

@@ -22,6 +22,7 @@ from tacit.query.aggregates import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.plan import Outline, Plan, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
+from tacit.query.planning.wide_ranges import range_advice
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
 
@@ -96,6 +97,7 @@ class Explanation:
         errors: one per aggregate.
         digest: of the plan.
         engine_sql: what the engine will run; None until it is attached.
+        advice: what to write for less noise, a sentence each; see :mod:`tacit.query.planning.wide_ranges`.
     """
 
     population: str
@@ -114,6 +116,7 @@ class Explanation:
     errors: tuple[ExplainedError, ...]
     digest: str
     engine_sql: str | None = None
+    advice: tuple[str, ...] = ()
 
     def with_engine_sql(self, sql: str) -> Explanation:
         """Return a copy with the statements that an engine will run."""
@@ -150,6 +153,7 @@ def explain(plan: Plan) -> Explanation:
         confidence=str(plan.confidence),
         errors=tuple(_error(error) for error in plan.errors),
         digest=plan.digest,
+        advice=range_advice(plan),
     )
 
 
@@ -292,6 +296,9 @@ def _lines(it: Explanation) -> Iterator[str]:
     yield f"Error of one cell, with probability {chance}, apart from clamping and dropped groups"
     for error in it.errors:
         yield f"  {error.label}: {error.meaning}"
+    if it.advice:
+        yield "Advice"
+        yield from (f"  {sentence}" for sentence in it.advice)
     if it.engine_sql is not None:
         yield "Engine"
         yield from (f"  {_cut(line)}" for line in it.engine_sql.splitlines())

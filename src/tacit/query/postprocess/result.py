@@ -200,6 +200,19 @@ class Finished:
             for i, column in enumerate(self.columns)
         )
 
+    @cached_property
+    def not_negative(self) -> tuple[bool, ...]:
+        """Which columns with intervals are 0 or more for certain: counts, and sums of what is not negative."""
+        return tuple(
+            known and bool(self.rows) and all(_is_not_negative(row[i]) for row in self.rows)
+            for i, known in enumerate(self.has_interval)
+        )
+
+
+def _is_not_negative(cell: Cell) -> bool:
+    affine = cell.affine
+    return affine is not None and affine.not_negative
+
 
 def _without_ends(ends: list[Ends]) -> list[Ends]:
     """The same intervals, with None for an end beyond all doubles."""

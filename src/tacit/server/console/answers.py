@@ -6,12 +6,14 @@ Everything here was released: noisy values, their intervals, and public keys.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.answer_text import format_value
+from tacit.query.postprocess.cells import Ends
 from tacit.query.types import SqlType, Value, ordinal
 from tacit.server.console.chart_url import Drawing, Panel, Point
 
@@ -60,13 +62,12 @@ def sheet_of(answer: Answer) -> Sheet:
         PageHead(column.name, str(column.type).lower(), column.type.is_numeric, known)
         for column, known in zip(answer.columns, finished.has_interval, strict=True)
     )
-    ends = finished.intervals(rows=_MOST_ROWS)
     rows = tuple(
         tuple(
             _cell(value, pair, column.type, known)
-            for value, pair, column, known in zip(values, pairs, answer.columns, finished.has_interval, strict=True)
+            for (value, pair), column, known in zip(cells, answer.columns, finished.has_interval, strict=True)
         )
-        for values, pairs in zip(finished.values[:_MOST_ROWS], ends, strict=True)
+        for cells in answer.displayed(rows=_MOST_ROWS)
     )
     return Sheet(heads, rows, max(len(finished.values) - _MOST_ROWS, 0), level_of(answer))
 
@@ -78,11 +79,10 @@ def drawing_of(answer: Answer) -> Drawing | None:
     drawn = [i for i, known in enumerate(finished.has_interval) if known and answer.columns[i].type.is_numeric]
     if not drawn or not finished.values:
         return None
-    ends = finished.intervals(rows=_MOST_POINTS)
-    rows = list(zip(finished.values[:_MOST_POINTS], ends, strict=True))
+    rows = answer.displayed(rows=_MOST_POINTS)
     panels = []
     for i in drawn[:_MOST_PANELS]:
-        found = (_point(_label(values, answer, labels), values[i], *pairs[i]) for values, pairs in rows)
+        found = (_point(_label(cells, answer, labels), cells[i][0], *cells[i][1]) for cells in rows)
         panels.append(Panel(answer.columns[i].name, tuple(point for point in found if point)))
     return Drawing(tuple(panels), level_of(answer)) if any(panel.points for panel in panels) else None
 
@@ -115,8 +115,8 @@ def _spread(widest: Fraction, kind: SqlType) -> str:
     return format_value(int(widest) if widest.denominator == 1 else widest, kind, widest)
 
 
-def _label(values: tuple[Value | None, ...], answer: Answer, labels: list[int]) -> str:
-    return ", ".join(format_value(values[i], answer.columns[i].type) for i in labels) or "all"
+def _label(cells: Sequence[tuple[Value | None, Ends]], answer: Answer, labels: list[int]) -> str:
+    return ", ".join(format_value(cells[i][0], answer.columns[i].type) for i in labels) or "all"
 
 
 def _point(label: str, *places: Value | None) -> Point | None:

@@ -114,6 +114,7 @@ class QuoteView:
     charge: Mapping[str, Fraction] = field(default_factory=dict)
     free: bool = False
     leaves: str = ""
+    advice: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -162,6 +163,7 @@ def view_quote(
         relation=it.relation.replace("_", " or "),
         digest=it.digest[:16],
         engine_sql=(it.engine_sql or "") if engine else "",
+        advice=it.advice,
         gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
         charge=charge,
         free=free,
