@@ -243,8 +243,8 @@ def test_unlike_coins_are_why_the_ends_are_moved() -> None:
     assert 1 - coin > tail
     assert randomized_response.clopper_pearson(9, 10, 0.025)[1] >= 1.0
     assert randomized_response.clopper_pearson(1, 10, 0.025)[0] <= 0.0
-    assert 0 < randomized_response.clopper_pearson(2, 10, 0.95)[0] < 0.2
-    assert randomized_response.clopper_pearson(1, 1, 0.95)[0] == pytest.approx(tail)
+    assert 0 < randomized_response.clopper_pearson(2, 10, 0.025)[0] < 0.2
+    assert randomized_response.clopper_pearson(1, 1, 0.025)[0] == pytest.approx(tail)
 
 
 def test_measured_coverage_with_seeded_bits(seeded: SeededBits) -> None:

@@ -42,6 +42,8 @@ __all__ = [
     "SubsetSelection",
     "SupportProtocol",
     "UnaryEncoding",
+    "hadamard_column",
+    "walsh_hadamard",
 ]
 
 #: Largest domain of reports with one bit per category.
@@ -492,10 +494,10 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         row, block = divmod(self.domain.place(value), self.blocks)
         row, start, half = row + 1, block * self.columns, self.columns // 2
         if draws.toss(self._coin):
-            return start + _column(row, draws.below(half), 0)
+            return start + hadamard_column(row, draws.below(half), False)
         other = draws.below(self.alphabet - half)
         if other < half:
-            return start + _column(row, other, 1)
+            return start + hadamard_column(row, other, True)
         outside = other - half
         return outside if outside < start else outside + self.columns
 
@@ -509,14 +511,11 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
 
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
         """Unbiased frequencies; intervals by counts where there is one block, else by the empirical variance."""
-        table = counts.reshape(self.blocks, self.columns)
-        signed = walsh_hadamard(table)[:, 1:].T.reshape(-1)[: self.k]
         lean = float_nearest(self.lean)
-        totals = np.tile(table.sum(axis=1), self.columns - 1)[: self.k]
+        signed, totals = self._signs(counts)
+        shares, errors = self.shares(counts, n)
         mean = signed / n
         variance = totals / n - mean**2
-        # Given the true categories, those who hold this one have an expected sign of ``lean`` and the others of 0.
-        coins = totals / n - np.clip(mean / lean, 0.0, 1.0) * lean**2
         tail = (1 - confidence) / 2 / self.k
         if self.blocks == 1:
             low, high = (2 * each - 1 for each in clopper_pearson((n + signed) // 2, n, tail))
@@ -525,14 +524,29 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
             low, high = mean - width, mean + width
         return Frequencies(
             categories=self.categories,
-            frequencies=mean / lean,
-            standard_errors=np.sqrt(np.maximum(coins, 0.0) / n) / lean,
+            frequencies=shares,
+            standard_errors=errors,
             low=np.clip(low / lean, 0.0, 1.0),
             high=np.clip(high / lean, 0.0, 1.0),
             confidence=confidence,
             n=n,
             reported=(totals + signed) / (2 * n),
         )
+
+    def shares(self, counts: Counts, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Unbiased frequencies and their standard errors, without intervals."""
+        lean = float_nearest(self.lean)
+        signed, totals = self._signs(counts)
+        found = signed / n / lean
+        # Given the true categories, those who hold this one have an expected sign of ``lean`` and the others of 0.
+        coins = totals / n - np.clip(found, 0.0, 1.0) * lean**2
+        return found, np.sqrt(np.maximum(coins, 0.0) / n) / lean
+
+    def _signs(self, counts: Counts) -> tuple[Counts, Counts]:
+        """Sum of signs of each category, and the number of reports in its block."""
+        table = counts.reshape(self.blocks, self.columns)
+        signed = walsh_hadamard(table)[:, 1:].T.reshape(-1)[: self.k]
+        return signed, np.tile(table.sum(axis=1), self.columns - 1)[: self.k]
 
     def parameters(self) -> dict[str, Any]:
         """Categories and blocks."""
@@ -564,7 +578,7 @@ def walsh_hadamard(table: NDArray[Any]) -> NDArray[np.int64]:
     return result
 
 
-def _column(row: int, number: int, odd: int) -> int:
+def hadamard_column(row: int, number: int, odd: bool) -> int:
     """The column of this number among those that share an even, or an odd, number of bits with ``row``.
 
     All bits but the lowest one of the row are free; that one is set so that the number of shared bits comes out right.
