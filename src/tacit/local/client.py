@@ -58,8 +58,8 @@ class Client:
 
     >>> from tacit.local import Client, KaryResponse
     >>> client = Client(KaryResponse(categories=["yes", "no"], epsilon="1"))
-    >>> client.report("yes").payload in (b"\\x00", b"\\x01")
-    True
+    >>> len(client.report("yes").to_bytes())
+    2
     """
 
     __slots__ = ("_draws", "protocol")

@@ -2,8 +2,8 @@
 
 Fresh noise on every report of one value averages out. So the first time a value is reported, its *permanent* response
 is drawn and kept; every report is an *instantaneous* response of that. However many reports there are of one value,
-they say no more about it than the permanent response does. ``longitudinal.proof.md`` has the argument, and what a change of
-value tells.
+they say no more about it than the permanent response does. ``longitudinal.proof.md`` has the argument, and how much a
+change of value tells.
 """
 
 from __future__ import annotations
