@@ -103,7 +103,7 @@ class LongitudinalResponse(KaryResponse):
 
 @dataclass(frozen=True)
 class ClientAccount:
-    """What one device has told, at most.
+    """Upper bounds on everything that one device has told.
 
     Attributes:
         reports: number of reports made.
