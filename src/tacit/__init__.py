@@ -10,6 +10,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.lab``         small worlds in which theorems are checked exactly; the composition experiment
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
+``tacit.local``       collection without a trusted party: protocols, clients, aggregators, shuffle amplification
 ``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries, and a museum of real bugs
 ``tacit.attacks``     attacks on anonymised, aggregated or sampled data: rows and callables in, success rate out
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB, PostgreSQL, Spark
@@ -91,6 +92,7 @@ _HOMES = {
     "attacks": "tacit.attacks",
     "audit": "tacit.audit",
     "learn": "tacit.learn",
+    "local": "tacit.local",
     # errors
     "TacitError": "tacit.core.errors:TacitError",
     "InputError": "tacit.core.errors:InputError",
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     from tacit import lab as lab
     from tacit import laws as laws
     from tacit import learn as learn
+    from tacit import local as local
     from tacit.accounting import filters as filters
     from tacit.accounting.accountant import Accountant as Accountant
     from tacit.accounting.calibrate import calibrate as calibrate

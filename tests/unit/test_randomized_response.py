@@ -18,6 +18,7 @@ from tacit.core.relations import REPLACE_ONE
 from tacit.mechanisms import randomized_response
 from tacit.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from tacit.noise import entropy
+from tacit.noise.bernoulli import Coin
 
 # --- parameters and guarantees
 
@@ -142,10 +143,10 @@ def test_exact_law_of_three_categories_over_all_bit_strings(monkeypatch: pytest.
         assert law[place] <= chance <= law[place] + undecided
 
 
-def test_bulk_coins_settle_the_undecided_word_exactly() -> None:
-    """A word equal to the leading 64 digits of p decides nothing; the digits after it do."""
+def test_coins_settle_undecided_digits_exactly() -> None:
+    """Digits equal to the leading ones of p decide nothing; the digits after them do."""
     p = Fraction(1, 3)
-    cut = math.floor(p * 2**64)
+    cut, short_cut = math.floor(p * 2**64), math.floor(p * 2**16)
 
     class Rest(SeededBits):
         def __init__(self, digits: int) -> None:
@@ -155,8 +156,14 @@ def test_bulk_coins_settle_the_undecided_word_exactly() -> None:
             return self.digits
 
     for digits, expected in ((0, True), (2**64 - 1, False)):
-        coins = randomized_response._coins(p, 3, ListedBits([cut - 1, cut, cut + 1], Rest(digits)))
-        assert coins.tolist() == [True, expected, False]
+        drawn = [cut - 1, cut, cut + 1]
+        assert [Coin(p).toss(ListedBits([word], Rest(digits))) for word in drawn] == [True, expected, False]
+        packed = sum((short_cut + step) << 16 * place for place, step in enumerate((-1, 0, 1)))
+        assert Coin(p).toss_many(3, ListedBits([packed], Rest(digits))).tolist() == [True, expected, False]
+    assert Coin(Fraction(1)).toss_many(5).all()
+    assert not Coin(Fraction(0)).toss_many(5).any()
+    assert Coin(Fraction(1)).toss()
+    assert not Coin(Fraction(0)).toss()
 
 
 # --- estimates
@@ -234,10 +241,10 @@ def test_unlike_coins_are_why_the_ends_are_moved() -> None:
     mean = (9 + coin) / 10
     assert mean > beta.ppf(1 - tail, 10, 1)
     assert 1 - coin > tail
-    assert randomized_response._clopper_pearson(9, 10, 0.95)[1] == 1.0
-    assert randomized_response._clopper_pearson(1, 10, 0.95)[0] == 0.0
-    assert 0 < randomized_response._clopper_pearson(2, 10, 0.95)[0] < 0.2
-    assert randomized_response._clopper_pearson(1, 1, 0.95)[0] == pytest.approx(tail)
+    assert randomized_response.clopper_pearson(9, 10, 0.025)[1] >= 1.0
+    assert randomized_response.clopper_pearson(1, 10, 0.025)[0] <= 0.0
+    assert 0 < randomized_response.clopper_pearson(2, 10, 0.025)[0] < 0.2
+    assert randomized_response.clopper_pearson(1, 1, 0.025)[0] == pytest.approx(tail)
 
 
 def test_measured_coverage_with_seeded_bits(seeded: SeededBits) -> None:

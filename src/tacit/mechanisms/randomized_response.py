@@ -32,11 +32,10 @@ from tacit.core.numbers import (
 from tacit.core.relations import REPLACE_ONE
 from tacit.mechanisms.base import Mechanism
 from tacit.noise import entropy
-from tacit.noise.bernoulli import sample_bernoulli
-from tacit.noise.entropy import BitSource
-from tacit.noise.uniform import LazyUniform, sample_below, sample_below_many
+from tacit.noise.bernoulli import Coin, sample_bernoulli
+from tacit.noise.uniform import sample_below, sample_below_many
 
-__all__ = ["FrequencyEstimate", "RandomizedResponse"]
+__all__ = ["FrequencyEstimate", "RandomizedResponse", "clopper_pearson", "truth_for"]
 
 #: Beyond this epsilon the odds of a lie are below 10⁻²⁰⁰ and stay there; more lies than allowed are always private.
 _LARGEST_EPSILON: Final = 500
@@ -126,7 +125,7 @@ class RandomizedResponse(Mechanism):
             raise InputError("epsilon", "state either epsilon or gamma, not both and not neither")
         if epsilon is not None:
             self._epsilon = exact_positive(epsilon, "epsilon")
-            self._truth = _truth_for(self._epsilon, self.k)
+            self._truth = truth_for(self._epsilon, Fraction(self.k - 1))
         elif gamma is not None:
             rate = _check_gamma(gamma, self.k)
             self._truth = Fraction(1, 2) + rate
@@ -213,7 +212,7 @@ class RandomizedResponse(Mechanism):
         """One report per person, in the order of ``answers``; the coins are independent."""
         places = self._find_many(answers, "answers")
         source = entropy.current()
-        lies = ~_coins(self._truth, len(places), source)
+        lies = ~Coin(self._truth).toss_many(len(places), source)
         others = sample_below_many(self.k - 1, int(lies.sum()), source)
         others += others >= places[lies]
         places[lies] = others
@@ -269,13 +268,13 @@ class RandomizedResponse(Mechanism):
         exact_share = (Fraction(count, n) - q) / (p - q)
         # Given the true answers each coin's variance is p(1-p) or q(1-q), mixed by the share; see the proof file.
         mixed = q * (1 - q) + min(max(exact_share, Fraction(0)), Fraction(1)) * (p * (1 - p) - q * (1 - q))
-        low, high = _clopper_pearson(count, n, confidence)
+        low, high = (float(each) for each in clopper_pearson(count, n, (1 - confidence) / 2))
         lean = float(p - q)
         return FrequencyEstimate(
             frequency=float(exact_share),
             standard_error=math.sqrt(float(mixed / n)) / lean,
-            low=min(max((low - _QUANTILE_SLACK - float(q)) / lean, 0.0), 1.0),
-            high=min(max((high + _QUANTILE_SLACK - float(q)) / lean, 0.0), 1.0),
+            low=min(max((low - float(q)) / lean, 0.0), 1.0),
+            high=min(max((high - float(q)) / lean, 0.0), 1.0),
             confidence=confidence,
             n=n,
             reported=count / n,
@@ -325,10 +324,14 @@ def _check_gamma(gamma: Number, k: int) -> Fraction:
     return rate
 
 
-def _truth_for(epsilon: Fraction, k: int) -> Fraction:
-    """A rational just below e^ε/(e^ε + k - 1), with 18 good digits in its distance from 1/k."""
-    odds = exp_bounds(min(epsilon, Fraction(_LARGEST_EPSILON)), 60 + 2 * len(str(1 / epsilon)))[0]
-    return Fraction(1, k) + round_down((odds - 1) * (k - 1) / (k * (odds + k - 1)))
+def truth_for(epsilon: Fraction, others: Fraction, digits: int = 18) -> Fraction:
+    """A rational just below e^ε/(e^ε + others), with so many good digits in its distance from 1/(1 + others).
+
+    Of outputs that are e^ε times as likely as the rest, and of which there is one for every ``others`` of the rest,
+    it is the total probability, rounded in the private direction.
+    """
+    odds = exp_bounds(min(epsilon, Fraction(_LARGEST_EPSILON)), digits + 42 + 2 * len(str(1 / epsilon)))[0]
+    return 1 / (1 + others) + round_down((odds - 1) * others / ((1 + others) * (odds + others)), digits)
 
 
 def _log_ratio(beta: Number, k: SupportsIndex) -> Fraction:
@@ -336,27 +339,18 @@ def _log_ratio(beta: Number, k: SupportsIndex) -> Fraction:
     return log_bounds(2 * check_count(k, "k") / exact_probability(beta, "beta"))[1]
 
 
-def _coins(probability: Fraction, count: int, source: BitSource) -> NDArray[np.bool_]:
-    """``count`` coins of exactly ``probability``: is a uniform, revealed 64 digits at a time, below it?"""
-    cut = math.floor(probability * 2**64)
-    words = source.words(count)
-    coins: NDArray[np.bool_] = words < np.uint64(cut)
-    for index in np.flatnonzero(words == np.uint64(cut)):
-        uniform = LazyUniform(source, cut, 64)
-        while uniform.low < probability < uniform.high:
-            uniform.reveal()
-        coins[index] = uniform.high <= probability
-    return coins
+def clopper_pearson(
+    counts: NDArray[np.int64] | int, n: int, tail: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Limits for the expected shares of counts that are sums of n independent, possibly unlike coins.
 
-
-def _clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float]:
-    """Limits for the expected share of a count that is a sum of n independent, possibly unlike coins.
-
-    The ends next to the border are moved onto it: only there could unlike coins undercut the binomial tail.
+    Each limit is missed with probability at most ``tail``. The ends next to the border are moved onto it: only there
+    could unlike coins undercut the binomial tail. Quantiles are floats; both limits are moved outwards a little.
     """
     from scipy.stats import beta
 
-    tail = (1 - confidence) / 2
-    low = 0.0 if count <= min(1, n - 1) else float(beta.ppf(tail, count, n - count + 1))
-    high = 1.0 if count >= max(n - 1, 1) else float(beta.ppf(1 - tail, count + 1, n - count))
-    return low, high
+    found = np.asarray(counts, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        low = np.where(found <= min(1, n - 1), 0.0, beta.ppf(tail, found, n - found + 1))
+        high = np.where(found >= max(n - 1, 1), 1.0, beta.isf(tail, found + 1, n - found))
+    return low - _QUANTILE_SLACK, high + _QUANTILE_SLACK

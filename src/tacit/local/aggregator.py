@@ -1,0 +1,165 @@
+"""Aggregator of reports: adds, merges, saves, resumes and estimates, in memory that does not grow with the reports."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number, exact_probability
+from tacit.local.client import Report, payloads
+from tacit.local.protocol import Counts, IntegerProtocol, LocalProtocol, Rows, protocol_from
+
+__all__ = ["Aggregator"]
+
+_MAGIC: Final = b"tacit-counts 1\n"
+#: Bytes of reports that are added at a time, so that intermediate arrays stay small.
+_CHUNK: Final = 1 << 20
+
+
+class Aggregator:
+    """Sums of the reports of one protocol.
+
+    Sums are integers, so the order of reports and the way they were spread over machines change nothing.
+
+    Attributes:
+        protocol: as the clients have it.
+        n: number of reports.
+    """
+
+    def __init__(self, protocol: LocalProtocol) -> None:
+        self.protocol = protocol
+        self.n = 0
+        self._counts: Counts = np.zeros(protocol.size, dtype=np.int64)
+
+    @property
+    def counts(self) -> Counts:
+        """A copy of the sums."""
+        return self._counts.copy()
+
+    def add(self, reports: Report | Iterable[Report] | bytes | bytearray | memoryview | NDArray[Any]) -> int:
+        """Add reports; returns how many there were.
+
+        Args:
+            reports: one or several :class:`.Report`; or bytes, a version followed by any number of payloads; or an
+                array of integers, for protocols whose reports are integers; or an array of one row of bytes each.
+
+        Raises:
+            InputError: some report is not one that a client makes. Then none of them was added.
+        """
+        if isinstance(reports, Report):
+            reports = (reports,)
+        if isinstance(reports, np.ndarray):
+            return self._add_array(reports)
+        if not isinstance(reports, bytes | bytearray | memoryview):
+            listed = [each.payload for each in reports]
+            if any(len(each) != self.protocol.width for each in listed):
+                raise InputError("reports", f"must be {self.protocol.width} bytes each")
+            return self._add_bytes(memoryview(b"".join(listed)))
+        return self._add_bytes(payloads(reports))
+
+    def merge(self, other: Aggregator) -> None:
+        """Add the sums of another aggregator of the same protocol."""
+        if other.protocol != self.protocol:
+            raise InputError("other", "is an aggregator of another protocol; sums of two protocols do not add up")
+        self._counts += other._counts
+        self.n += other.n
+
+    def estimate(self, *, confidence: Number = "0.95", consistent: bool = False) -> Any:
+        """The estimate from all reports so far; costs no privacy.
+
+        Args:
+            confidence: coverage of all intervals together.
+            consistent: whether frequencies are made to be non-negative and to add up to 1.
+
+        Raises:
+            InputError: no reports yet, or a confidence below one half.
+        """
+        level = exact_probability(confidence, "confidence")
+        if 2 * level < 1:
+            raise InputError("confidence", "must be at least 0.5: coverage is proven from there on")
+        if not self.n:
+            raise InputError("reports", "there are none yet; add at least one")
+        found = self.protocol.estimate(self._counts, self.n, confidence=float(level))
+        return found.consistent() if consistent else found
+
+    def to_bytes(self) -> bytes:
+        """Everything, to be resumed or merged elsewhere."""
+        head = json.dumps({"protocol": self.protocol.spec(), "n": self.n}, ensure_ascii=True).encode()
+        return _MAGIC + head + b"\n" + self._counts.astype("<i8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Aggregator:
+        """Resume from :meth:`to_bytes`.
+
+        Raises:
+            InputError: the bytes are no saved aggregator, or not a whole one.
+        """
+        magic, _, rest = raw.partition(b"\n")
+        head, _, body = rest.partition(b"\n")
+        try:
+            if magic + b"\n" != _MAGIC:
+                raise ValueError
+            words = json.loads(head)
+            made = cls(protocol_from(words["protocol"]))
+            made.n = int(words["n"])
+            counts = np.frombuffer(body, dtype="<i8").astype(np.int64)
+        except (ValueError, KeyError, TypeError):
+            raise InputError("aggregator", "is not a saved one, or was cut off") from None
+        if len(counts) != made.protocol.size or made.n < 0 or counts.min(initial=0) < 0:
+            raise InputError("aggregator", "is not a saved one, or was cut off")
+        made._counts = counts
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file, which is whole at every moment."""
+        target = Path(path)
+        part = target.with_name(f"{target.name}.{os.getpid()}.part")
+        with part.open("wb") as file:
+            file.write(self.to_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Aggregator:
+        """Resume from a file."""
+        return cls.from_bytes(Path(path).read_bytes())
+
+    def __repr__(self) -> str:
+        return f"Aggregator({self.protocol!r}, n={self.n:,})"
+
+    def _add_array(self, reports: NDArray[Any]) -> int:
+        if reports.ndim == 2 and reports.dtype == np.uint8 and reports.shape[1] == self.protocol.width:
+            return self._add_rows(reports)
+        if reports.ndim != 1 or reports.dtype.kind not in "iu" or not isinstance(self.protocol, IntegerProtocol):
+            raise InputError("reports", "must be whole numbers, or rows of bytes as wide as a report")
+        self.protocol.tally(self._counts, reports)
+        self.n += len(reports)
+        return len(reports)
+
+    def _add_bytes(self, raw: memoryview) -> int:
+        width = self.protocol.width
+        number, rest = divmod(len(raw), width)
+        if rest:
+            raise InputError("reports", f"must be {width} bytes each; {rest} are left over")
+        return self._add_rows(np.frombuffer(raw, dtype=np.uint8).reshape(number, width)) if number else 0
+
+    def _add_rows(self, rows: Rows) -> int:
+        step = max(_CHUNK // self.protocol.width, 1)
+        if len(rows) <= step:
+            self.protocol.accumulate(self._counts, rows)
+        else:
+            # Into a copy, so that nothing is added where a later chunk is refused.
+            counts = np.zeros_like(self._counts)
+            for start in range(0, len(rows), step):
+                self.protocol.accumulate(counts, rows[start : start + step])
+            self._counts += counts
+        self.n += len(rows)
+        return len(rows)

@@ -1,0 +1,599 @@
+"""Frequency protocols: how common each category is, from reports that each protect their sender.
+
+All have one form. Of all possible reports a value favours some, each e^ε times as likely as each of the rest; a report
+*supports* a category if that category favours it. The share of reports that support a category is a known increasing
+line in its frequency, which the estimate inverts. See ``frequency.proof.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Final, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number, float_nearest
+from tacit.local.draws import Draws
+from tacit.local.frequencies import Frequencies, bernstein_width
+from tacit.local.protocol import (
+    MOST_COUNTS,
+    CategoricalDomain,
+    Counts,
+    IntegerProtocol,
+    LocalProtocol,
+    Rows,
+    bits_of,
+    bytes_of_bits,
+    window_truth,
+)
+from tacit.mechanisms.randomized_response import clopper_pearson
+from tacit.noise.bernoulli import Coin
+
+__all__ = [
+    "FrequencyProtocol",
+    "HadamardResponse",
+    "KaryResponse",
+    "LocalHashing",
+    "SubsetSelection",
+    "SupportProtocol",
+    "UnaryEncoding",
+    "hadamard_column",
+    "walsh_hadamard",
+]
+
+#: Largest domain of reports with one bit per category.
+_MOST_BITS: Final = 1 << 16
+#: Largest number of buckets that local hashing tries.
+_MOST_BUCKETS: Final = 1024
+
+
+class FrequencyProtocol(LocalProtocol):
+    """A protocol that estimates the frequency of every category.
+
+    Attributes:
+        domain: the categories.
+    """
+
+    domain: CategoricalDomain
+
+    @property
+    def categories(self) -> Sequence[Hashable]:
+        """All categories, in order."""
+        return self.domain.categories
+
+    @property
+    def k(self) -> int:
+        """Number of categories."""
+        return len(self.domain.categories)
+
+    @abstractmethod
+    def variance(self, frequency: Number = 0) -> float:
+        """Variance of the estimated share of a category, times the number of reports, where its true share is this."""
+
+    @property
+    @abstractmethod
+    def report_bits(self) -> int:
+        """Bits of information in one report: its length, before it is filled up to whole bytes."""
+
+    def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
+        """Unbiased frequencies with simultaneous intervals, from the counts of ``n`` reports."""
+        raise NotImplementedError
+
+    def parameters(self) -> dict[str, Any]:
+        """The categories."""
+        return self.domain.parameters()
+
+
+class SupportProtocol(FrequencyProtocol):
+    """A protocol in which every other category is supported equally often.
+
+    Attributes:
+        truth: probability that a report supports the category that its sender holds.
+        noise: probability that it supports any given other one.
+    """
+
+    truth: Fraction
+    noise: Fraction
+
+    @abstractmethod
+    def support(self, counts: Counts) -> Counts:
+        """Number of reports that support each category."""
+
+    def variance(self, frequency: Number = 0) -> float:
+        """(f·p(1-p) + (1-f)·q(1-q))/(p-q)², for a true share f."""
+        f, p, q = Fraction(frequency), self.truth, self.noise
+        return float_nearest((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
+
+    def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
+        """Unbiased frequencies; the intervals hold together, each by Clopper and Pearson's limits."""
+        found = self.support(counts)
+        p, q = float_nearest(self.truth), float_nearest(self.noise)
+        lean = float_nearest(self.truth - self.noise)
+        share = found / n
+        frequencies = (share - q) / lean
+        mixed = q * (1 - q) + np.clip(frequencies, 0.0, 1.0) * (p * (1 - p) - q * (1 - q))
+        low, high = clopper_pearson(found, n, (1 - confidence) / 2 / self.k)
+        return Frequencies(
+            categories=self.categories,
+            frequencies=frequencies,
+            standard_errors=np.sqrt(mixed / n) / lean,
+            low=np.clip((low - q) / lean, 0.0, 1.0),
+            high=np.clip((high - q) / lean, 0.0, 1.0),
+            confidence=confidence,
+            n=n,
+            reported=share,
+        )
+
+
+class KaryResponse(IntegerProtocol, SupportProtocol):
+    """Randomized response over k categories: a report is a category, most likely the true one.
+
+    Privacy:
+        relation: replace-one. ε-DP of one report with e^ε >= p/q, where p is the probability of the true category
+        and q = (1 - p)/(k - 1) that of each other.
+
+    Sensitivity:
+        none to state: a value may change to any other.
+
+    Error:
+        variance (k - 2 + e^ε)/(e^ε - 1)² per report for a rare category: the best protocol for few categories.
+
+    Assumes:
+        clients follow the protocol; estimates are not robust to those who do not.
+
+    References:
+        Warner (1965); Kairouz, Bonawitz and Ramage (2016).
+    """
+
+    kind: ClassVar[str] = "k-ary"
+
+    def __init__(
+        self,
+        *,
+        categories: SupportsIndex | Sequence[Hashable],
+        epsilon: Number,
+        otherwise: Hashable | None = None,
+    ) -> None:
+        self.domain = CategoricalDomain(categories, otherwise)
+        super().__init__(epsilon=epsilon, alphabet=self.k)
+        self.truth = window_truth(self._epsilon, 1, self.k - 1)
+        self.noise = (1 - self.truth) / (self.k - 1)
+        self._coin = Coin(self.truth)
+
+    def draw(self, value: object, draws: Draws) -> int:
+        """The report, as the place of a category."""
+        place = self.domain.place(value)
+        if draws.toss(self._coin):
+            return place
+        other = draws.below(self.k - 1)
+        return other + (other >= place)
+
+    def support(self, counts: Counts) -> Counts:
+        """A report supports the category that it names."""
+        return counts
+
+    @property
+    def report_bits(self) -> int:
+        """The place of a category."""
+        return (self.k - 1).bit_length()
+
+
+class UnaryEncoding(SupportProtocol):
+    """One bit per category, each flipped by a coin of its own; symmetric (basic RAPPOR) or optimised.
+
+    Privacy:
+        relation: replace-one. ε-DP of one report with e^ε >= p(1 - q)/((1 - p)q), where p is the probability that
+        the bit of the true category is sent as 1 and q that any other bit is. Symmetric: p = 1 - q, each bit
+        ε/2-DP. Optimised: p = 1/2.
+
+    Sensitivity:
+        none to state: a value may change to any other, which changes two bits before they are flipped.
+
+    Error:
+        variance 4e^ε/(e^ε - 1)² per report for a rare category (optimised), e^(ε/2)/(e^(ε/2) - 1)² (symmetric).
+
+    Assumes:
+        clients follow the protocol.
+
+    References:
+        Erlingsson, Pihur and Korolova (2014); Wang, Blocki, Li and Jha (2017).
+    """
+
+    kind: ClassVar[str] = "unary"
+
+    def __init__(
+        self,
+        *,
+        categories: SupportsIndex | Sequence[Hashable],
+        epsilon: Number,
+        optimised: bool = True,
+        otherwise: Hashable | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon)
+        self.domain = CategoricalDomain(categories, otherwise)
+        if self.k > _MOST_BITS:
+            raise InputError("categories", f"are {self.k:,} bits of a report; use hadamard beyond {_MOST_BITS:,}")
+        self.optimised = optimised
+        if optimised:
+            self.truth, self.noise = Fraction(1, 2), 1 - window_truth(self._epsilon, 1, 1)
+        else:
+            self.truth = window_truth(self._epsilon / 2, 1, 1)
+            self.noise = 1 - self.truth
+        self._coins = Coin(self.noise), Coin(self.truth)
+        self.size, self.width = self.k, bytes_of_bits(self.k)
+
+    def randomise(self, value: object, draws: Draws) -> bytes:
+        """The bits, the first category in the lowest bit of the first byte."""
+        noise, truth = self._coins
+        bits = draws.toss_many(noise, self.k)
+        bits[self.domain.place(value)] = draws.toss(truth)
+        return np.packbits(bits, bitorder="little").tobytes()
+
+    def accumulate(self, counts: Counts, rows: Rows) -> None:
+        """Count the ones of each category."""
+        counts += bits_of(rows, self.k).sum(axis=0, dtype=np.int64)
+
+    def support(self, counts: Counts) -> Counts:
+        """A report supports the categories whose bits are set."""
+        return counts
+
+    def parameters(self) -> dict[str, Any]:
+        """Categories and form."""
+        return super().parameters() | {"optimised": self.optimised}
+
+    @property
+    def report_bits(self) -> int:
+        """One bit per category."""
+        return self.k
+
+
+class SubsetSelection(SupportProtocol):
+    """A report is a set of ``chosen`` categories, which holds the true one more often than not.
+
+    Privacy:
+        relation: replace-one. ε-DP of one report: each set with the true category is e^ε times as likely as each
+        set without it, or a hair less.
+
+    Sensitivity:
+        none to state: a value may change to any other.
+
+    Error:
+        the smallest variance of all protocols here at medium ε; about 4e^ε/(e^ε - 1)² for a rare category.
+
+    Assumes:
+        clients follow the protocol.
+
+    References:
+        Ye and Barg (2018); Wang et al. (2016).
+    """
+
+    kind: ClassVar[str] = "subset"
+
+    def __init__(
+        self,
+        *,
+        categories: SupportsIndex | Sequence[Hashable],
+        epsilon: Number,
+        chosen: int | None = None,
+        otherwise: Hashable | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon)
+        self.domain = CategoricalDomain(categories, otherwise)
+        if self.k > _MOST_BITS:
+            raise InputError("categories", f"are {self.k:,} bits of a report; use hadamard beyond {_MOST_BITS:,}")
+        best = min(max(round(self.k / (math.exp(float_nearest(self._epsilon)) + 1)), 1), self.k - 1)
+        self.chosen = best if chosen is None else chosen
+        if not 1 <= self.chosen < self.k:
+            raise InputError("chosen", f"must be a whole number from 1 to {self.k - 1}")
+        w = self.chosen
+        # Of all sets, those with the true category are to those without it as w to k - w.
+        self.truth = window_truth(self._epsilon, w, self.k - w)
+        self.noise = (self.truth * (w - 1) + (1 - self.truth) * w) / (self.k - 1)
+        self._coin = Coin(self.truth)
+        self.size, self.width = self.k, bytes_of_bits(self.k)
+
+    def randomise(self, value: object, draws: Draws) -> bytes:
+        """The set, one bit per category."""
+        place = self.domain.place(value)
+        holds = draws.toss(self._coin)
+        bits = np.zeros(self.k, dtype=np.bool_)
+        others = draws.subset(self.chosen - holds, self.k - 1)
+        bits[others + (others >= place)] = True
+        bits[place] = holds
+        return np.packbits(bits, bitorder="little").tobytes()
+
+    def accumulate(self, counts: Counts, rows: Rows) -> None:
+        """Count the sets that hold each category."""
+        bits = bits_of(rows, self.k)
+        if (bits.sum(axis=1, dtype=np.int64) != self.chosen).any():
+            raise InputError("reports", f"hold a set that has not {self.chosen} categories")
+        counts += bits.sum(axis=0, dtype=np.int64)
+
+    def support(self, counts: Counts) -> Counts:
+        """A report supports the categories in its set."""
+        return counts
+
+    def parameters(self) -> dict[str, Any]:
+        """Categories and the size of a set."""
+        return super().parameters() | {"chosen": self.chosen}
+
+    @property
+    def report_bits(self) -> int:
+        """The number of a set among all of its size."""
+        return (math.comb(self.k, self.chosen) - 1).bit_length()
+
+
+class LocalHashing(IntegerProtocol, SupportProtocol):
+    """A random hash function of few buckets, and the bucket of the value by randomized response.
+
+    The functions are the linear forms x ↦ ⟨a, x⟩ over the integers modulo a prime, of the digits of a category's
+    place in that base, for every a but zero. Any two categories fall into one bucket for exactly the same share of
+    functions, so estimates are exactly unbiased; and there are so few functions that an aggregator counts (function,
+    bucket) pairs, and one Fourier transform finds all estimates, however many reports there are.
+
+    Privacy:
+        relation: replace-one. The function is drawn independently of the value; the bucket is ε-DP by randomized
+        response over the buckets.
+
+    Sensitivity:
+        none to state: a value may change to any other.
+
+    Error:
+        variance about 4e^ε/(e^ε - 1)² per report for a rare category, for the prime nearest to e^ε + 1.
+
+    Assumes:
+        clients follow the protocol.
+
+    References:
+        Bassily and Smith (2015); Wang, Blocki, Li and Jha (2017); Feldman, Nelson, Nguyen and Talwar (2022) for linear
+        forms in place of random functions.
+    """
+
+    kind: ClassVar[str] = "local-hashing"
+
+    def __init__(
+        self,
+        *,
+        categories: SupportsIndex | Sequence[Hashable],
+        epsilon: Number,
+        buckets: int | None = None,
+        otherwise: Hashable | None = None,
+    ) -> None:
+        self.domain = CategoricalDomain(categories, otherwise)
+        # The base class checks ε, which the best number of buckets needs.
+        LocalProtocol.__init__(self, epsilon=epsilon)
+        self.buckets = self._best_buckets() if buckets is None else buckets
+        g = self.buckets
+        if not _is_prime(g):
+            raise InputError("buckets", "must be a prime number")
+        self.digits = _digits_needed(self.k, g)
+        self.functions = g**self.digits
+        super().__init__(epsilon=epsilon, alphabet=self.functions * g)
+        kept = window_truth(self._epsilon, 1, g - 1)
+        collisions = Fraction(self.functions // g - 1, self.functions - 1)
+        self.truth = kept
+        self.noise = collisions * kept + (1 - collisions) * (1 - kept) / (g - 1)
+        self._coin = Coin(kept)
+
+    def draw(self, value: object, draws: Draws) -> int:
+        """The number of a function times the buckets, plus the bucket that is reported."""
+        g = self.buckets
+        function = draws.below(self.functions - 1) + 1
+        rest, place, bucket = function, self.domain.place(value), 0
+        while place:
+            place, digit = divmod(place, g)
+            rest, factor = divmod(rest, g)
+            bucket += digit * factor
+        bucket %= g
+        if not draws.toss(self._coin):
+            other = draws.below(g - 1)
+            bucket = other + (other >= bucket)
+        return function * g + bucket
+
+    def support(self, counts: Counts) -> Counts:
+        """Number of reports whose bucket is that of a category under the function that they name.
+
+        With ω = e^(2πi/g), the indicator of ⟨a, x⟩ = y is the mean of ω^(j(y - ⟨a, x⟩)) over j; summed over all a it is
+        a Fourier transform over the digits of a. The result is a whole number, and is rounded to one.
+        """
+        g, m = self.buckets, self.digits
+        waves = np.fft.ifft(counts.reshape(self.functions, g), axis=1) * g
+        numbers = np.arange(self.functions)
+        digits = [numbers // g**i % g for i in range(m)]
+        gathered = np.zeros(self.functions, dtype=np.complex128)
+        for j in range(1, g):
+            inverse = pow(j, -1, g)
+            source = np.zeros(self.functions, dtype=np.intp)
+            for i in range(m):
+                source += digits[i] * inverse % g * g**i
+            gathered += waves[source, j]
+        sums = np.fft.fftn(gathered.reshape((g,) * m)).real.reshape(-1)[: self.k]
+        found: Counts = np.rint((counts.sum() + sums) / g).astype(np.int64)
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        """Categories and buckets."""
+        return super().parameters() | {"buckets": self.buckets}
+
+    @property
+    def report_bits(self) -> int:
+        """The number of a function and a bucket."""
+        return (self.alphabet - 1).bit_length()
+
+    def _best_buckets(self) -> int:
+        odds = math.exp(float_nearest(self._epsilon))
+
+        def variance(g: int) -> Any:
+            kept, functions = odds / (odds + g - 1), g ** _digits_needed(self.k, g)
+            collisions = (functions // g - 1) / (functions - 1)
+            noise = collisions * kept + (1 - collisions) * (1 - kept) / (g - 1)
+            return noise * (1 - noise) / (kept - noise) ** 2
+
+        tried = [
+            g for g in range(2, _MOST_BUCKETS) if _is_prime(g) and g ** (_digits_needed(self.k, g) + 1) <= MOST_COUNTS
+        ]
+        return min(tried, key=variance)
+
+
+class HadamardResponse(IntegerProtocol, FrequencyProtocol):
+    """A report is a column of a Hadamard matrix; a category favours the columns where its row has +1.
+
+    Categories are spread over ``blocks`` matrices, one for small ε. The sum over a block's columns of sign times count
+    is a Walsh-Hadamard transform, so that all estimates together cost K·log K, K the columns in all.
+
+    Privacy:
+        relation: replace-one. ε-DP of one report: the b/2 favoured columns are e^ε times as likely as the rest of
+        all B·b columns, or a hair less.
+
+    Sensitivity:
+        none to state: a value may change to any other.
+
+    Error:
+        variance about (e^ε + 2B - 1)(2 + (e^ε - 1)/B)/(e^ε - 1)² per report for a rare category, where categories
+        are spread evenly over B blocks; at most twice that of the best protocols.
+
+    Assumes:
+        clients follow the protocol.
+
+    References:
+        Acharya, Sun and Zhang (2019), *Hadamard response*.
+    """
+
+    kind: ClassVar[str] = "hadamard"
+
+    def __init__(
+        self,
+        *,
+        categories: SupportsIndex | Sequence[Hashable],
+        epsilon: Number,
+        blocks: int | None = None,
+        otherwise: Hashable | None = None,
+    ) -> None:
+        self.domain = CategoricalDomain(categories, otherwise)
+        LocalProtocol.__init__(self, epsilon=epsilon)
+        self.blocks = self._best_blocks() if blocks is None else blocks
+        if self.blocks < 1 or self.blocks & (self.blocks - 1):
+            raise InputError("blocks", "must be a power of two")
+        # A row of ones favours all columns and is not used.
+        self.columns = 1 << (-(-self.k // self.blocks)).bit_length()
+        super().__init__(epsilon=epsilon, alphabet=self.blocks * self.columns)
+        half = self.columns // 2
+        self.favoured = window_truth(self._epsilon, half, self.alphabet - half)
+        # Probability of each column that is not favoured, and of a block that is not the value's own.
+        self._rest = (1 - self.favoured) / (self.alphabet - half)
+        self.lean = self.favoured - half * self._rest
+        self._coin = Coin(self.favoured)
+
+    def draw(self, value: object, draws: Draws) -> int:
+        """The number of a column among all blocks."""
+        row, block = divmod(self.domain.place(value), self.blocks)
+        row, start, half = row + 1, block * self.columns, self.columns // 2
+        if draws.toss(self._coin):
+            return start + hadamard_column(row, draws.below(half), False)
+        other = draws.below(self.alphabet - half)
+        if other < half:
+            return start + hadamard_column(row, other, True)
+        outside = other - half
+        return outside if outside < start else outside + self.columns
+
+    def variance(self, frequency: Number = 0) -> float:
+        """Variance of the estimate times n, where the other people's categories are spread evenly over the blocks."""
+        f = Fraction(frequency)
+        own = self.favoured + self.columns // 2 * self._rest
+        other = own / self.blocks + self.columns * self._rest * (1 - Fraction(1, self.blocks))
+        moment = f * own + (1 - f) * other
+        return float_nearest((moment - f * self.lean**2) / self.lean**2)
+
+    def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
+        """Unbiased frequencies; intervals by counts where there is one block, else by the empirical variance."""
+        lean = float_nearest(self.lean)
+        signed, totals = self._signs(counts)
+        shares, errors = self.shares(counts, n)
+        mean = signed / n
+        variance = totals / n - mean**2
+        tail = (1 - confidence) / 2 / self.k
+        if self.blocks == 1:
+            low, high = (2 * each - 1 for each in clopper_pearson((n + signed) // 2, n, tail))
+        else:
+            width = bernstein_width(variance * n / max(n - 1, 1), 2.0, n, tail)
+            low, high = mean - width, mean + width
+        return Frequencies(
+            categories=self.categories,
+            frequencies=shares,
+            standard_errors=errors,
+            low=np.clip(low / lean, 0.0, 1.0),
+            high=np.clip(high / lean, 0.0, 1.0),
+            confidence=confidence,
+            n=n,
+            reported=(totals + signed) / (2 * n),
+        )
+
+    def shares(self, counts: Counts, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Unbiased frequencies and their standard errors, without intervals."""
+        lean = float_nearest(self.lean)
+        signed, totals = self._signs(counts)
+        found = signed / n / lean
+        # Given the true categories, those who hold this one have an expected sign of ``lean`` and the others of 0.
+        coins = totals / n - np.clip(found, 0.0, 1.0) * lean**2
+        return found, np.sqrt(np.maximum(coins, 0.0) / n) / lean
+
+    def _signs(self, counts: Counts) -> tuple[Counts, Counts]:
+        """Sum of signs of each category, and the number of reports in its block."""
+        table = counts.reshape(self.blocks, self.columns)
+        signed = walsh_hadamard(table)[:, 1:].T.reshape(-1)[: self.k]
+        return signed, np.tile(table.sum(axis=1), self.columns - 1)[: self.k]
+
+    def parameters(self) -> dict[str, Any]:
+        """Categories and blocks."""
+        return super().parameters() | {"blocks": self.blocks}
+
+    @property
+    def report_bits(self) -> int:
+        """The number of a column."""
+        return (self.alphabet - 1).bit_length()
+
+    def _best_blocks(self) -> int:
+        odds = math.exp(float_nearest(self._epsilon))
+        most = max(min(odds / 2, self.k), 1.0)
+        tried = [1 << i for i in range(int(math.log2(most)) + 2)]
+        # The variance of a rare category, up to a factor that does not depend on the number of blocks.
+        return min((b for b in tried if b <= self.k), key=lambda b: (odds + 2 * b - 1) * (1 + (odds - 1) / (2 * b)))
+
+
+def walsh_hadamard(table: NDArray[Any]) -> NDArray[np.int64]:
+    """The transform of each row: at r the sum of entries c times (-1)^(bits that r and c share)."""
+    result = table.astype(np.int64)
+    rows, size = result.shape
+    step = 1
+    while step < size:
+        pairs = result.reshape(rows, size // (2 * step), 2, step)
+        result = np.stack((pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]), axis=2)
+        result = result.reshape(rows, size)
+        step *= 2
+    return result
+
+
+def hadamard_column(row: int, number: int, odd: bool) -> int:
+    """The column of this number among those that share an even, or an odd, number of bits with ``row``.
+
+    All bits but the lowest one of the row are free; that one is set so that the number of shared bits comes out right.
+    """
+    low = row & -row
+    column = (number & (low - 1)) | (number & -low) << 1
+    return column | low if ((column & row).bit_count() + odd) & 1 else column
+
+
+def _digits_needed(k: int, base: int) -> int:
+    digits, reach = 1, base
+    while reach < k:
+        digits, reach = digits + 1, reach * base
+    return digits
+
+
+def _is_prime(number: int) -> bool:
+    return number >= 2 and all(number % each for each in range(2, math.isqrt(number) + 1))

@@ -1,0 +1,230 @@
+"""Base of local protocols: public parameters, a report's bytes, and the numbers that reports add up to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Final, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.guarantees import PureDP
+from tacit.core.numbers import Number, check_count, exact_positive
+from tacit.core.relations import REPLACE_ONE
+from tacit.local.draws import Draws
+from tacit.mechanisms.randomized_response import truth_for
+
+__all__ = ["Counts", "IntegerProtocol", "LocalProtocol", "Rows", "in_words", "protocol_from", "window_truth"]
+
+#: Sums of reports: what an aggregator holds.
+Counts = NDArray[np.int64]
+#: Reports as they arrive: one row of bytes each.
+Rows = NDArray[np.uint8]
+
+#: Beyond this ε a report is the value itself, for all that it protects.
+_LARGEST_EPSILON: Final = 20
+#: Digits of the probabilities: enough that the loss equals ε to 10⁻¹² up to the largest ε.
+_DIGITS: Final = 36
+_WIDTHS: Final = (1, 2, 4, 8)
+#: Numbers that an aggregator may hold.
+MOST_COUNTS: Final = 1 << 23
+
+
+class LocalProtocol(ABC):
+    """Public description of a protocol: client and aggregator hold equal ones.
+
+    Attributes:
+        kind: its name in descriptions.
+        width: bytes of one report.
+        size: numbers that an aggregator holds, however many reports there are.
+    """
+
+    kind: ClassVar[str]
+    width: int
+    size: int
+
+    def __init__(self, *, epsilon: Number) -> None:
+        self._epsilon = exact_positive(epsilon, "epsilon")
+        if self._epsilon > _LARGEST_EPSILON:
+            raise InputError("epsilon", f"is too large to protect anyone; use at most {_LARGEST_EPSILON}")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The ε of one report."""
+        return self._epsilon
+
+    @property
+    def guarantee(self) -> PureDP:
+        """ε-DP of one report for the person who gives it, whatever the collector does."""
+        return PureDP(self._epsilon, relation=REPLACE_ONE)
+
+    @abstractmethod
+    def randomise(self, value: object, draws: Draws) -> bytes:
+        """The report of a person who holds ``value``; never fails, whatever the value is."""
+
+    @abstractmethod
+    def accumulate(self, counts: Counts, rows: Rows) -> None:
+        """Add reports to counts; a report that no client makes is an error, and then nothing was added."""
+
+    @abstractmethod
+    def estimate(self, counts: Counts, n: int, *, confidence: float) -> Any:
+        """The estimate from the counts of ``n`` reports."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the constructor, as JSON has them."""
+
+    def spec(self) -> dict[str, Any]:
+        """The whole description, as JSON has it; :func:`protocol_from` reads it."""
+        return {"protocol": self.kind, "epsilon": in_words(self._epsilon), **self.parameters()}
+
+    @property
+    def digest(self) -> str:
+        """A short name of the description: equal for equal protocols."""
+        text = json.dumps(self.spec(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalProtocol) and self.spec() == other.spec()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({json.dumps(self.parameters())[:80]}, ε={float(self._epsilon):g})"
+
+
+class IntegerProtocol(LocalProtocol):
+    """A protocol whose report is one integer below ``alphabet``; an aggregator counts how often each came."""
+
+    def __init__(self, *, epsilon: Number, alphabet: int) -> None:
+        super().__init__(epsilon=epsilon)
+        if alphabet > MOST_COUNTS:
+            raise InputError("categories", f"need {alphabet:,} counters here; at most {MOST_COUNTS:,} are kept")
+        self.alphabet = self.size = alphabet
+        self.width = next(width for width in _WIDTHS if alphabet <= 256**width)
+
+    @abstractmethod
+    def draw(self, value: object, draws: Draws) -> int:
+        """The report as an integer."""
+
+    def randomise(self, value: object, draws: Draws) -> bytes:
+        """The report of a person who holds ``value``."""
+        return self.draw(value, draws).to_bytes(self.width, "little")
+
+    def accumulate(self, counts: Counts, rows: Rows) -> None:
+        """Count how often each report came."""
+        numbers = np.ascontiguousarray(rows).reshape(-1).view(f"<u{self.width}")
+        self.tally(counts, numbers)
+
+    def tally(self, counts: Counts, numbers: NDArray[Any]) -> None:
+        """Count reports that are integers already."""
+        if not len(numbers):
+            return
+        if numbers.min() < 0 or numbers.max() >= self.alphabet:
+            raise InputError("reports", f"hold a number that is not from 0 to {self.alphabet - 1}")
+        if len(numbers) * 8 < self.alphabet:
+            np.add.at(counts, numbers.astype(np.intp), 1)
+        else:
+            counts += np.bincount(numbers, minlength=self.alphabet)
+
+
+class CategoricalDomain:
+    """The categories that a value may be one of, and the one that all other values count as."""
+
+    __slots__ = ("_place", "categories", "otherwise")
+
+    def __init__(self, categories: SupportsIndex | Sequence[Hashable], otherwise: Hashable | None = None) -> None:
+        self.categories: Sequence[Hashable]
+        self._place: dict[Hashable, int] | None = None
+        if isinstance(categories, SupportsIndex):
+            self.categories = range(check_count(categories, "categories", minimum=2, maximum=10**6))
+        else:
+            self.categories = _listed(categories)
+            self._place = {category: place for place, category in enumerate(self.categories)}
+        self.otherwise = len(self.categories) - 1
+        if otherwise is not None:
+            if otherwise not in self.categories:
+                raise InputError("otherwise", "must be one of the categories")
+            self.otherwise = list(self.categories).index(otherwise)
+
+    def place(self, value: object) -> int:
+        """The place of a value among the categories; that of ``otherwise`` for a value that is none of them."""
+        try:
+            if self._place is not None:
+                return self._place.get(value, self.otherwise)
+            return int(value) if isinstance(value, int) and value in self.categories else self.otherwise
+        except TypeError:
+            return self.otherwise
+
+    def parameters(self) -> dict[str, Any]:
+        """Words of a description."""
+        named = isinstance(self.categories, range)
+        listed: object = len(self.categories) if named else list(self.categories)
+        last = self.otherwise == len(self.categories) - 1
+        return {"categories": listed} | ({} if last else {"otherwise": self.categories[self.otherwise]})
+
+
+def window_truth(epsilon: Fraction, inside: int, outside: int) -> Fraction:
+    """Total probability of ``inside`` outputs, each e^ε times as likely as each of ``outside`` others, rounded down."""
+    return truth_for(epsilon, Fraction(outside, inside), _DIGITS)
+
+
+def in_words(value: Fraction) -> str:
+    """A rational as text that reads back as itself: decimal where that ends, else a quotient."""
+    if 10**30 % value.denominator:
+        return f"{value.numerator}/{value.denominator}"
+    digits = next(d for d in range(31) if 10**d % value.denominator == 0)
+    whole = str(abs(value.numerator) * (10**digits // value.denominator)).rjust(digits + 1, "0")
+    sign = "-" if value < 0 else ""
+    return sign + (f"{whole[:-digits]}.{whole[-digits:]}" if digits else whole)
+
+
+def protocol_from(spec: dict[str, Any]) -> LocalProtocol:
+    """The protocol that a description describes.
+
+    Raises:
+        InputError: no such protocol, or parameters that it does not have.
+    """
+    from tacit.local import PROTOCOLS
+
+    words = dict(spec)
+    kind = words.pop("protocol", None)
+    made = next((each for each in PROTOCOLS if each.kind == kind), None)
+    if made is None:
+        raise InputError("protocol", f"must be one of {', '.join(each.kind for each in PROTOCOLS)}")
+    try:
+        found: LocalProtocol = made(**words)
+    except TypeError:
+        raise InputError("protocol", f"the parameters of {kind} are not {', '.join(sorted(words))}") from None
+    return found
+
+
+def _listed(categories: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    if isinstance(categories, str | bytes) or not isinstance(categories, Sequence):
+        raise InputError("categories", "must be a whole number of them or a list of them")
+    listed = tuple(categories)
+    if any(not isinstance(each, str | int) for each in listed):
+        raise InputError("categories", "must be text or whole numbers")
+    if len(listed) < 2 or len(set(listed)) != len(listed):
+        raise InputError("categories", "must list at least two, none of them twice")
+    return listed
+
+
+def bits_of(rows: Rows, bits: int) -> NDArray[np.uint8]:
+    """The bits of reports, one row each; refused where a bit is set beyond the last."""
+    unpacked = np.unpackbits(rows, axis=1, bitorder="little")
+    if bits % 8 and unpacked[:, bits:].any():
+        raise InputError("reports", f"hold a bit beyond the {bits} of a report")
+    return unpacked[:, :bits]
+
+
+def bytes_of_bits(bits: int) -> int:
+    """Bytes that so many bits take."""
+    return math.ceil(bits / 8)

@@ -1,0 +1,221 @@
+"""Exact laws of the running clients: every decision walked through, the largest log-ratio equals the claimed ε."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit.core.errors import InputError
+from tacit.core.numbers import log_bounds
+from tacit.local import (
+    Aggregator,
+    HadamardResponse,
+    KaryResponse,
+    LocalHashing,
+    LocalMean,
+    LocalProtocol,
+    SubsetSelection,
+    UnaryEncoding,
+    largest_ratio,
+    output_law,
+    protocol_from,
+)
+from tacit.local.draws import SYSTEM, Draws
+from tacit.local.frequency import FrequencyProtocol, SupportProtocol
+from tacit.noise.bernoulli import Coin
+
+MAKERS: dict[str, Callable[..., FrequencyProtocol]] = {
+    "k-ary": KaryResponse,
+    "optimised": UnaryEncoding,
+    "symmetric": lambda **words: UnaryEncoding(**words, optimised=False),
+    "subset": SubsetSelection,
+    "subset of 2": lambda **words: SubsetSelection(**words, chosen=2),
+    "hashing": LocalHashing,
+    "hashing to 2": lambda **words: LocalHashing(**words, buckets=2),
+    "hashing to 3": lambda **words: LocalHashing(**words, buckets=3),
+    "hadamard": HadamardResponse,
+    "hadamard, 2 blocks": lambda **words: HadamardResponse(**words, blocks=2),
+    "hadamard, 4 blocks": lambda **words: HadamardResponse(**words, blocks=4),
+}
+
+
+def laws_of(protocol: LocalProtocol, values: Any) -> list[dict[bytes, Fraction]]:
+    return [output_law(lambda draws, value=value: protocol.randomise(value, draws)) for value in values]
+
+
+def loss_of(laws: list[dict[bytes, Fraction]]) -> Fraction:
+    """The largest log-ratio, from above."""
+    return log_bounds(largest_ratio(laws))[1]
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "1", "4", "20"])
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_largest_log_ratio_is_the_claimed_epsilon(name: str, k: int, epsilon: str) -> None:
+    if name == "subset of 2" and k == 2:
+        pytest.skip("a set of all categories tells nothing")
+    protocol = MAKERS[name](categories=k, epsilon=epsilon)
+    laws = laws_of(protocol, range(k))
+    assert all(sum(law.values()) == 1 for law in laws)
+    loss = loss_of(laws)
+    assert 0 <= protocol.epsilon - loss <= Fraction(1, 10**12) * protocol.epsilon
+    assert protocol.guarantee.epsilon == protocol.epsilon
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_estimates_are_unbiased_and_support_has_the_stated_probabilities(name: str) -> None:
+    """The expectation of the estimate from one report, over its exact law, is 1 for its sender's category, else 0."""
+    k = 5
+    protocol = MAKERS[name](categories=k, epsilon="1.5")
+    for value, law in enumerate(laws_of(protocol, range(k))):
+        expected, reported = np.zeros(k), np.zeros(k)
+        second = np.zeros(k)
+        for output, chance in law.items():
+            aggregator = Aggregator(protocol)
+            aggregator.add(b"\x01" + output)
+            found = aggregator.estimate()
+            expected += float(chance) * found.frequencies
+            second += float(chance) * found.frequencies**2
+            reported += float(chance) * found.reported
+        wanted = np.eye(k)[value]
+        assert np.allclose(expected, wanted, atol=1e-11)
+        variances = second - wanted
+        assert variances[value] == pytest.approx(protocol.variance(1), rel=1e-9)
+        if isinstance(protocol, SupportProtocol):
+            others = np.delete(np.arange(k), value)
+            assert np.allclose(variances[others], protocol.variance(0), rtol=1e-9)
+            assert reported[value] == pytest.approx(float(protocol.truth), abs=1e-12)
+            assert np.allclose(reported[others], float(protocol.noise), atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 3, 9, 30])
+@pytest.mark.parametrize("buckets", [2, 3, 5])
+def test_decoding_of_local_hashing_is_the_plain_count(buckets: int, k: int) -> None:
+    protocol = LocalHashing(categories=k, epsilon="1", buckets=buckets)
+    generator = np.random.default_rng(7)
+    counts = generator.integers(0, 1000, size=protocol.size)
+    counts[:buckets] = 0
+    plain = np.zeros(k, dtype=np.int64)
+    for function in range(1, protocol.functions):
+        for place in range(k):
+            a, x, bucket = function, place, 0
+            while x:
+                bucket += (a % buckets) * (x % buckets)
+                a, x = a // buckets, x // buckets
+            plain[place] += counts[function * buckets + bucket % buckets]
+    assert (protocol.support(counts) == plain).all()
+
+
+@pytest.mark.parametrize("epsilon", ["0.05", "1", "3"])
+@pytest.mark.parametrize("method", ["rounding", "piecewise", "hybrid"])
+def test_laws_of_means(monkeypatch: pytest.MonkeyPatch, method: str, epsilon: str) -> None:
+    """Every grid point and some values between; the grid is made coarse so that all decisions can be walked."""
+    monkeypatch.setattr("tacit.local.mean._STEPS", 12)
+    protocol = LocalMean(bounds=(-1, 3), epsilon=epsilon, method=method)
+    values = [-1, Fraction(-1, 2), 0, Fraction(1, 7), 1.5, 3]
+    laws = laws_of(protocol, values)
+    assert all(sum(law.values()) == 1 for law in laws)
+    assert 0 <= protocol.epsilon - loss_of(laws) <= Fraction(1, 10**12)
+    variances = []
+    for value, law in zip(values, laws, strict=True):
+        found = [float(protocol._values[int.from_bytes(each, "little")]) for each in law]
+        chances = [float(each) for each in law.values()]
+        assert np.dot(found, chances) == pytest.approx(float(value), abs=1e-12)
+        variances.append(np.dot(np.square(found), chances) - float(value) ** 2)
+    assert max(variances) <= protocol.variance() * (1 + 1e-9) + (4 / 12) ** 2 / 4
+
+
+@pytest.mark.parametrize(
+    ("value", "same_as"),
+    [(float("nan"), 1), (float("inf"), 3), (float("-inf"), -1), ("text", 1), (None, 1), (10**400, 3), ([], 1)],
+)
+def test_values_that_are_no_number_in_the_bounds_are_mapped(value: object, same_as: int) -> None:
+    protocol = LocalMean(bounds=(-1, 3), epsilon="1", method="rounding")
+    assert laws_of(protocol, [value]) == laws_of(protocol, [same_as])
+
+
+@pytest.mark.parametrize("value", ["no such", None, 17, float("nan"), [], {}, object()])
+def test_values_outside_the_domain_count_as_the_stated_category(value: object) -> None:
+    last = KaryResponse(categories=["a", "b", "other"], epsilon="1")
+    assert laws_of(last, [value]) == laws_of(last, ["other"])
+    stated = KaryResponse(categories=["a", "b", "other"], epsilon="1", otherwise="a")
+    assert laws_of(stated, [value]) == laws_of(stated, ["a"])
+    assert protocol_from(stated.spec()) == stated != last
+    numbered = KaryResponse(categories=3, epsilon="1")
+    assert laws_of(numbered, [value]) == laws_of(numbered, [2])
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_description_is_read_back(name: str) -> None:
+    protocol = MAKERS[name](categories=6, epsilon="1/3")
+    assert protocol_from(protocol.spec()) == protocol
+    assert protocol.spec()["epsilon"] == "1/3"
+
+
+@pytest.mark.parametrize(
+    ("words", "parameter"),
+    [
+        ({"categories": 1, "epsilon": 1}, "categories"),
+        ({"categories": ["a", "a"], "epsilon": 1}, "categories"),
+        ({"categories": "ab", "epsilon": 1}, "categories"),
+        ({"categories": [1.5, 2], "epsilon": 1}, "categories"),
+        ({"categories": 2, "epsilon": 0}, "epsilon"),
+        ({"categories": 2, "epsilon": 21}, "epsilon"),
+        ({"categories": ["a", "b"], "epsilon": 1, "otherwise": "c"}, "otherwise"),
+    ],
+)
+def test_refused_parameters(words: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(InputError) as refused:
+        KaryResponse(**words)
+    assert refused.value.parameter == parameter
+
+
+def test_unknown_descriptions_are_refused() -> None:
+    with pytest.raises(InputError, match="must be one of k-ary"):
+        protocol_from({"protocol": "plain", "epsilon": "1"})
+    with pytest.raises(InputError, match="the parameters of k-ary"):
+        protocol_from({"protocol": "k-ary", "epsilon": "1", "bounds": 3})
+
+
+def test_a_client_that_leaks_is_caught() -> None:
+    """A wrong split of ε in unary encoding, and an output that one value never gives."""
+
+    class Doubled(UnaryEncoding):
+        """Each bit costs ε, not ε/2."""
+
+        def __init__(self) -> None:
+            super().__init__(categories=3, epsilon="1", optimised=False)
+            truth = KaryResponse(categories=2, epsilon="1").truth
+            self._coins = Coin(1 - truth), Coin(truth)
+
+    assert float(loss_of(laws_of(Doubled(), range(3)))) == pytest.approx(2, abs=1e-12)
+
+    class Silent(KaryResponse):
+        def draw(self, value: object, draws: Draws) -> int:
+            return 1 if value else super().draw(value, draws)
+
+    with pytest.raises(InputError, match="never gives"):
+        largest_ratio(laws_of(Silent(categories=2, epsilon="1"), [0, 1]))
+
+
+def test_law_of_too_large_a_domain_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.local.draws._MOST_WALKS", 50)
+    with pytest.raises(InputError, match="smaller domain"):
+        laws_of(UnaryEncoding(categories=40, epsilon="1"), [0])
+
+
+@pytest.mark.parametrize("size", [0, 3, 24, 25, 29])
+def test_subsets_are_drawn_uniformly(seeded: object, size: int) -> None:
+    """Each member is in a set with the same probability; five standard deviations, 30 members: below 2·10⁻⁵."""
+    bound, draws = 30, 2000
+    found = np.zeros(bound)
+    for _ in range(draws):
+        chosen = SYSTEM.subset(size, bound)
+        assert len(set(chosen.tolist())) == size
+        found[chosen] += 1
+    share = size / bound
+    assert (abs(found - draws * share) <= 5 * np.sqrt(draws * share * (1 - share)) + 1e-9).all()
