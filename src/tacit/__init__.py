@@ -11,6 +11,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
 ``tacit.local``       collection without a trusted party: protocols, clients, aggregators, shuffle amplification
+``tacit.synth``       workloads of counting queries, answered with the least noise, and synthetic tables
 ``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries, and a museum of real bugs
 ``tacit.attacks``     attacks on anonymised, aggregated or sampled data: rows and callables in, success rate out
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB, PostgreSQL, Spark
@@ -78,6 +79,7 @@ _HOMES = {
     "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.views.answer_object:Answer",
+    "Workload": "tacit.synth.workload:Workload",
     "Receipt": "tacit.receipts.receipt:Receipt",
     "verify_receipt": "tacit.receipts.verify_receipt:verify_receipt",
     # rooms with a shorter name
@@ -160,6 +162,7 @@ if TYPE_CHECKING:
     from tacit.mechanisms.top_k import TopK as TopK
     from tacit.receipts.receipt import Receipt as Receipt
     from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
+    from tacit.synth.workload import Workload as Workload
 
 __all__ = [*_HOMES, "__version__"]
 

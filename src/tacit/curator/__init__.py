@@ -6,6 +6,8 @@ Modules:
 * :mod:`.context` — Context of paid work: metadata, data, ledger and keys of an open project, and who asks
 * :mod:`.curator` — ``Curator``: the object users hold
 * :mod:`.failures` — Failures as callers may know them: an id, or that a charged run failed
+* :mod:`.marginal_counts` — Exact counts of combinations of public values, from the engine, for workloads and synthetic
+  tables
 * :mod:`.mechanism_release` — Mechanisms used from Python, charged and receipted like questions
 * :mod:`.model_fit` — Models fitted to protected rows inside the curator, charged and receipted like questions
 * :mod:`.opening` — ``tacit.open``: a curator from a project file, or from one file or frame; its ledger and keys
@@ -13,4 +15,5 @@ Modules:
 * :mod:`.planner` — Planner with a cache of recent questions and plans
 * :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
 * :mod:`.views` — Views of an answer: text, tables, charts
+* :mod:`.workload_release` — Workloads answered inside the curator, charged and receipted like questions
 """

@@ -17,6 +17,7 @@ from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.quote import Quote
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.progress_bar import terminal_progress
+from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
 from tacit.query.request import QuestionOptions, Request, takes_options
@@ -24,6 +25,7 @@ from tacit.receipts.keyring import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
+from tacit.synth.workload import Workload
 
 __all__ = ["Curator", "TableInfo"]
 
@@ -223,6 +225,41 @@ class Curator(Closing):
             BudgetError: the account does not allow the charge.
         """
         return fit_privately(self._context, estimator, sql, Caller(analyst or self.analyst))
+
+    @takes_options
+    def answer_workload(
+        self,
+        source: str,
+        workload: Workload,
+        *,
+        analyst: str | None = None,
+        idempotency_key: str = "",
+        **options: Unpack[QuestionOptions],
+    ) -> WorkloadAnswer:
+        """Answers to many counting queries at once, consistent with one another, each with its variance.
+
+        The noise is put on a better set of queries than the one asked, and the answers are computed from these. One
+        price pays for all; the same workload asked again is free. The account must be a zcdp or approx account.
+
+        Args:
+            source: the name of a table, or a SELECT of rows whose columns the workload names; each needs a public
+                list of values.
+            workload: the queries; see :class:`tacit.Workload`.
+            options: see below.
+            analyst: who asks; by default the curator's own.
+            idempotency_key: see :meth:`sql`.
+
+        Raises:
+            Refusal, InputError: the workload or the rows cannot be used; nothing is charged.
+            BudgetError: the account does not allow the charge.
+        """
+        caller = Caller(analyst or self.analyst, idempotency_key)
+        return answer_workload(self._context, source, workload, options, caller)
+
+    @takes_options
+    def explain_workload(self, source: str, workload: Workload, **options: Unpack[QuestionOptions]) -> WorkloadQuote:
+        """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
+        return quote_workload(self._context, source, workload, options)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.

@@ -79,7 +79,9 @@ from tacit.query.relational.functions import call
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import INTEGER, TEXT, Kind
 
-__all__ = ["Matching", "bound_question", "bound_rows", "cuts", "equated", "matching", "unit_work"]
+__all__ = [
+    "Matching", "Sizes", "bound_question", "bound_rows", "cuts", "equated", "first_rows", "matching", "unit_work",
+]  # fmt: skip
 
 # -- cost of expressions
 
@@ -446,12 +448,16 @@ class _Cutting:
     def _first(self, side: RelationNode) -> RelationNode:
         if side.is_public or _is_enforced(side):
             return side
-        shape = (side.fields, side.unit, side.population, side.max_groups, side.max_rows, side.weight + 1)
         rows = self._sizes.rows(side)
-        most = rows if self._most is None else min(rows, self._most)
-        read = tuple(reference(side, slot) for slot in range(len(side.fields)))
-        shorter = tuple(part if part.slot == side.unit else _shortened(part) for part in read)
-        return FirstRows(*shape, side if shorter == read else ProjectColumns(*shape, side, shorter), most)
+        return first_rows(side, rows if self._most is None else min(rows, self._most))
+
+
+def first_rows(side: RelationNode, most: int) -> RelationNode:
+    """At most ``most`` rows of each unit of an owned relation, chosen by a keyed hash; texts are cut before."""
+    shape = (side.fields, side.unit, side.population, side.max_groups, side.max_rows, side.weight + 1)
+    read = tuple(reference(side, slot) for slot in range(len(side.fields)))
+    shorter = tuple(part if part.slot == side.unit else _shortened(part) for part in read)
+    return FirstRows(*shape, side if shorter == read else ProjectColumns(*shape, side, shorter), most)
 
 
 def _shortened(part: Expression) -> Expression:

@@ -1,0 +1,14 @@
+"""Synth: answered workloads of counting queries and synthetic tables, from integers and public sizes.
+
+Modules:
+* :mod:`.count_measurement` — Noisy measurements of counts: an integer strategy, exact Gaussian noise, and the
+  sensitivity of the two
+* :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
+* :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
+  least variance
+* :mod:`.workload` — Workloads: many counting queries over the cross product of some columns, as one value
+* :mod:`.workload_answer` — Answers to a workload: every query with its variance, consistent with one another, from the
+  noisy integers alone
+* :mod:`.workload_plan` — Plans of workloads: which integers get how much noise, and the variance of every answer,
+  before data is read
+"""

@@ -1,0 +1,252 @@
+"""Strategies: the integer queries that get noise, chosen so that the answers to others have the least variance.
+
+For queries W over n cells and a strategy S with noise of variance σ² on every row, the least-squares answers have the
+variances σ²·w(SᵀS)⁻¹wᵀ, and σ² grows with the largest squared column of S. With X = SᵀS scaled to unit columns, the
+sum of variances is tr(WᵀW·X⁻¹), a convex function of X. Its minimum over diag(X) = 1 has a closed form given the
+multipliers λ of the n constraints, X = D^-½ (D^½ WᵀW D^½)^½ D^-½ with D = diag(λ), and λ is found by the iteration
+λ ← diag((D^½ WᵀW D^½)^½). Every λ >= 0 also gives a lower bound on what any strategy can reach, so the result comes
+with a proof of how good it is.
+
+Everything in this module works on public sizes in floats: a strategy is public, and a bad one costs accuracy, never
+privacy. The strategy itself is rounded to integers; see ``strategy.proof.md`` for what rests on that.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.synth.workload import Factor
+
+__all__ = ["LARGEST_FACTOR", "CentredStrategy", "DenseStrategy", "IntegerStrategy", "strategy_for"]
+
+#: Values of one factor whose strategy is optimised.
+LARGEST_FACTOR: Final = 2_048
+#: Bits of the largest entries of all dense factors of a product together.
+_BITS: Final = 20
+_ITERATIONS: Final = 60
+#: More cells than this begin with the multipliers of fewer.
+_COARSE: Final = 96
+#: Distance from the lower bound at which the iteration ends.
+_CLOSE: Final = 0.005
+#: Share of the mean diagonal that is added to it, so that queries which leave directions out have a strategy too.
+_RIDGE: Final = 1e-9
+
+
+class IntegerStrategy(ABC):
+    """Integer matrix S that is applied to counts along one axis."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> int:
+        """Number of cells that it reads."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """Number of integers that it makes of them."""
+
+    @property
+    @abstractmethod
+    def column_squares(self) -> tuple[int, int]:
+        """Smallest and largest entry of SᵀS, exactly; the largest is the largest squared column."""
+
+    @property
+    @abstractmethod
+    def covariance(self) -> NDArray[np.float64]:
+        """Covariance of the least-squares counts for noise of variance 1: the pseudo-inverse of SᵀS."""
+
+    @abstractmethod
+    def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
+        """S along an axis, in integers."""
+
+    @abstractmethod
+    def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        """The least-squares counts along an axis."""
+
+
+@dataclass(frozen=True)
+class CentredStrategy(IntegerStrategy):
+    """n·I - J: every count times n, less the sum of all. It sees how counts differ and not how many there are."""
+
+    size: int
+
+    @property
+    def inputs(self) -> int:
+        """Number of cells."""
+        return self.size
+
+    @property
+    def outputs(self) -> int:
+        """Number of integers."""
+        return self.size
+
+    @property
+    def column_squares(self) -> tuple[int, int]:
+        """(n-1)² + (n-1) = n(n-1) for a column; two different ones have the product -n."""
+        return (-self.size if self.size > 1 else 0), self.size * (self.size - 1)
+
+    def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
+        """Every count times n, less the sum of all."""
+        return np.asarray(self.size * counts - counts.sum(axis=axis, keepdims=True))
+
+    def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        """The centred counts: the noisy numbers less their mean, over n."""
+        return np.asarray((noisy - noisy.mean(axis=axis, keepdims=True)) / self.size)
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """(I - J/n)/n²."""
+        return (np.eye(self.size) - 1 / self.size) / self.size**2
+
+
+@dataclass(frozen=True, eq=False)
+class DenseStrategy(IntegerStrategy):
+    """A matrix of integers of full column rank.
+
+    Args:
+        rows: the matrix.
+        bound: a lower bound on the total variance of the queries it was made for, over that of this strategy; 1 where
+            it is optimal.
+    """
+
+    rows: NDArray[np.int64]
+    bound: float = 1.0
+
+    @property
+    def inputs(self) -> int:
+        """Number of cells."""
+        return int(self.rows.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """Number of integers."""
+        return int(self.rows.shape[0])
+
+    @cached_property
+    def column_squares(self) -> tuple[int, int]:
+        """Every pair of columns, multiplied in integers."""
+        gram = self._gram
+        return int(gram.min()), int(gram.diagonal().max())
+
+    @cached_property
+    def _gram(self) -> NDArray[np.int64]:
+        # Entries have at most 20 bits and there are at most 2,048 rows: no partial sum reaches 2⁵³, so that doubles,
+        # which numpy multiplies a hundred times faster than integers, are exact.
+        rows = self.rows.astype(np.float64)
+        return (rows.T @ rows).astype(np.int64)
+
+    def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
+        """S along an axis, in 64-bit integers."""
+        return np.moveaxis(np.tensordot(self.rows, counts, axes=([1], [axis])), 0, axis)
+
+    def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        """(SᵀS)⁻¹Sᵀ along an axis."""
+        seen = np.tensordot(self.rows.astype(np.float64), noisy, axes=([0], [axis]))
+        return np.moveaxis(np.tensordot(self.covariance, seen, axes=([1], [0])), 0, axis)
+
+    @cached_property
+    def covariance(self) -> NDArray[np.float64]:
+        """The inverse of SᵀS."""
+        return np.linalg.inv(self._gram.astype(np.float64))
+
+
+def strategy_for(factor: Factor, size: int, *, factors: int = 1) -> DenseStrategy:
+    """A strategy for the queries of a factor over ``size`` values, near the optimum for their total variance.
+
+    Args:
+        factor: the queries.
+        size: number of values.
+        factors: of the product that it is part of, which share the bits that integers have.
+
+    Raises:
+        InputError: there are too many values, or a matrix has another number of columns.
+    """
+    if factor.kind == "matrix" and len(factor.rows[0]) != size:
+        raise InputError(
+            "rows", f"must have {size} entries, one for each value of {', '.join(factor.columns)}, not "
+            f"{len(factor.rows[0])}",
+        )  # fmt: skip
+    if factor.kind == "each":
+        return DenseStrategy(np.eye(size, dtype=np.int64)) if size <= LARGEST_FACTOR else _too_large(factor, size)
+    if factor.kind == "total":
+        raise InputError("workload", "a total needs no strategy; it is a sum of counts")
+    return _optimised(factor, size, factors) if size <= LARGEST_FACTOR else _too_large(factor, size)
+
+
+def _too_large(factor: Factor, size: int) -> DenseStrategy:
+    raise InputError(
+        "workload",
+        f"{', '.join(factor.columns)} has {size:,} values, and at most {LARGEST_FACTOR:,} can be optimised; group them "
+        "first, such as FLOOR(x / 10)",
+    )
+
+
+@lru_cache(maxsize=16)
+def _optimised(factor: Factor, size: int, factors: int) -> DenseStrategy:
+    gram = factor.gram(size)
+    gram = gram + np.eye(size) * _RIDGE * max(gram.diagonal().mean(), 1.0)
+    shape, bound = optimal_gram(gram)
+    values, vectors = np.linalg.eigh(shape)
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    scale = 2.0 ** (min(_BITS, 14 * factors) // factors) / np.abs(root).max()
+    made = DenseStrategy(np.rint(root * scale).astype(np.int64))
+    reached = float(np.einsum("ij,ji->", gram, made.covariance)) * made.column_squares[1]
+    return DenseStrategy(made.rows, min(1.0, bound / reached))
+
+
+def optimal_gram(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """X with unit diagonal that makes tr(gram·X⁻¹) nearly minimal, and a lower bound on that trace for any X.
+
+    The bound is (Σ singular values)² at the multipliers found: for λ >= 0 with Σλ = 1, tr(gram·X⁻¹) >=
+    (tr (D^½ gram D^½)^½)² for every X with diag(X) <= 1, by Cauchy and Schwarz.
+    """
+    shape, bound, _ = _iterate(gram)
+    return shape, bound
+
+
+def _iterate(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
+    """The iteration: X, the lower bound, and the multipliers, which begin as those of every fourth cell."""
+    size = len(gram)
+    weights = np.full(size, 1.0 / size)
+    if size > _COARSE:
+        chosen = np.linspace(0, size - 1, size // 4).round().astype(np.int64)
+        _, _, coarse = _iterate(gram[np.ix_(chosen, chosen)])
+        weights = np.interp(np.arange(size), chosen, coarse)
+        weights = weights / weights.sum()
+    best, shape = 0.0, np.eye(size)
+    for _ in range(_ITERATIONS):
+        half = np.sqrt(weights)
+        values, vectors = np.linalg.eigh(half[:, None] * gram * half[None, :])
+        roots = np.sqrt(np.maximum(values, 0.0))
+        middle = (vectors * roots) @ vectors.T
+        total = float(roots.sum())
+        best = max(best, total**2)
+        shape = middle / np.outer(half, half)
+        shape = shape / np.sqrt(np.outer(shape.diagonal(), shape.diagonal()))
+        try:
+            reached = float(np.trace(np.linalg.solve(shape, gram)))
+        except np.linalg.LinAlgError:
+            reached = math.inf
+        if reached <= (1 + _CLOSE) * best:
+            break
+        weights = np.maximum(middle.diagonal(), total * 1e-12)
+        weights = weights / weights.sum()
+    return shape, best, weights
+
+
+def least(parts: Sequence[tuple[int, int]]) -> int:
+    """The smallest product of one number of each interval."""
+    low, high = 1, 1
+    for small, large in parts:
+        ends = [low * small, low * large, high * small, high * large]
+        low, high = min(ends), max(ends)
+    return low

@@ -1,0 +1,335 @@
+"""Workloads: many counting queries over the cross product of some columns, as one value.
+
+A workload is a union of parts. A part is a set of **marginals** (counts for every combination of values of some
+columns) or a **product** of factors, one for each column or group of columns:
+
+============ ============================================================ =====================
+factor       queries over n ordered values                                number of queries
+============ ============================================================ =====================
+each         one for each value                                           n
+total        all values together                                          1
+prefixes     values up to each one: the cumulative counts                 n
+ranges       every interval of values                                     n (n + 1) / 2
+matrix       rows of small integers over the cross product of columns     as stated
+============ ============================================================ =====================
+
+The queries of a product are all combinations of one query of each factor. A workload names columns and holds no values
+of them; the sizes come from the table that it is asked of.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+
+__all__ = ["Factor", "FactorKind", "MarginalPart", "Objective", "ProductPart", "Workload", "WorkloadPart"]
+
+FactorKind = Literal["each", "total", "prefixes", "ranges", "matrix"]
+Objective = Literal["total", "maximum"]
+#: Marginals of one workload, subsets not counted.
+_MOST_MARGINALS: Final = 20_000
+#: Size of an entry of a stated matrix, and number of its entries.
+_LARGEST_ENTRY: Final = 1_000
+_MOST_ENTRIES: Final = 4_000_000
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Queries over the values of one column, or over the cross product of several where a matrix states them.
+
+    Args:
+        columns: one name, or several for a matrix.
+        kind: which queries.
+        rows: of a matrix: one row of integers for each query, the last column varying fastest.
+    """
+
+    columns: tuple[str, ...]
+    kind: FactorKind
+    rows: tuple[tuple[int, ...], ...] = ()
+
+    def count(self, size: int) -> int:
+        """Number of queries over ``size`` values."""
+        return {"each": size, "total": 1, "prefixes": size, "ranges": size * (size + 1) // 2}.get(
+            self.kind, len(self.rows)
+        )
+
+    def gram(self, size: int) -> NDArray[np.float64]:
+        """WᵀW of the query matrix W: everything about the queries that decides their total variance."""
+        place = np.arange(size)
+        if self.kind == "each":
+            return np.eye(size)
+        if self.kind == "total":
+            return np.ones((size, size))
+        if self.kind == "prefixes":
+            return np.asarray(size - np.maximum.outer(place, place), dtype=np.float64)
+        if self.kind == "ranges":
+            low, high = np.minimum.outer(place, place), np.maximum.outer(place, place)
+            return np.asarray((low + 1) * (size - high), dtype=np.float64)
+        rows = self.matrix(size)
+        return np.asarray(rows.T @ rows)
+
+    def matrix(self, size: int) -> NDArray[np.float64]:
+        """The query matrix itself; of ranges, those that begin at the first value first."""
+        if self.kind == "ranges":
+            places = [(low, high) for low in range(size) for high in range(low, size)]
+            rows = np.zeros((len(places), size))
+            for index, (low, high) in enumerate(places):
+                rows[index, low : high + 1] = 1
+            return rows
+        if self.kind == "matrix":
+            return np.array(self.rows, dtype=np.float64)
+        return {"each": np.eye(size), "total": np.ones((1, size)), "prefixes": np.tri(size)}[self.kind]
+
+    @property
+    def text(self) -> str:
+        """Canonical text."""
+        rows = f" {self.rows!r}" if self.rows else ""
+        return f"{self.kind}({', '.join(self.columns)}){rows}"
+
+
+@dataclass(frozen=True)
+class MarginalPart:
+    """Counts for every combination of values of some columns, for each of several sets of columns.
+
+    Args:
+        sets: the columns of each marginal, each set sorted; the empty set is the number of all rows.
+        objective: which variance the noise makes as small as possible: the sum over all cells, or the largest.
+    """
+
+    sets: tuple[tuple[str, ...], ...]
+    objective: Objective = "total"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, sorted."""
+        return tuple(sorted({name for names in self.sets for name in names}))
+
+    def count(self, sizes: Mapping[str, int]) -> int:
+        """Number of queries."""
+        return sum(math.prod(sizes[name] for name in names) for names in self.sets)
+
+    @property
+    def text(self) -> str:
+        """Canonical text."""
+        return f"marginals {self.objective} {self.sets!r}"
+
+
+@dataclass(frozen=True)
+class ProductPart:
+    """All combinations of one query of each factor; factors have no column in common."""
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, in the order of the factors."""
+        return tuple(name for factor in self.factors for name in factor.columns)
+
+    def count(self, sizes: Mapping[str, int]) -> int:
+        """Number of queries."""
+        return math.prod(f.count(math.prod(sizes[name] for name in f.columns)) for f in self.factors)
+
+    @property
+    def text(self) -> str:
+        """Canonical text."""
+        return "product " + " x ".join(factor.text for factor in self.factors)
+
+
+WorkloadPart = MarginalPart | ProductPart
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Counting queries that are answered together; made by the class methods, joined by ``+``, multiplied by ``*``.
+
+    >>> w = Workload.marginals(["sex", "race", "age"], ways=2) + Workload.prefixes("age")
+    >>> w.count({"sex": 2, "race": 5, "age": 74})
+    602
+    """
+
+    parts: tuple[WorkloadPart, ...]
+
+    @classmethod
+    def marginals(
+        cls,
+        columns: Sequence[str] | Sequence[Sequence[str]],
+        *,
+        ways: int | None = None,
+        objective: Objective = "total",
+    ) -> Workload:
+        """Marginals: with ``ways`` all sets of that many of the columns, without it the sets that are listed.
+
+        Args:
+            columns: names of columns; without ``ways``, lists of names, one for each marginal.
+            ways: how many columns each marginal has.
+            objective: ``"total"`` makes the sum of all variances as small as possible, ``"maximum"`` the largest.
+        """
+        if objective not in ("total", "maximum"):
+            raise InputError("objective", f"must be 'total' or 'maximum', got {objective!r}")
+        if ways is None:
+            if any(isinstance(names, str) for names in columns):
+                raise InputError("columns", "must list the columns of each marginal, or state ways as well")
+            listed = [_names(names) for names in columns]
+        else:
+            names = _names(columns)
+            if not 0 <= operator.index(ways) <= len(names):
+                raise InputError("ways", f"must be a whole number from 0 to {len(names)}, the number of columns")
+            if math.comb(len(names), ways) > _MOST_MARGINALS:
+                raise InputError("ways", f"makes more than {_MOST_MARGINALS:,} marginals; state fewer columns")
+            listed = list(itertools.combinations(names, ways))
+        if not listed:
+            raise InputError("columns", "must make at least one marginal")
+        if len(listed) > _MOST_MARGINALS:
+            raise InputError("columns", f"makes more than {_MOST_MARGINALS:,} marginals; ask in several workloads")
+        return cls((MarginalPart(_sets(listed), objective),))
+
+    @classmethod
+    def each(cls, column: str) -> Workload:
+        """One count for each value of a column: a factor of products."""
+        return cls._single(column, "each")
+
+    @classmethod
+    def total(cls, column: str) -> Workload:
+        """One count of all values of a column: a factor of products."""
+        return cls._single(column, "total")
+
+    @classmethod
+    def prefixes(cls, column: str) -> Workload:
+        """Cumulative counts of an ordered column: rows with at most each of its values."""
+        return cls._single(column, "prefixes")
+
+    @classmethod
+    def ranges(cls, column: str) -> Workload:
+        """Counts of every interval of the values of an ordered column."""
+        return cls._single(column, "ranges")
+
+    @classmethod
+    def matrix(cls, columns: str | Sequence[str], rows: Iterable[Sequence[int]]) -> Workload:
+        """Queries that a matrix states: one row of small integers for each, over the values of ``columns``.
+
+        Args:
+            columns: a name, or several; their cross product is numbered with the last column varying fastest.
+            rows: one for each query; 1 counts a cell, 0 leaves it out.
+        """
+        names = _names([columns] if isinstance(columns, str) else columns)
+        return cls((ProductPart((Factor(names, "matrix", _rows(rows)),)),))
+
+    @classmethod
+    def _single(cls, column: str, kind: FactorKind) -> Workload:
+        return cls((ProductPart((Factor(_names([column]), kind),)),))
+
+    def __add__(self, other: Workload) -> Workload:
+        """Both workloads together; marginals of the same objective become one part and share their noise."""
+        if not isinstance(other, Workload):
+            return NotImplemented
+        parts: list[WorkloadPart] = []
+        for part in (*self.parts, *other.parts):
+            twin = next((i for i, known in enumerate(parts) if _joins(known, part)), None)
+            if twin is None:
+                parts.append(part)
+            else:
+                known = parts[twin]
+                if isinstance(known, MarginalPart) and isinstance(part, MarginalPart):
+                    parts[twin] = MarginalPart(_sets([*known.sets, *part.sets]), known.objective)
+        return Workload(tuple(parts))
+
+    def __mul__(self, other: Workload) -> Workload:
+        """All combinations of a query of one and a query of the other, over different columns."""
+        if not isinstance(other, Workload):
+            return NotImplemented
+        return Workload(tuple(_product(left, right) for left in self.parts for right in other.parts))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the queries read, each once."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.columns))
+
+    def count(self, sizes: Mapping[str, int]) -> int:
+        """Number of queries, for columns of these sizes."""
+        return sum(part.count(sizes) for part in self.parts)
+
+    def renamed(self, names: Mapping[str, str]) -> Workload:
+        """The same queries of columns of other names."""
+        parts: list[WorkloadPart] = []
+        for part in self.parts:
+            if isinstance(part, MarginalPart):
+                listed = [tuple(names[name] for name in each) for each in part.sets]
+                parts.append(MarginalPart(_sets(listed), part.objective))
+            else:
+                factors = [Factor(tuple(names[name] for name in f.columns), f.kind, f.rows) for f in part.factors]
+                parts.append(ProductPart(tuple(factors)))
+        return Workload(tuple(parts))
+
+    @property
+    def text(self) -> str:
+        """Canonical text, by which a repeated workload is recognised."""
+        return "\n".join(part.text for part in self.parts)
+
+    def __str__(self) -> str:
+        return "; ".join(map(_words, self.parts))
+
+
+def _words(part: WorkloadPart) -> str:
+    if isinstance(part, ProductPart):
+        return " × ".join(f"{factor.kind} of {', '.join(factor.columns)}" for factor in part.factors)
+    ways = sorted({len(names) for names in part.sets})
+    return f"{len(part.sets)} marginals of {', '.join(map(str, ways))} columns"
+
+
+def _joins(known: WorkloadPart, part: WorkloadPart) -> bool:
+    both = isinstance(known, MarginalPart) and isinstance(part, MarginalPart)
+    return known == part or (both and getattr(known, "objective", None) == getattr(part, "objective", None))
+
+
+def _product(left: WorkloadPart, right: WorkloadPart) -> ProductPart:
+    factors = (*_factors(left), *_factors(right))
+    names = [name for factor in factors for name in factor.columns]
+    if len(set(names)) != len(names):
+        raise InputError("workload", "a product needs different columns in its factors")
+    return ProductPart(factors)
+
+
+def _factors(part: WorkloadPart) -> tuple[Factor, ...]:
+    if isinstance(part, ProductPart):
+        return part.factors
+    if len(part.sets) != 1:
+        raise InputError("workload", "several marginals are no factor of a product; multiply one, or add the products")
+    return tuple(Factor((name,), "each") for name in part.sets[0])
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InputError("columns", "must be a list of names of columns")
+    listed = tuple(names)
+    if any(not isinstance(name, str) or not name for name in listed):
+        raise InputError("columns", "must be names of columns, as text")
+    if len(set(listed)) != len(listed):
+        raise InputError("columns", "names a column twice")
+    return listed
+
+
+def _sets(listed: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(sorted({tuple(sorted(names)) for names in listed}, key=lambda names: (len(names), names)))
+
+
+def _rows(rows: Iterable[Sequence[Any]]) -> tuple[tuple[int, ...], ...]:
+    listed = [list(row) for row in rows]
+    if not listed or not listed[0] or any(len(row) != len(listed[0]) for row in listed):
+        raise InputError("rows", "must be at least one row of integers, all of the same length")
+    if len(listed) * len(listed[0]) > _MOST_ENTRIES:
+        raise InputError("rows", f"has more than {_MOST_ENTRIES:,} entries; use ranges or marginals")
+    for row in listed:
+        for entry in row:
+            whole = isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool_))
+            if not whole or abs(int(entry)) > _LARGEST_ENTRY:
+                raise InputError("rows", f"must hold whole numbers of at most {_LARGEST_ENTRY:,} in size")
+    return tuple(tuple(int(entry) for entry in row) for row in listed)

@@ -1,0 +1,191 @@
+"""Workloads on the ledger: counted by the engine, charged before data is read, alike for neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tacit
+from synth.small_tables import COLUMNS, open_people, people
+from tacit import Workload
+from tacit.core.errors import BudgetError, InputError, QueryError
+from tacit.curator.curator import Curator
+from tacit.curator.marginal_counts import countable_rows
+from tacit.receipts.keyring import Keyring
+from tacit.synth import count_measurement
+
+PAIRS = Workload.marginals(["sex", "ward", "age", "smoker"], ways=2)
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One secret for all curators, as neighbouring databases are compared under one."""
+    monkeypatch.setattr(Keyring, "group_secret", lambda *_: b"the same for all")
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, np.ndarray]]:
+    """Releases without noise; the inputs of every mechanism are recorded."""
+    seen: list[tuple[Any, np.ndarray]] = []
+
+    def unchanged(mechanism: Any, raw: np.ndarray) -> np.ndarray:
+        seen.append((mechanism, raw.copy()))
+        return raw
+
+    monkeypatch.setattr(count_measurement, "add_gaussian", unchanged)
+    return seen
+
+
+def truth(rows: pa.Table, **wanted: Any) -> int:
+    return sum(all(row[name] == value for name, value in wanted.items()) for row in rows.to_pylist())
+
+
+def test_the_engine_counts_exactly(exact: list[tuple[Any, np.ndarray]]) -> None:
+    rows = people()
+    answer = open_people(rows).answer_workload("people", PAIRS + Workload.prefixes("age"), rho="1")
+    assert answer.count().value == pytest.approx(400)
+    assert answer.count(sex="f", ward="b").value == pytest.approx(truth(rows, sex="f", ward="b"))
+    assert answer.count(age=3, smoker=True).value == pytest.approx(truth(rows, age=3, smoker=True))
+    below = sum(age <= 4 for age in rows["age"].to_pylist())
+    assert answer.count(age=(0, 4)).value == pytest.approx(below)
+    table = answer.marginal("ward", "sex").to_arrow()
+    assert table.column_names == ["sex", "ward", "count", "stddev", "low", "high"]
+    assert table["count"].to_pylist() == pytest.approx(
+        [truth(rows, sex=sex, ward=ward) for sex in "fm" for ward in "abc"]
+    )
+
+
+def test_expressions_and_conditions_are_columns(exact: list[tuple[Any, np.ndarray]]) -> None:
+    sql = "SELECT FLOOR(age / 5) AS half, sex FROM people WHERE smoker"
+    answer = open_people().answer_workload(sql, Workload.each("half") * Workload.each("SEX"), rho="1")
+    ages = [row["age"] for row in people().to_pylist() if row["smoker"] and row["sex"] == "m"]
+    assert answer.count(half=1, sex="m").value == pytest.approx(sum(age >= 5 for age in ages))
+
+
+def test_one_charge_pays_and_a_repeat_is_free() -> None:
+    curator = open_people()
+    quote = curator.explain_workload("people", PAIRS, epsilon="1", delta="1e-6")
+    assert curator.history() == ()
+    answer = curator.answer_workload("people", PAIRS, epsilon="1", delta="1e-6")
+    (entry,) = curator.history()
+    assert entry.amounts == answer.charge.amounts
+    assert quote.charge in answer.charge.text
+    again = curator.answer_workload("people", PAIRS, epsilon="1", delta="1e-6")
+    assert again.charge.repeated
+    assert again.count(sex="f") == answer.count(sex="f")
+    assert len(curator.history()) == 1
+    other = curator.answer_workload("people", PAIRS, epsilon="1.5", delta="1e-6")
+    assert not other.charge.repeated
+    assert "root-mean-square error" in str(quote)
+    assert quote.root_mean_square_error == answer.plan.root_mean_square_error
+
+
+@pytest.mark.parametrize(
+    "terms", [{}, {"accounting": "approx", "rho": None, "epsilon": "5", "delta": "1e-3"}], ids=["zcdp", "approx"]
+)
+def test_the_receipt_lists_every_measurement_and_holds(terms: dict[str, Any]) -> None:
+    curator = open_people(**terms)
+    answer = curator.answer_workload("people", PAIRS, epsilon="1", delta="1e-6")
+    report = curator.check_receipt(answer.receipt)
+    assert report.ok, str(report)
+    lines = answer.receipt["answers"][0]["mechanisms"]
+    assert len(lines) == len(answer.plan.measurements) == 1 + 4 + 6
+    assert {line["mechanism"] for line in lines} == {"Gaussian"}
+    assert curator.ledger.verify()
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("person", [0, 17])
+def test_neighbours_move_every_measurement_within_its_sensitivity(
+    exact: list[tuple[Any, np.ndarray]], rows: int, person: int
+) -> None:
+    """Record and replay: a person with many rows comes or goes; no vector moves further than it is priced for."""
+    table = people(60)
+    many = pa.concat_tables([table, *[people(60, seed).slice(0, 20) for seed in range(4)]])
+    work = PAIRS + Workload.ranges("age") * Workload.each("sex")
+    without = many.filter(pc.not_equal(many["person"], person))
+    for data in (many, without):
+        open_people(data).answer_workload("people", work, rho="1", max_rows=rows)
+    half = len(exact) // 2
+    moved = []
+    for (mechanism, left), (other, right) in zip(exact[:half], exact[half:], strict=True):
+        assert mechanism.sigma2 == other.sigma2
+        step = [int(x) for x in left - right]
+        moved.append(sum(x * x for x in step) / mechanism.l2_squared)
+    assert 0 < max(moved) <= 1
+
+
+def test_row_order_changes_nothing() -> None:
+    many = pa.concat_tables([people(50), people(50, 8), people(50, 9)])
+    curator = open_people(many)
+    turned = open_people(many.take(list(range(149, -1, -1))))
+    sets = [("sex", "ward"), ("age",)]
+    first, second = (
+        countable_rows(c.context, "people", list(COLUMNS), max_rows=2).count(c.context, sets) for c in (curator, turned)
+    )
+    assert all(np.array_equal(first[names], second[names]) for names in sets)
+    assert int(first["sex", "ward"].sum()) == 100
+
+
+def test_undeclared_values_leave_all_marginals_alike(exact: list[tuple[Any, np.ndarray]]) -> None:
+    rows = people(20).to_pylist()
+    rows[0]["ward"], rows[1]["ward"], rows[2]["age"] = "elsewhere", None, 77
+    answer = open_people(pa.Table.from_pylist(rows)).answer_workload("people", PAIRS, rho="1")
+    for names in (("sex", "ward"), ("sex", "smoker"), ("age", "smoker")):
+        assert answer.marginal(*names).values.sum() == pytest.approx(17)
+
+
+def test_null_counts_where_it_is_given_a_value(exact: list[tuple[Any, np.ndarray]]) -> None:
+    rows = people(20).to_pylist()
+    rows[0]["ward"] = None
+    sql = "SELECT COALESCE(ward, 'none') AS ward FROM people"
+    answer = open_people(pa.Table.from_pylist(rows)).answer_workload(sql, Workload.each("ward"), rho="1")
+    assert answer.count(ward="none").value == pytest.approx(1)
+    assert answer.count().value == pytest.approx(20)
+
+
+def refused(curator: Curator, source: Any = "people", workload: Any = PAIRS, **options: Any) -> str:
+    with pytest.raises((InputError, QueryError)) as found:
+        curator.answer_workload(source, workload, **(options or {"rho": "1"}))
+    assert curator.history() == ()
+    return str(found.value)
+
+
+def test_what_cannot_be_answered_is_refused_before_it_is_charged() -> None:
+    curator = open_people()
+    assert "person is the unit" in refused(curator, "SELECT person FROM people", Workload.each("person"))
+    assert "There is no column" in refused(curator, "SELECT sex FROM people", Workload.each("ward"))
+    assert "not a public list" in refused(
+        open_people(people().append_column("x", pa.array(["y"] * 400))), workload=Workload.each("x")
+    )
+    assert "delta" in refused(open_people(delta=None), epsilon="1")
+    assert "within" in refused(curator, within=5)
+    assert "must be a tacit.Workload" in refused(curator, workload=["sex"])
+    assert "name of a table" in refused(curator, source=7)
+    assert "no table" in refused(curator, source="nowhere").lower()
+    assert "one of epsilon" in refused(curator, epsilon=None)
+    assert "pure account" in refused(open_people(accounting=None, rho=None, delta=None, epsilon="3"), epsilon="1")
+    wide = "SELECT age * 7 + 3 AS a, age AS b, age + 1 AS c, age + 2 AS d, age + 3 AS e, sex AS f FROM people"
+    assert "noisy numbers" in refused(curator, wide, Workload.marginals([list("abcdef")]) + Workload.each("a"))
+    factors = Workload.each("a") * Workload.each("b") * Workload.each("c") * Workload.each("d") * Workload.each("e")
+    assert "combinations" in refused(curator, wide, factors * Workload.each("f"))
+
+
+def test_the_budget_is_a_hard_stop() -> None:
+    curator = open_people(rho="1")
+    curator.answer_workload("people", PAIRS, rho="0.9")
+    with pytest.raises(BudgetError):
+        curator.answer_workload("people", PAIRS, rho="0.2")
+
+
+def test_a_failed_run_stays_charged_and_stays_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = open_people()
+    monkeypatch.setattr(curator.context.engine, "measure", lambda *_: 1 / 0)
+    for _ in range(2):
+        with pytest.raises(tacit.TacitError, match="failed"):
+            curator.answer_workload("people", PAIRS, rho="1")
+    assert len(curator.history()) == 1
