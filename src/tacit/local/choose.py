@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsIndex
 
+from tacit.core.charts import altair
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, float_nearest
 from tacit.local.frequencies import chart_data
@@ -73,8 +74,7 @@ class ProtocolChoice:
 
     def plot(self) -> Any:
         """Standard error of each protocol against ε, as an Altair chart; a dot marks the recommended one."""
-        import altair as alt
-
+        alt = altair()
         at = float_nearest(self.protocol.epsilon)
         categories = self.protocol.k
         rows = [
