@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.charts import altair
 from tacit.core.errors import InputError
 from tacit.mechanisms.randomized_response import FrequencyEstimate
 
@@ -85,8 +86,7 @@ class Frequencies:
 
     def plot(self, title: str | None = None) -> Any:
         """Bars with intervals, as an Altair chart; of many categories those with the largest estimates."""
-        import altair as alt
-
+        alt = altair()
         shown = [
             {"category": str(category), "share": each.frequency, "low": each.low, "high": each.high}
             for category, each in (self if len(self) <= _MOST_SHOWN else self.top(_MOST_SHOWN))
