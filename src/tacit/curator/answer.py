@@ -18,7 +18,7 @@ from tacit.query.planning.auto_bounds import find
 from tacit.query.planning.explain import outline
 from tacit.query.planning.plan import Plan, with_bounds
 from tacit.query.postprocess.public_join import PublicRows
-from tacit.query.release import NoisyRelease, release
+from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue
 from tacit.receipts.release_format import canonical, digest_of, released_to_text
@@ -99,7 +99,9 @@ def run(
         plan = with_bounds(plan, find(plan.final, found.noisy, found.laws))
     secret = context.keys.group_secret(plan.final.population)
     raw_measurements = context.engine.measure(MeasurementTask(plan.final, secret, timeout=seconds, progress=progress))
-    return release(plan, raw_measurements)
+    released = release(plan, raw_measurements)
+    table = plan.left_out
+    return released if table is None else with_left_out(released, run(context, table, progress, seconds))
 
 
 def answer_from_outcome(

@@ -126,7 +126,8 @@ class Planner:
         if known is not None:
             return known
         plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
-        self._engine.check(plan.final)
+        for stage in plan.stages:
+            self._engine.check(stage.final)
         return self._plans.put((sql, state, terms), PricedPlan(plan, self._engine), _weight(sql, plan.question))
 
     def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> ReadAnswer:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 
-__all__ = ["KeyTuple", "NoisyRelease", "draw", "inputs", "release"]
+__all__ = ["KeyTuple", "NoisyRelease", "draw", "inputs", "release", "with_left_out"]
 
 #: One group's key; empty for the one group of a query without GROUP BY.
 KeyTuple = tuple[Value | None, ...]
@@ -66,12 +66,15 @@ class NoisyRelease:
             without bias.
         laws: of the noise in each of those integers (in each node of a tree).
         plan: by which it was released.
+        noisy_left_out: noisy numbers of units in the cells of the table of what bounding leaves out; None where it was
+            not bought.
     """
 
     keys: tuple[KeyTuple, ...]
     noisy: tuple[NDArray[Any] | NoisyTree, ...]
     laws: tuple[NoiseLaw, ...]
     plan: Plan
+    noisy_left_out: tuple[int, ...] | None = None
 
 
 def release(plan: Plan, measurements: Measured) -> NoisyRelease:
@@ -91,6 +94,11 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
         noisy |= _read_off(each, draw(each, keys, inputs(each.block, raw)))
     laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(raw)))
     return NoisyRelease(tuple(keys), tuple(noisy[i] for i in range(len(raw))), laws, plan)
+
+
+def with_left_out(released: NoisyRelease, counted: NoisyRelease) -> NoisyRelease:
+    """A release, and the table of what bounding left out of it, released by the plan's own last stage."""
+    return replace(released, noisy_left_out=tuple(int(count) for count in counted.noisy[0].tolist()))
 
 
 def inputs(block: Block, raw: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -114,7 +114,7 @@ class QuestionOption:
         if self.kind is OptionKind.COUNT:
             return Fraction(check_count(value, self.name, maximum=int(self.high)))
         if self.kind is OptionKind.PROBABILITY:
-            return exact_probability(value, self.name, zero=self.name == "delta")
+            return exact_probability(value, self.name, zero=self.name in ("delta", "bias_share"))
         return exact_positive(value, self.name)
 
     def typed(self, texts: Sequence[str]) -> Any:
@@ -171,6 +171,9 @@ _TABLE: Final = (
     QuestionOption("weights", OptionKind.WEIGHTS, "column=2", "Weights, column=2",
                    "importance of aggregates: weight 2 gets twice the epsilon of weight 1",
                    low=Fraction(1, 10**6), high=Fraction(10**6)),
+    QuestionOption("bias_share", OptionKind.PROBABILITY, "0.1", "Share for what is left out",
+                   "share of the price that buys an estimate of what bounding leaves out, by default 0.04; 0 for none",
+                   high=Fraction(1, 2), clause="bias_share"),
     QuestionOption("suppose", OptionKind.COUNT, "1000", "Values in a group, about",
                    "supposed number of values in a group, for the expected error of averages", high=Fraction(10**12)),
 )
@@ -213,6 +216,7 @@ class QuestionOptions(TypedDict, total=False):
     max_groups: int | None
     max_rows: int | None
     weights: Mapping[str, Number] | None
+    bias_share: Number
     suppose: int | None
 
 
@@ -227,6 +231,7 @@ class Request:
         max_groups: more or less than declared; not more than the owner's ceiling, if there is one.
         max_rows: likewise.
         weights: by the same names, or ``"keys"``, or ``"bounds"`` for the search for AUTO bounds.
+        bias_share: of the price; see :mod:`tacit.query.planning.left_out`.
         account: the account that pays.
     """
 
@@ -240,6 +245,7 @@ class Request:
     max_groups: int | None = None
     max_rows: int | None = None
     weights: Mapping[str, Number] | None = None
+    bias_share: Number = "0.04"
     suppose: int | None = None
     account: Account = field(default_factory=lambda: Account("pure"))
 
@@ -310,6 +316,7 @@ class Terms:
         alone: delta at which an epsilon is the guarantee of the answer by itself; None for ε-DP. The charge follows
             from it, so that it is no part of a digest.
         max_rows: as stated beside the text. The measurements hold it, so that it is no part of a digest either.
+        bias_share: of the price, for the table of what is left out. The releases follow from it, likewise.
     """
 
     account: str
@@ -324,6 +331,7 @@ class Terms:
     suppose: int | None
     alone: Fraction | None = field(default=None, repr=False)
     max_rows: int | None = field(default=None, repr=False)
+    bias_share: Fraction = field(default=Fraction(0), repr=False)
 
 
 def settle(request: Request, options: Options) -> Terms:
@@ -346,8 +354,10 @@ def settle(request: Request, options: Options) -> Terms:
             allowed = " or ".join(name for name in typed if kind in OPTIONS[name].accounts)
             raise InputError(currency, f"is not what a {kind} account is charged in; state {allowed}")
     confidence = OPTIONS["confidence"].exact(request.confidence if options.confidence is None else options.confidence)
+    share = OPTIONS["bias_share"].exact(request.bias_share if options.bias_share is None else options.bias_share)
     weights = {name: OPTIONS["weights"].exact(weight) for name, weight in (request.weights or {}).items()}
     _check_sizes("confidence", [confidence])
+    _check_sizes("bias_share", [share])
     _check_sizes("within", [bound for _, bound in within])
     _check_sizes("weights", weights.values())
     delta, alone = _deltas(request, options, currency)
@@ -364,6 +374,7 @@ def settle(request: Request, options: Options) -> Terms:
         suppose=_count(request, options, "suppose"),
         alone=alone,
         max_rows=_count(request, options, "max_rows"),
+        bias_share=share,
     )
 
 

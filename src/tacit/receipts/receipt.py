@@ -214,9 +214,11 @@ def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
 
 def exact_events(priced: Priced) -> tuple[Event, ...]:
     """Everything that is released, as exactly as it is known."""
-    search = () if priced.first is None else exact_events(priced.first)
-    selection = () if priced.keys is None else (priced.keys.event,)
-    return (*search, *selection, *map(exact_event, priced.releases))
+    events: list[Event] = []
+    for part in priced.parts:
+        events += [] if part.keys is None else [part.keys.event]
+        events += map(exact_event, part.releases)
+    return tuple(events)
 
 
 def exact_event(release: Release) -> Event:
@@ -230,10 +232,12 @@ def exact_event(release: Release) -> Event:
 
 
 def mechanisms_of(priced: Priced) -> list[dict[str, Any]]:
-    """Lines of a receipt about each mechanism, in order: the search for AUTO bounds, the keys, the numbers."""
-    search = [] if priced.first is None else mechanisms_of(priced.first)
-    selection = [] if priced.keys is None else [_about_selection(priced.keys)]
-    return [*search, *selection, *(_about_release(release) for release in priced.releases)]
+    """Lines of a receipt about each mechanism, in order: the search for AUTO bounds, keys, numbers, what is left out."""
+    lines = []
+    for part in priced.parts:
+        lines += [] if part.keys is None else [_about_selection(part.keys)]
+        lines += [_about_release(release) for release in part.releases]
+    return lines
 
 
 def quoted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ The form is one line of JSON with sorted keys and no spaces::
 A key is written by the type of its column: integers as they are (as text beyond 2⁵³, where other readers round),
 decimals as ``p/q``, doubles in hexadecimal, dates and timestamps in ISO form. A noisy entry has its ``shape``, its
 integers row by row, and ``wide`` where they are Python's own integers rather than 64 bits; a tree of counts also its
-``tree`` (width and arity). ``found`` has the bounds that AUTO found, if it looked for some. Scales and laws are not
+``tree`` (width and arity). ``found`` has the bounds that AUTO found, if it looked for some, and ``left_out`` the
+noisy table of what bounding left out, if it was bought. Scales and laws are not
 written: they follow from the plan, which is part of the question.
 """
 
@@ -65,6 +66,8 @@ def released_to_text(released: NoisyRelease) -> str:
     }
     if released.plan.found:
         content["found"] = [[str(found.low), str(found.high)] for found in released.plan.found]
+    if released.noisy_left_out is not None:
+        content["left_out"] = [_write_integer(count) for count in released.noisy_left_out]
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -88,9 +91,20 @@ def released_from_text(text: str, plan: Plan) -> NoisyRelease:
         noisy = tuple(
             _read_noisy(entry, plan, i, len(keys)) for i, entry in zip(range(len(laws)), content["noisy"], strict=True)
         )
+        left_out = _read_left_out(content, plan)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
         raise InternalError(f"a stored answer does not fit its plan: {problem}") from None
-    return NoisyRelease(keys, noisy, laws, plan)
+    return NoisyRelease(keys, noisy, laws, plan, left_out)
+
+
+def _read_left_out(content: dict[str, Any], plan: Plan) -> tuple[int, ...] | None:
+    part = plan.priced.left_out
+    if part is None:
+        return None
+    counts = tuple(int(count) for count in content["left_out"])
+    if len(counts) != part.table.cells:
+        raise ValueError("a table of another size")
+    return counts
 
 
 def _check_exact(content: object) -> None:

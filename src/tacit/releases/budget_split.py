@@ -105,6 +105,7 @@ class _Parts:
                     confidence=self.batch.confidence,
                     max_groups=statistic.max_groups,
                     max_rows=statistic.max_rows,
+                    bias_share=self.batch.bias_share,
                     account=account(delta),
                 ),
                 catalog=self.catalog,

@@ -142,7 +142,8 @@ def _split(context: CuratorContext, batch: BatchPlan) -> Split:
         kind = context.accounts[population.name].kind
         split = split_total(batch, questions, population.relation, kind, catalog=context.catalog.digest)
         for plan in split.plans:
-            context.engine.check(plan.final)
+            for stage in plan.stages:
+                context.engine.check(stage.final)
     return split
 
 

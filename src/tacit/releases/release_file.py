@@ -29,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tacit.core.errors import InputError
 from tacit.core.numbers import exact_positive, exact_probability
 from tacit.project.project_file import validate
+from tacit.query.request import OPTIONS
 
 __all__ = ["BatchPlan", "Statistic", "load_batch"]
 
@@ -56,6 +57,7 @@ class _ReleaseModel(_Strict):
     rho: _Number | None = None
     mu: _Number | None = None
     confidence: _Number = "0.95"
+    bias_share: _Number = "0.04"
     output: str = "release"
     formats: tuple[Literal["csv", "parquet"], ...] = ("csv", "parquet")
 
@@ -99,6 +101,7 @@ class BatchPlan:
         confidence: of all intervals.
         output: the folder for the results.
         formats: of the tables.
+        bias_share: share of each statistic's price that buys an estimate of what bounding leaves out.
     """
 
     name: str
@@ -109,6 +112,7 @@ class BatchPlan:
     confidence: Fraction
     output: Path
     formats: tuple[str, ...]
+    bias_share: Fraction = Fraction(1, 25)
 
 
 def load_batch(path: str | Path) -> BatchPlan:
@@ -136,6 +140,7 @@ def load_batch(path: str | Path) -> BatchPlan:
         confidence=exact_probability(about.confidence, "release.confidence"),
         output=place.parent / about.output,
         formats=tuple(dict.fromkeys(about.formats)),
+        bias_share=OPTIONS["bias_share"].exact(about.bias_share),
     )
 
 

@@ -38,6 +38,7 @@ class Options:
         within: half the width of the interval asked for, instead of epsilon.
         max_rows_joined: the most rows of a unit that enter a join which multiplies them, where that is less than the
             tables declare. Not shown: where it decides anything, the relation itself says so.
+        bias_share: share of the price for the estimate of what is left out. Not shown: the price of the releases says it.
         confidence: of that interval and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH.
     """
 
@@ -50,6 +51,7 @@ class Options:
     within: Fraction | None = None
     confidence: Fraction | None = None
     max_rows_joined: int | None = field(default=None, repr=False)
+    bias_share: Fraction | None = field(default=None, repr=False)
 
 
 _PLAIN: Final = re.compile(r"[0-9]{0,30}\.?[0-9]{0,30}([eE][+-]?[0-9]{1,3})?\Z")

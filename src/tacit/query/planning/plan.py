@@ -26,6 +26,7 @@ from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, search_of, sought
 from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits, scans
+from tacit.query.planning.left_out import loss_question
 from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Derive, FinalAggregation, Question, Regroup
@@ -85,10 +86,19 @@ class Plan:
         question = Question(search_of(self.final), (), (), Options())
         return replace(self, question=question, priced=search, event=search.event(self.relation))
 
+    @cached_property
+    def left_out(self) -> Plan | None:
+        """The table of what bounding leaves out, to be run after; None where it is not bought."""
+        part = self.priced.left_out
+        if part is None:
+            return None
+        question = Question(loss_question(self.final, part.table), (), (), Options())
+        return replace(self, question=question, priced=part.priced, event=part.priced.event(self.relation), found=())
+
     @property
     def stages(self) -> tuple[Plan, ...]:
-        """Plans that read data, in order: the search for AUTO bounds where there is one, then the query."""
-        return (self,) if self.first is None else (self.first, self)
+        """Plans that read data, in order: the search for AUTO bounds where there is one, the query, what it leaves out."""
+        return tuple(stage for stage in (self.first, self, self.left_out) if stage is not None)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -109,7 +119,8 @@ class Plan:
     def unit_work(self) -> int:
         """Bound on the row operations of one unit in the whole question; see :mod:`tacit.query.planning.work`."""
         # The search for AUTO bounds reads the same relation once more.
-        return unit_work(self.final) * (1 if self.priced.first is None else 2)
+        table = 0 if self.left_out is None else unit_work(self.left_out.final)
+        return unit_work(self.final) * (1 if self.priced.first is None else 2) + table
 
     @property
     def account(self) -> str:
@@ -199,7 +210,8 @@ def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
     found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
     if plan.priced.asked is None:
         raise InternalError("there are no AUTO bounds to be found")
-    priced = buy_rest(question.final, plan.relation, plan.priced.budget, plan.priced.asked, plan.priced.first)
+    rest = buy_rest(question.final, plan.relation, plan.priced.budget, plan.priced.asked, plan.priced.first)
+    priced = replace(rest, left_out=plan.priced.left_out)
     event = priced.event(plan.relation)
     check_charge(event, plan.guarantee)
     return replace(plan, question=question, priced=priced, event=event, found=found)

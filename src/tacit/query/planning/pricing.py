@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
@@ -41,13 +41,17 @@ from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
 from tacit.query.aggregates import expected_error
 from tacit.query.planning.auto_bounds import search_of, search_share
+from tacit.query.planning.left_out import LossTable, cell_counts, loss_table
 from tacit.query.planning.measures import Block, blocks_of
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.question import FinalAggregation
+from tacit.query.relational.expressions import literal
 from tacit.query.request import Terms
+from tacit.query.types import INTEGER
 
 __all__ = [
     "KeySelection",
+    "LossPricing",
     "PlanBudget",
     "Priced",
     "Release",
@@ -216,6 +220,8 @@ class Priced:
         first: the search for AUTO bounds, which comes before and has a budget of its own.
         asked: where there is such a search, the weights of the measurements and of the selection, and its rule, with
             which the rest is priced again once bounds are found; all that decides noise is then in this value.
+        left_out: the table of what bounding leaves out, which comes last and has a budget of its own; None where it is
+            not bought.
     """
 
     budget: PlanBudget
@@ -223,26 +229,43 @@ class Priced:
     keys: KeySelection | None
     first: Priced | None = None
     asked: Asked | None = None
+    left_out: LossPricing | None = field(default=None, repr=False)
 
     @cached_property
     def text(self) -> str:
         """Its one text, for digests."""
-        return repr(self)
+        return repr(self) if self.left_out is None else f"{self!r}, {self.left_out!r}"
 
     @property
     def amount(self) -> Fraction:
-        """Of the whole price, the search included."""
-        return self.budget.amount + (Fraction(0) if self.first is None else self.first.amount)
+        """Of the whole price, the search and the table of what is left out included."""
+        return sum((part.budget.amount for part in self.parts), Fraction(0))
+
+    @property
+    def parts(self) -> tuple[Priced, ...]:
+        """Parts with a budget of their own, in the order in which they run."""
+        last = () if self.left_out is None else (self.left_out.priced,)
+        return (*(() if self.first is None else (self.first,)), self, *last)
 
     def event(self, relation: Relation) -> ComposedEvent:
         """Everything that is released, as accountants read it."""
-        search = () if self.first is None else self.first.event(relation).events
-        selection = [] if self.keys is None else [self.keys.event]
-        return ComposedEvent((*search, *selection, *(release.event for release in self.releases)), relation=relation)
+        events: list[Event] = []
+        for part in self.parts:
+            events += [] if part.keys is None else [part.keys.event]
+            events += [release.event for release in part.releases]
+        return ComposedEvent(tuple(events), relation=relation)
 
     def release_of(self, measure: int) -> Release:
         """The release that holds a measurement."""
         return next(release for release in self.releases if measure in release.block.measures)
+
+
+@dataclass(frozen=True)
+class LossPricing:
+    """The table of what bounding leaves out, and its one release; see :mod:`tacit.query.planning.left_out`."""
+
+    table: LossTable
+    priced: Priced
 
 
 def price(
@@ -432,8 +455,19 @@ def _bought(
 
     beta = 1 - terms.confidence
     asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
+    table = loss_table(final) if terms.bias_share else None
 
     def bought(budget: PlanBudget) -> Priced:
+        if table is None:
+            return answered(budget)
+        share = terms.bias_share
+        # The cell of a unit is a matter of the run; the price depends on the number of cells alone.
+        counts = cell_counts(final.source, literal(0, INTEGER), table)
+        own = price(counts, PlanBudget(budget.currency, budget.amount * share), relation)
+        rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
+        return replace(answered(rest), left_out=LossPricing(table, own))
+
+    def answered(budget: PlanBudget) -> Priced:
         if not final.seeks_bounds:
             return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
         share = search_share(weights.bounds, squared=budget.currency != "epsilon")

@@ -1,0 +1,479 @@
+"""Table of units by what bounding left out of them, as a second question of every user-level question.
+
+Bounding is no noise: rows beyond ``max_rows``, groups beyond ``max_groups``, values outside their bounds and rows whose
+key is NULL or not listed are left out, and no interval speaks of them. A small share of the price (``bias_share``) buys
+noisy counts of units in the cells of one public table. Each unit is in exactly one cell, so that one unit moves the
+table by 1 (by 2 under replace-one).
+
+The table is an ordinary final aggregation, made of nodes that every engine knows::
+
+    per unit and key: number of values, values beyond max_rows, clipping  (UnitAggregate)
+    per unit:         the same added up over listed keys, number of keys  (UnitAggregate)
+    cell:             causes and the power of two of the loss             (ProjectColumns)
+    final:            COUNT(*) of each cell, one row of one group per unit
+
+*Loss* of a unit is what the released numbers lack of it, in rows: for counts, rows; for sums and means, multiples of the
+largest value that counts, in quarters. Of several measurements the largest loss counts. Which of its groups a unit keeps
+is decided by a keyed hash that no relation can show, so that the expected loss over all choices is taken: a unit with N
+values in g groups, K of them within ``max_rows``, keeps K·min(g, max_groups)/g.
+
+Which causes are possible, and so the cells and the price, follows from text and metadata.
+
+Proof: ``left_out.proof.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from tacit.query.aggregates import AggregateCall, unit_call
+from tacit.query.planning.measures import Measure, MeasureKind, count_measure
+from tacit.query.planning.work import Sizes
+from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey
+from tacit.query.refusal import Refusal
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import RelationNode, UnitCall, reference
+from tacit.query.relational.expressions import (
+    TRUE,
+    Call,
+    Case,
+    Cast,
+    Expression,
+    Literal,
+    literal,
+)
+from tacit.query.relational.functions import call, case, in_list
+from tacit.query.types import BOOLEAN, INTEGER, Domain, Kind, SqlType, from_ordinal
+
+__all__ = ["CAUSES", "CLIPPING", "GROUPS", "KEYS", "ROWS", "LossTable", "cell_counts", "loss_question", "loss_table", "row_value"]
+
+#: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, and rows whose
+#: key is NULL or not listed.
+GROUPS: Final = "max_groups"
+ROWS: Final = "max_rows"
+CLIPPING: Final = "clipping"
+KEYS: Final = "keys"
+CAUSES: Final = (GROUPS, ROWS, CLIPPING, KEYS)
+#: Powers of two of a loss in rows; the last one has no end.
+_MOST_BUCKETS: Final = 10
+#: Parts of a row in which the loss of sums and means is counted, and their power of two.
+_QUARTERS: Final = 4
+#: Excess of one value is told apart up to this many quarters; it is rounded up to a power of two.
+_MOST_EXCESS: Final = 64
+#: Longer lists of keys are compared by their ends, where they have an order.
+_LONG_LIST: Final = 64
+_LONGEST_LIST: Final = 2_000
+#: Measurements that add values up, or search among them, and so depend on bounds.
+_BOUNDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, MeasureKind.LEAVES)
+
+
+@dataclass(frozen=True, slots=True)
+class LossTable:
+    """The cells: for each combination of causes with a loss, one per power of two; once more for dropped keys.
+
+    Args:
+        causes: the possible ones, of :data:`CAUSES`, in that order.
+        buckets: number of powers of two.
+        parts: into how many parts a row is divided, where losses are told apart by less than rows.
+    """
+
+    causes: tuple[str, ...]
+    buckets: int
+    parts: int
+
+    @property
+    def losing(self) -> tuple[str, ...]:
+        """The possible causes of a loss in the released numbers: all but dropped keys."""
+        return tuple(cause for cause in self.causes if cause != KEYS)
+
+    @property
+    def width(self) -> int:
+        """Number of cells without regard to dropped keys."""
+        return 1 + (2 ** len(self.losing) - 1) * self.buckets
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return self.width * (2 if KEYS in self.causes else 1)
+
+    def having(self, cause: str) -> tuple[int, ...]:
+        """The cells of units to which a cause applies."""
+        if cause == KEYS:
+            return tuple(range(self.width, self.cells))
+        bit = 1 << self.losing.index(cause)
+        return tuple(
+            offset + 1 + (combination - 1) * self.buckets + bucket
+            for offset in range(0, self.cells, self.width)
+            for combination in range(1, 2 ** len(self.losing))
+            if combination & bit
+            for bucket in range(self.buckets)
+        )
+
+    def losing_about(self, bucket: int) -> tuple[int, ...]:
+        """The cells of units that lose between 2^bucket and 2^(bucket + 1) parts."""
+        return tuple(
+            offset + 1 + (combination - 1) * self.buckets + bucket
+            for offset in range(0, self.cells, self.width)
+            for combination in range(1, 2 ** len(self.losing))
+        )
+
+    def most(self, bucket: int) -> Fraction:
+        """The largest loss of a bucket, in rows; expected losses are no whole numbers."""
+        top = 2 ** (bucket + 1) - (0 if GROUPS in self.causes else 1)
+        return Fraction(top, self.parts)
+
+
+def loss_table(final: FinalAggregation) -> LossTable | None:
+    """The table of a question; None where nothing can be left out, or every row is a person of its own."""
+    source = final.source
+    if source.row_units or not final.measures or not final.aggregates:
+        return None
+    most = Sizes().rows(source)
+    rows = [m.rows for m in final.measures if m.kind is not MeasureKind.UNITS]
+    limits = final.limits
+    groups = (limits is None or not limits.groups.single) and most > final.max_groups
+    groups &= bool(final.keys) and (final.group_count is None or final.group_count > final.max_groups)
+    found = {
+        GROUPS: groups,
+        ROWS: bool(rows) and most > min(rows),
+        CLIPPING: any(_may_be_clipped(measure) for measure in final.measures),
+        KEYS: final.public_keys and any(_may_be_dropped(key) for key in final.keys),
+    }
+    causes = tuple(cause for cause in CAUSES if found[cause])
+    if not causes:
+        return None
+    parts = _QUARTERS if any(m.kind in _BOUNDED for m in final.measures) else 1
+    buckets = min(_MOST_BUCKETS, max(most.bit_length(), 1)) + parts.bit_length() - 1
+    return LossTable(causes, buckets, parts)
+
+
+def _may_be_clipped(measure: Measure) -> bool:
+    return measure.kind in _BOUNDED and measure.argument is not None and not _is_bounded(measure.argument)
+
+
+def _is_bounded(argument: Expression) -> bool:
+    """Whether no value can be outside the presumed range, whatever a table holds."""
+    match argument:
+        case Literal():
+            return True
+        case Call(function="clamp"):
+            return True
+        case Cast():
+            return _is_bounded(argument.operand)
+        case Case():
+            return all(_is_bounded(part) for part in (*(then for _, then in argument.branches), argument.otherwise))
+        case _:
+            return argument.type.kind is Kind.BOOLEAN
+
+
+def _may_be_dropped(key: GroupKey) -> bool:
+    """Whether a row may have another value of the key than those listed."""
+    expression, listed = key.expression, key.values or ()
+    if isinstance(expression, Case):
+        results = (*(then for _, then in expression.branches), expression.otherwise)
+        return not all(isinstance(part, Literal) and part.value in listed for part in results)
+    if expression.type == BOOLEAN:
+        return expression.nullable and None not in listed
+    return True
+
+
+def row_value(measure: Measure) -> Fraction:
+    """The most that one row adds to a measurement, in steps; of a total with bounds of its own, the larger bound."""
+    if measure.kind not in _BOUNDED or measure.kind is MeasureKind.LEAVES:
+        return Fraction(1)
+    if measure.clamp != _row_clamp(measure):
+        return Fraction(max(map(abs, measure.clamp)))
+    reach = Fraction(max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), 1))
+    return reach**2 if measure.kind is MeasureKind.CENTRED_SQUARES else reach
+
+
+def _row_clamp(measure: Measure) -> tuple[int, int]:
+    """The clamp of a sum that follows from its rows and bounds."""
+    low, high = measure.low - measure.centre, measure.high - measure.centre
+    if measure.kind is MeasureKind.CENTRED_SQUARES:
+        return 0, measure.rows * max(low**2, high**2)
+    limits = (min(0, measure.rows * low), max(0, measure.rows * high))
+    return limits if limits != (0, 0) else (0, 1)
+
+
+# -- the question
+
+
+def loss_question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
+    """The final aggregation that counts units in the cells of the table, over the same rows as ``final``."""
+    unit = final.source.unit
+    if unit is None:
+        raise AssertionError("a final aggregation needs an owned source")
+    counted = _counted(final, table)
+    calls = [made for each in counted for made in each.calls]
+    keys = [(None, reference(final.source, unit)), *((None, key.expression) for key in final.keys)]
+    source = ownership.group(final.source, keys, calls)
+    source, parts = _computed(source, _losses(source, counted, table, len(source.fields) - len(calls)), final, table)
+    groups, others = parts.pop(), parts.pop()
+    losses = [_Loss(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    # One step more, so that an engine computes a loss once and not for every power of two.
+    source, (code, loss, unit_of_loss, dropped) = _named(source, _codes(losses, groups, others, final, table))
+    source, (cell,) = _named(source, [_cell(code, loss, unit_of_loss, dropped, table)])
+    return cell_counts(source, cell, table)
+
+
+def cell_counts(source: RelationNode, cell: Expression, table: LossTable) -> FinalAggregation:
+    """The counts of cells, of a relation with one row per unit; its price depends on the table alone."""
+    key = GroupKey("cell", cell, tuple(range(table.cells)))
+    measure = count_measure(MeasureKind.ROWS, None, None, rows=1)
+    shown = Aggregate(AggregateKind.COUNT_ROWS, (0,), None, INTEGER, None, "people by what was left out")
+    return FinalAggregation(source, (key,), (measure,), (shown,), 1, True, table.cells)
+
+
+def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationNode, list[Expression]]:
+    """The relation of some expressions, and references to them; constants stay what they are."""
+    kept = [part for part in parts if not isinstance(part, Literal)]
+    made = ownership.compute(source, [(None, part) for part in kept])
+    places = iter(range(len(kept)))
+    return made, [part if isinstance(part, Literal) else reference(made, next(places)) for part in parts]
+
+
+class _Counted(NamedTuple):
+    """What is collected of a unit, in a group, for measurements of the same values.
+
+    Args:
+        calls: number of values, then the total of a sum, then its excess; as far as there are.
+        rows: so many of them count; None for a measurement that is cut by no number of rows.
+        total: limits of the total, for sums; None for others.
+        clipped: whether the last call is the excess.
+        unit: whether a group counts once.
+    """
+
+    calls: tuple[tuple[UnitCall, Domain], ...]
+    rows: int
+    total: Measure | None
+    clipped: bool
+    once: bool
+
+
+class _Loss(NamedTuple):
+    """For one kind of measurement: all values, values that are cut in their group, and excess; in parts of a row."""
+
+    all: Expression
+    cut: Expression
+    excess: Expression
+
+
+def _counted(final: FinalAggregation, table: LossTable) -> list[_Counted]:
+    found: dict[object, _Counted] = {}
+    for measure in final.measures:
+        clips = CLIPPING in table.causes and _may_be_clipped(measure)
+        calls = [_called(_function(measure), measure.argument, measure.where)]
+        total = measure if measure.kind is MeasureKind.SUM and measure.argument is not None else None
+        if total is not None:
+            calls.append(_called("sum", _inside(total), measure.where))
+        if clips and measure.argument is not None:
+            known = call("not", call("is_null", measure.argument))
+            where = known if measure.where is None else call("and", measure.where, known)
+            calls.append(_called("sum", _excess(measure.argument, measure), where))
+        once = measure.kind is MeasureKind.UNITS
+        found.setdefault(
+            (tuple(made for made, _ in calls), measure.rows, once, total is not None and measure.clamp),
+            _Counted(tuple(calls), measure.rows, total, clips, once),
+        )
+    # A count of the same values as a mean loses no more than the mean.
+    fuller = [each for each in found.values() if len(each.calls) > 1]
+    return [
+        each
+        for each in found.values()
+        if len(each.calls) > 1
+        or not any(o.calls[0] == each.calls[0] and o.rows == each.rows and o.total is None for o in fuller)
+    ]
+
+
+def _function(measure: Measure) -> str:
+    if measure.argument is None:
+        return "count_rows"
+    return "count_distinct" if measure.kind is MeasureKind.DISTINCT else "count"
+
+
+def _called(function: str, argument: Expression | None, where: Expression | None) -> tuple[UnitCall, Domain]:
+    return unit_call(AggregateCall(function, argument, where, None, None, None), None)
+
+
+def _whole(number: int) -> Literal:
+    return literal(number, INTEGER)
+
+
+def _inside(measure: Measure) -> Expression:
+    """The value within its bounds, as it is summed."""
+    argument = measure.argument
+    if argument is None:
+        raise AssertionError("a sum has an argument")
+    ends = [_value(end * measure.step, argument.type) for end in (measure.low, measure.high)]
+    if _is_bounded(argument) or None in ends or not argument.type.is_numeric:
+        return argument
+    low, high = (end for end in ends if end is not None)
+    return call("least", call("greatest", argument, low), high)
+
+
+def _excess(argument: Expression, measure: Measure) -> Expression:
+    """How far a value is outside its bounds, in quarters of the largest value, rounded up to a power of two."""
+    ends = measure.low * measure.step, measure.high * measure.step
+    reach = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), 1)
+    return _beyond(argument, ends, reach * measure.step / _QUARTERS)
+
+
+def _beyond(value: Expression, ends: tuple[Fraction, Fraction], quarter: Fraction) -> Expression:
+    """Quarters outside two ends, rounded up to a power of two; comparisons alone, so that nothing can overflow."""
+    branches = []
+    steps = 0
+    while steps <= _MOST_EXCESS:
+        low = _value(ends[0] - steps * quarter, value.type, up=False)
+        high = _value(ends[1] + steps * quarter, value.type, up=True)
+        limits = ([] if low is None else [call("ge", value, low)]) + ([] if high is None else [call("le", value, high)])
+        branches.append((call("and", *limits) if len(limits) > 1 else limits[0] if limits else TRUE, _whole(steps)))
+        steps = 2 * steps or 1
+    return case(branches, _whole(2 * _MOST_EXCESS))
+
+
+def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Literal | None:
+    """The value of a type at a place or next to it, outwards; None where it has none."""
+    step = kind.step
+    if step is not None:
+        place = (math.ceil(place / step) if up else math.floor(place / step)) * step
+    value = from_ordinal(place, kind)
+    return None if value is None else literal(value, kind)
+
+
+def _losses(relation: RelationNode, counted: Sequence[_Counted], table: LossTable, first: int) -> list[_Loss]:
+    """The losses in one group of a unit, from the columns of the calls."""
+    found, slot = [], first
+    for each in counted:
+        columns = [reference(relation, slot + i) for i in range(len(each.calls))]
+        slot += len(columns)
+        number = columns[0]
+        if each.once:
+            number = case([(call("gt", number, _whole(0)), _whole(1))], _whole(0))
+        cut: Expression = _whole(0)
+        if each.total is not None:
+            measure = each.total
+            ends = measure.clamp[0] * measure.step, measure.clamp[1] * measure.step
+            quarter = row_value(measure) * measure.step / _QUARTERS
+            total = columns[1]
+            cut = case([(call("is_null", total), _whole(0))], _beyond(total, ends, quarter))
+        elif not each.once and ROWS in table.causes:
+            over = call("sub", number, _whole(each.rows))
+            cut = _parts(case([(call("gt", over, _whole(0)), over)], _whole(0)), table)
+        excess = call("coalesce", columns[-1], _whole(0)) if each.clipped else _whole(0)
+        found.append(_Loss(_parts(number, table), cut, excess))
+    return found
+
+
+def _parts(rows: Expression, table: LossTable) -> Expression:
+    return rows if table.parts == 1 else call("mul", rows, _whole(table.parts))
+
+
+def _computed(
+    paired: RelationNode, losses: Sequence[_Loss], final: FinalAggregation, table: LossTable
+) -> tuple[RelationNode, list[Expression]]:
+    """One row per unit: its losses over all listed keys, then the number of other keys, then of listed ones."""
+    columns: list[Expression] = [part for loss in losses for part in loss]
+    if not final.keys:
+        # One group, and nothing to add up.
+        source, parts = _named(paired, columns)
+        return source, [*parts, _whole(0), _whole(1)]
+    listed: Expression = TRUE
+    if KEYS in table.causes:
+        listed = _listed([reference(paired, 1 + i) for i in range(len(final.keys))], final.keys)
+    source, (owner, holds, *columns) = _named(paired, [reference(paired, 0), listed, *columns])
+    where = None if listed == TRUE else holds
+    summed = [part for part in columns if not isinstance(part, Literal)]
+    calls = [_called("sum", part, where) for part in summed] + [_called("count_rows", None, where)]
+    if where is not None:
+        calls.append(_called("count_rows", None, call("not", where)))
+    source = ownership.group(source, [(None, owner)], calls)
+    places = iter(range(1, 1 + len(calls)))
+    # A sum over no rows is NULL.
+    added = [
+        part if isinstance(part, Literal) else call("coalesce", reference(source, next(places)), _whole(0))
+        for part in columns
+    ]
+    groups = reference(source, next(places))
+    others = _whole(0) if where is None else reference(source, next(places))
+    return _named(source, [*added, others, groups])
+
+
+def _listed(values: Sequence[Expression], keys: Sequence[GroupKey]) -> Expression:
+    """Whether all keys of a row are on their public lists; never NULL."""
+    parts = [part for value, key in zip(values, keys, strict=True) if (part := _is_listed(value, key)) is not None]
+    return TRUE if not parts else call("coalesce", call("and", *parts) if len(parts) > 1 else parts[0], _FALSE)
+
+
+_FALSE: Final = literal(False, BOOLEAN)
+
+
+def _is_listed(value: Expression, key: GroupKey) -> Expression | None:
+    listed = [item for item in key.values or () if item is not None]
+    ordered = value.type.is_numeric or value.type.is_temporal
+    if not listed:
+        found: Expression | None = _FALSE
+    elif len(listed) > _LONG_LIST and ordered:
+        # Keys of so many values are days, numbers and the like, without gaps.
+        low, high = (literal(end(listed), value.type) for end in (min, max))
+        found = call("and", call("ge", value, low), call("le", value, high))
+    elif len(listed) > _LONGEST_LIST:
+        found = call("not", call("is_null", value))
+    else:
+        found = in_list(value, [literal(item, value.type) for item in listed])
+    if None in (key.values or ()):
+        found = call("or", call("is_null", value), call("coalesce", found, _FALSE))
+    return found
+
+
+def _codes(
+    losses: Sequence[_Loss], groups: Expression, others: Expression, final: FinalAggregation, table: LossTable
+) -> list[Expression]:
+    """The combination of causes, the loss, what one part of it is worth there, and whether other keys were dropped."""
+    kept = _whole(final.max_groups)
+    applies = {
+        ROWS: _any(loss.cut for loss in losses),
+        CLIPPING: _any(loss.excess for loss in losses),
+        GROUPS: call("gt", groups, kept),
+    }
+    code: Expression = _whole(0)
+    for bit, cause in enumerate(table.losing):
+        flag = case([(applies[cause], _whole(1 << bit))], _whole(0))
+        code = flag if bit == 0 else call("add", code, flag)
+    cut = GROUPS in table.causes
+    amounts = [_amount(loss, groups, kept) if cut else call("add", loss.cut, loss.excess) for loss in losses]
+    loss = amounts[0] if len(amounts) == 1 else call("greatest", *amounts)
+    return [code, loss, groups if cut else _whole(1), call("gt", others, _whole(0))]
+
+
+def _cell(
+    code: Expression, loss: Expression, unit: Expression, dropped: Expression, table: LossTable
+) -> Expression:
+    """The number of a unit's cell. A loss that is NULL, because it is too large, is in the last bucket."""
+    cell: Expression = _whole(0)
+    if table.losing:
+        limits = [call("mul", unit, _whole(2 ** (i + 1))) for i in range(table.buckets - 1)]
+        bucket = case([(call("lt", loss, limit), _whole(i)) for i, limit in enumerate(limits)], _whole(len(limits)))
+        before = call("mul", call("sub", code, _whole(1)), _whole(table.buckets))
+        place = call("add", call("add", before, bucket), _whole(1))
+        cell = case([(call("eq", code, _whole(0)), _whole(0))], place)
+    if KEYS in table.causes:
+        cell = call("add", cell, case([(dropped, _whole(table.width))], _whole(0)))
+    return cell
+
+
+def _any(amounts: Iterable[Expression]) -> Expression:
+    """Whether any amount is above 0."""
+    parts = [call("gt", amount, _whole(0)) for amount in amounts if not isinstance(amount, Literal)]
+    return _FALSE if not parts else parts[0] if len(parts) == 1 else call("or", *parts)
+
+
+def _amount(loss: _Loss, groups: Expression, kept: Expression) -> Expression:
+    """The loss times the number of groups: all, less what stays of each group over the groups that stay; and excess."""
+    stays = call("mul", call("sub", loss.all, loss.cut), call("least", groups, kept))
+    missing = call("sub", call("mul", loss.all, groups), stays)
+    return call("add", missing, call("mul", loss.excess, groups))
