@@ -14,7 +14,9 @@ from tacit.curator.accounts import Entry
 from tacit.curator.quote import QuoteForms
 from tacit.curator.views.answer_views import AnswerViews
 from tacit.query.planning.explain import Explanation
+from tacit.query.postprocess.bounding_loss import LeftOut
 from tacit.query.postprocess.cells import Ends
+from tacit.query.postprocess.result import marks
 from tacit.query.question import OutputColumn
 from tacit.query.types import Value
 from tacit.receipts.receipt import Receipt
@@ -33,6 +35,9 @@ class RemoteRows:
         ends: the interval of each cell.
         confidence: of the intervals.
         again: asks for the intervals at another confidence.
+        biased: the interval of each cell that allows for what was left out.
+        left_out: the estimate of it; None where nothing can be left out, or it was not bought.
+        estimated: False where it was not bought.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -40,14 +45,20 @@ class RemoteRows:
     ends: tuple[tuple[Ends, ...], ...] = field(repr=False)
     confidence: Fraction
     again: Callable[[Fraction], RemoteRows] = field(repr=False)
+    biased: tuple[tuple[Ends, ...], ...] = field(default=(), repr=False)
+    left_out: LeftOut | None = None
+    estimated: bool = True
     _others: dict[Fraction, RemoteRows] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, table: AnswerTable, again: Callable[[Fraction], RemoteRows]) -> RemoteRows:
         """The rows of the table that a server sent."""
         columns, cells, confidence = table.to_domain()
-        values = tuple(tuple(value for value, _ in row) for row in cells)
-        return cls(columns, values, tuple(tuple(ends for _, ends in row) for row in cells), confidence, again)
+        values = tuple(tuple(cell.value for cell in row) for row in cells)
+        ends = tuple(tuple(cell.ends for cell in row) for row in cells)
+        biased = tuple(tuple(cell.biased for cell in row) for row in cells)
+        left_out = None if table.left_out is None else table.left_out.to_domain()
+        return cls(columns, values, ends, confidence, again, biased, left_out, "left_out" in table.model_fields_set)
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
@@ -60,14 +71,22 @@ class RemoteRows:
         lows = (column.domain.range.low for column in self.columns)
         return tuple(low is not None and low >= 0 for low in lows)
 
-    def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval."""
+    def intervals(
+        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
+    ) -> tuple[tuple[Ends, ...], ...]:
+        """For each cell (of the first ``rows``) its interval; ``bias`` widens it by what was left out."""
+        if bias and not self.estimated:
+            raise InputError("bias", "is not known: the server did not estimate what was left out")
         wanted = self.confidence if confidence is None else exact_probability(confidence, "confidence")
         if wanted == self.confidence:
-            return self.ends[:rows]
+            return (self.biased if bias else self.ends)[:rows]
         if wanted not in self._others:
             self._others[wanted] = self._checked(self.again(wanted), wanted)
-        return self._others[wanted].ends[:rows]
+        return self._others[wanted].intervals(rows=rows, bias=bias)
+
+    def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
+        """For each cell (of the first ``rows``) whether its bias may exceed its interval."""
+        return marks(self, rows)
 
     def _checked(self, other: RemoteRows, wanted: Fraction) -> RemoteRows:
         if other.confidence != wanted:

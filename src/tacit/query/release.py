@@ -98,7 +98,7 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
 
 def with_left_out(released: NoisyRelease, counted: NoisyRelease) -> NoisyRelease:
     """A release, and the table of what bounding left out of it, released by the plan's own last stage."""
-    return replace(released, noisy_left_out=tuple(int(count) for count in counted.noisy[0].tolist()))
+    return replace(released, noisy_left_out=tuple(int(count) for count in np.asarray(counted.noisy[0])))
 
 
 def inputs(block: Block, raw: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from datetime import datetime
 from fractions import Fraction
 from numbers import Rational
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
@@ -29,6 +29,7 @@ from tacit.ledger import Balance
 from tacit.ledger.protocol import Head
 from tacit.query.catalog import Column, ForeignKey, Table
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
+from tacit.query.postprocess.bounding_loss import CauseShare, LeftOut
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import Domain, Range, Value
@@ -157,6 +158,52 @@ class CellSchema(ResponseBody):
     value: _Scalar
     low: _Scalar
     high: _Scalar
+    bias_low: _Scalar = _maybe(description="of the interval that allows for what was left out")
+    bias_high: _Scalar = _maybe(description="likewise")
+
+
+class CauseTold(ResponseBody):
+    """People of whom something was left out, for one cause."""
+
+    cause: Literal["max_groups", "max_rows", "clipping", "keys"]
+    limit: int | None
+    people: int = Field(description="estimated number")
+    share: Exact = Field(description="of all people in the question")
+    error: Exact = Field(description="of the share, at the confidence of the answer")
+    seen: bool = Field(description="whether it stands out from the noise")
+    sentence: str
+
+
+class LeftOutTold(ResponseBody):
+    """Estimate of what limits, bounds and listed keys left out."""
+
+    people: int = Field(description="estimated number of people in the question")
+    causes: list[CauseTold]
+
+    @classmethod
+    def of(cls, left_out: LeftOut) -> Self:
+        """The estimate, with shares to a few digits."""
+        causes = [
+            CauseTold.from_domain(each, share=_rounded(each.share), error=_rounded(each.error))
+            for each in left_out.causes
+        ]
+        return cls(people=left_out.people, causes=causes)
+
+    def to_domain(self) -> LeftOut:
+        """The estimate."""
+        return LeftOut(
+            self.people,
+            tuple(
+                CauseShare(
+                    c.cause, c.limit, c.people, exact(c.share, "share"), exact(c.error, "error"), c.seen, c.sentence
+                )
+                for c in self.causes
+            ),
+        )
+
+
+def _rounded(share: Fraction) -> Fraction:
+    return Fraction(round(share * 10**6), 10**6)
 
 
 class ChargeSchema(ResponseBody):
@@ -184,15 +231,26 @@ class ReceiptBody(ResponseBody):
         return Receipt(self.receipt, self.signature)
 
 
+class CellRead(NamedTuple):
+    """A cell as a client reads it: its value, its interval, and the one that allows for what was left out."""
+
+    value: Value | None
+    ends: Ends
+    biased: Ends
+
+
 class AnswerTable(ResponseBody):
     """The table of an answer."""
 
     columns: list[ColumnTold]
     rows: Annotated[list[list[Any]], _DescribedAs(list[list[CellSchema | _Scalar]])]
     confidence: Exact
+    left_out: LeftOutTold | None = Field(
+        default=None, description="null where nothing can be left out; missing where it was not bought"
+    )
 
-    def to_domain(self) -> tuple[tuple[OutputColumn, ...], list[list[tuple[Value | None, Ends]]], Fraction]:
-        """The columns, every cell with its interval, and the confidence of the intervals."""
+    def to_domain(self) -> tuple[tuple[OutputColumn, ...], list[list[CellRead]], Fraction]:
+        """The columns, every cell with its intervals, and the confidence of the intervals."""
         columns = tuple(column.to_domain() for column in self.columns)
         cells = [[_read_cell(cell, column) for cell, column in zip(row, columns, strict=True)] for row in self.rows]
         return columns, cells, exact_probability(self.confidence, "confidence")
@@ -211,20 +269,24 @@ class AnswerBody(AnswerTable):
         finished, kinds = answer.finished, [column.type for column in answer.columns]
         known = finished.has_interval
         rows = [
-            [cell_to_json(values[i], ends[i] if known[i] else None, kind) for i, kind in enumerate(kinds)]
-            for values, ends in zip(finished.values, finished.intervals(), strict=True)
+            [
+                cell_to_json(
+                    values[i], ends[i] if known[i] else None, kind, biased=None if biased is None else biased[i]
+                )
+                for i, kind in enumerate(kinds)
+            ]
+            for values, ends, biased in zip(finished.values, finished.intervals(), _biased(answer), strict=True)
         ]
         return cls(columns=[ColumnTold(**each) for each in _columns(answer)], rows=rows, **cls.head(answer))
 
     @classmethod
     def head(cls, answer: Answer) -> dict[str, Any]:
         """All fields but the table itself."""
-        found = f"Bounds found: {'; '.join(map(str, answer.bounds))}. " if answer.bounds else ""
-        note = f"{answer.confidence_text()} over the noise; clipping to bounds and dropped groups are not in them."
         return {
             "confidence": exact_text(answer.finished.confidence),
+            **_left_out(answer),
             "charge": ChargeSchema.of(answer.receipt.statement).plain(),
-            "note": f"{found}{note}",
+            "note": answer.meaning,
             "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
         }
 
@@ -237,12 +299,29 @@ def _columns(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def _read_cell(cell: Any, column: OutputColumn) -> tuple[Value | None, Ends]:
+def _left_out(answer: Answer) -> dict[str, Any]:
+    """The estimate of what was left out; nothing where it was not bought."""
+    if not answer.finished.estimated:
+        return {}
+    return {"left_out": None if answer.left_out is None else LeftOutTold.of(answer.left_out).plain()}
+
+
+def _biased(answer: Answer) -> Sequence[tuple[Ends, ...] | None]:
+    """For each row the intervals that allow for what was left out, where that is known."""
+    finished = answer.finished
+    return [None] * len(finished.values) if answer.left_out is None else finished.intervals(bias=True)
+
+
+def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
     if not column.noisy:
         value = read_value(cell, column.type)
-        return value, (value, value) if column.type.is_ordered else (None, None)
+        ends = (value, value) if column.type.is_ordered else (None, None)
+        return CellRead(value, ends, ends)
     value, low, high = (read_value(cell[word], column.type) for word in ("value", "low", "high"))
-    return value, (low, high)
+    if "bias_low" not in cell:
+        return CellRead(value, (low, high), (low, high))
+    least, most = (read_value(cell[word], column.type) for word in ("bias_low", "bias_high"))
+    return CellRead(value, (low, high), (least, most))
 
 
 class JobPut(ResponseBody):
@@ -329,6 +408,7 @@ class QuoteBody(ResponseBody):
     limits: str
     keys: str
     bounds: str | None
+    left_out: str | None = Field(default=None, description="share of the price for an estimate of what is left out")
     releases: list[ReleaseTold]
     account: str
     alone: str | None
@@ -353,6 +433,7 @@ class QuoteBody(ResponseBody):
             price=PriceSchema(text=it.charge, amounts=price.amounts),
             guarantee=price.kind,
             protected=list(it.protected),
+            left_out=it.left_out,
             releases=list(it.releases),
             errors=list(it.errors),
             plan=it.digest,
@@ -707,15 +788,22 @@ def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
     known = finished.has_interval
     rows = [
         {
-            column.name: cell_to_json(values[i], ends[i] if known[i] else None, column.type, wide=False)
+            column.name: cell_to_json(
+                values[i],
+                ends[i] if known[i] else None,
+                column.type,
+                wide=False,
+                biased=None if biased is None else biased[i],
+            )
             for i, column in enumerate(columns)
         }
-        for values, ends in zip(finished.values, finished.intervals(), strict=True)
+        for values, ends, biased in zip(finished.values, finished.intervals(), _biased(answer), strict=True)
     ]
     return {
         "columns": _columns(answer),
         "rows": rows,
         "confidence": exact_text(finished.confidence),
+        **_left_out(answer),
         "charge": charge_json(answer.charge),
         "budget": ShareSchema.of(curator.budget(answer)).plain(),
         "receipt": json.loads(answer.receipt.to_json()),

@@ -86,12 +86,20 @@ def _times(number: int, prime: int) -> int:
     return count
 
 
-def cell_to_json(value: Any, ends: tuple[Any, Any] | None, kind: SqlType, *, wide: bool = True) -> Any:
-    """A cell: its value, or an object with the two ends of its interval; ``wide`` as for :func:`value_to_json`."""
+def cell_to_json(
+    value: Any, ends: tuple[Any, Any] | None, kind: SqlType, *, wide: bool = True, biased: tuple[Any, Any] | None = None
+) -> Any:
+    """A cell: its value, or an object with the two ends of its interval; ``wide`` as for :func:`value_to_json`.
+
+    ``biased`` are the ends of the interval that allows for what was left out, where that is known.
+    """
     if ends is None:
         return value_to_json(value, kind, wide=wide)
     value, low, high = (value_to_json(each, kind, wide=wide) for each in (value, *ends))
-    return {"value": value, "low": low, "high": high}
+    cell = {"value": value, "low": low, "high": high}
+    if biased is not None:
+        cell["bias_low"], cell["bias_high"] = (value_to_json(each, kind, wide=wide) for each in biased)
+    return cell
 
 
 def value_to_json(value: Any, kind: SqlType, *, wide: bool = True) -> Any:

@@ -17,10 +17,16 @@ if TYPE_CHECKING:
 
     from tacit.curator.views.answer_views import AnswerViews
 
-__all__ = ["html_table", "rich_table", "text_table"]
+__all__ = ["MARK_WORDS", "html_table", "rich_table", "text_table"]
 
 _MOST_ROWS = 60
+#: After a number whose bias may exceed its interval.
+_MARK = " *"
 _HUGE = 1e300
+
+
+#: Meaning of the mark.
+MARK_WORDS = f"{_MARK.strip()} What was left out may exceed the interval; intervals(bias=True) allows for it."
 
 
 def rich_table(answer: AnswerViews) -> Table:
@@ -62,13 +68,24 @@ def _html_cell(value: str, spread: str) -> str:
 
 def _rows(answer: AnswerViews) -> list[list[tuple[str, str]]]:
     """Texts of each cell shown and of its interval."""
+    finished = answer.finished
     return [
         [
-            _cell(value, ends, column.type, known)
-            for (value, ends), column, known in zip(cells, answer.columns, answer.finished.has_interval, strict=True)
+            _marked(_cell(value, ends, column.type, known), mark)
+            for (value, ends), column, known, mark in zip(
+                cells, answer.columns, finished.has_interval, marks, strict=True
+            )
         ]
-        for cells in answer.displayed(rows=_MOST_ROWS)
+        for cells, marks in zip(answer.displayed(rows=_MOST_ROWS), _marks(answer), strict=True)
     ]
+
+
+def _marks(answer: AnswerViews) -> tuple[tuple[bool, ...], ...]:
+    return answer.finished.marked(rows=_MOST_ROWS)
+
+
+def _marked(cell: tuple[str, str], mark: bool) -> tuple[str, str]:
+    return (cell[0], f"{cell[1]}{_MARK}") if mark else cell
 
 
 def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: SqlType, known: bool) -> tuple[str, str]:
@@ -119,4 +136,5 @@ def _number(place: Fraction, kind: SqlType, spread: Fraction | None) -> str:
 def _caption(answer: AnswerViews) -> str:
     rest = len(answer.finished.values) - _MOST_ROWS
     more = f"{rest} more rows. " if rest > 0 else ""
-    return f"{more}{answer.note} {answer.zeros_note}".rstrip()
+    marked = any(mark for row in _marks(answer) for mark in row)
+    return " ".join(filter(None, [f"{more}{answer.note}", answer.zeros_note, MARK_WORDS if marked else ""]))

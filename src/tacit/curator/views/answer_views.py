@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tacit.curator.accounts import Entry
     from tacit.query.planning.auto_bounds import Found
+    from tacit.query.postprocess.bounding_loss import LeftOut
 
 __all__ = ["AnswerRows", "AnswerViews"]
 
@@ -59,8 +60,17 @@ class AnswerRows(Protocol):
     def confidence(self) -> Fraction:
         """Of the intervals, unless another is asked for."""
 
-    def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
+    @property
+    def left_out(self) -> LeftOut | None:
+        """What bounding left out, where anything can be and it was bought."""
+
+    def intervals(
+        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
+    ) -> tuple[tuple[Ends, ...], ...]:
         """Interval of each cell (of the first ``rows``), at that confidence or at another."""
+
+    def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
+        """Whether the bias of each cell (of the first ``rows``) may exceed its interval."""
 
 
 class AnswerViews:
@@ -120,6 +130,14 @@ class AnswerViews:
         negative = any(_not_below(row[i]) != row[i] for row in self.finished.values for i in cut)
         return "Negative counts and sums are shown as 0; raw shows them as released." if negative else ""
 
+    @property
+    def left_out(self) -> LeftOut | None:
+        """Estimated shares of people of whom limits, bounds and listed keys left something out, with a sentence each.
+
+        None where nothing can be left out, or where the question was asked with ``bias_share = 0``.
+        """
+        return self.finished.left_out
+
     def to_arrow(self) -> pa.Table:
         """The values as an Arrow table."""
         return to_arrow([c.name for c in self.columns], [c.type for c in self.columns], self.finished.values)
@@ -135,16 +153,19 @@ class AnswerViews:
         """The values as a pandas frame; needs ``pandas``."""
         return self.to_arrow().to_pandas()
 
-    def intervals(self, confidence: Number | None = None) -> pa.Table:
+    def intervals(self, confidence: Number | None = None, *, bias: bool = False) -> pa.Table:
         """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
 
         Each interval contains its true value with the confidence asked (by default that of the question),
         over the noise. It speaks of values clamped to their bounds and rounded to their step, and of the groups that
-        were kept: clipping and dropped groups are not in it. Any confidence may be asked for, any number of times,
-        free.
+        were kept: clipping and dropped groups are not in it, unless ``bias`` widens it by the estimated bound of what
+        was left out (:attr:`left_out`). Any confidence may be asked for, any number of times, free.
+
+        Raises:
+            InputError: ``bias`` is asked for, and the question was asked with ``bias_share = 0``.
         """
         names, kinds, rows = [], [], [list[Any]() for _ in self.finished.values]
-        ends = self.finished.intervals(confidence)
+        ends = self.finished.intervals(confidence, bias=bias)
         for i, column in enumerate(self.columns):
             known = self.finished.has_interval[i]
             names += [column.name, *([f"{column.name}_low", f"{column.name}_high"] if known else [])]
@@ -167,11 +188,16 @@ class AnswerViews:
     @property
     def note(self) -> str:
         """Cost of the numbers and meaning of their intervals, in a sentence each."""
+        return f"{self.charge.text}. {self.meaning}"
+
+    @property
+    def meaning(self) -> str:
+        """Meaning of the intervals, and what they do not cover, in a sentence each."""
         found = f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else ""
-        return (
-            f"{self.charge.text}. {found}{self.confidence_text()} over the noise; "
-            "clipping to bounds and dropped groups are not in them."
-        )
+        lost = "clipping to bounds and dropped groups are not in them."
+        if self.left_out is not None:
+            lost = f"what was left out is not in them. {self.left_out}"
+        return f"{found}{self.confidence_text()} over the noise; {lost}"
 
     def __len__(self) -> int:
         return len(self.finished.values)
@@ -181,7 +207,8 @@ class AnswerViews:
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
-        return f"<{type(self).__name__} {len(self)} rows: {names}; {self.charge.text}>"
+        lost = "" if self.left_out is None else "".join(f"; {cause}" for cause in self.left_out.seen)
+        return f"<{type(self).__name__} {len(self)} rows: {names}; {self.charge.text}{lost}>"
 
     def __rich__(self) -> Any:
         return rich_table(self)

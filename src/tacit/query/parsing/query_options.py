@@ -38,7 +38,7 @@ class Options:
         within: half the width of the interval asked for, instead of epsilon.
         max_rows_joined: the most rows of a unit that enter a join which multiplies them, where that is less than the
             tables declare. Not shown: where it decides anything, the relation itself says so.
-        bias_share: share of the price for the estimate of what is left out. Not shown: the price of the releases says it.
+        bias_share: share of the price for the estimate of what is left out. Not shown: the prices of releases say so.
         confidence: of that interval and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH.
     """
 

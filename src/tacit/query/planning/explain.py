@@ -20,6 +20,7 @@ from tacit.core.sensitivity import Sensitivity
 from tacit.mechanisms.laplace import Laplace
 from tacit.query.aggregates import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
+from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Outline, Plan, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
 from tacit.query.planning.wide_ranges import range_advice
@@ -87,9 +88,11 @@ class Explanation:
         limits: ``max_groups`` and ``max_rows``, and whether the owner declares or the question states them, in words.
         keys: which groups there will be, in words.
         bounds: which AUTO bounds will be found and how, or which were, in words; None without any.
+        left_out: which share of the price buys an estimate of what bounding leaves out, and of what, in words; None
+            where nothing can be left out.
         releases: one line each, in the order in which they are made: the search for AUTO bounds, the selection of keys,
-            the rest. While AUTO bounds are not found, sensitivities and scales that depend on them are multiples of b,
-            the larger of the two bounds in steps.
+            the rest, the table of what is left out. While AUTO bounds are not found, sensitivities and scales that
+            depend on them are multiples of b, the larger of the two bounds in steps.
         charge: the guarantee of the whole query, in the currency of the account.
         account: its kind.
         alone: what the charge means as (ε, δ), where it is not one.
@@ -117,6 +120,7 @@ class Explanation:
     digest: str
     engine_sql: str | None = None
     advice: tuple[str, ...] = ()
+    left_out: str | None = None
 
     def with_engine_sql(self, sql: str) -> Explanation:
         """Return a copy with the statements that an engine will run."""
@@ -146,7 +150,7 @@ def explain(plan: Plan) -> Explanation:
         limits=_limits(plan),
         keys=said.keys,
         bounds=_bounds(plan),
-        releases=(*_search(plan), *_selection(plan), *_releases(plan)),
+        releases=(*_search(plan), *_selection(plan), *_releases(plan), *_losses(plan)),
         charge=_charge(plan.guarantee),
         account=plan.account,
         alone=_alone(plan.guarantee),
@@ -154,6 +158,7 @@ def explain(plan: Plan) -> Explanation:
         errors=tuple(_error(error) for error in plan.errors),
         digest=plan.digest,
         advice=range_advice(plan),
+        left_out=_left_out(plan),
     )
 
 
@@ -179,6 +184,32 @@ def _search(plan: Plan) -> Iterator[ExplainedRelease]:
     search = plan.priced.first
     if search is not None:
         yield from (_release(plan, search.budget, release) for release in search.releases)
+
+
+def _losses(plan: Plan) -> Iterator[ExplainedRelease]:
+    part = plan.priced.left_out
+    if part is not None:
+        yield from (_release(plan, part.priced.budget, release) for release in part.priced.releases)
+
+
+def _left_out(plan: Plan) -> str | None:
+    part = plan.priced.left_out
+    if part is None:
+        possible = loss_table(plan.final)
+        if possible is None:
+            return None
+        return f"not estimated, because bias_share is 0; {_cutting(possible)} may cut people, and no interval says so"
+    share = part.priced.budget.amount / plan.priced.amount
+    return (
+        f"{percent(share)} of the price ({_cost(part.priced.budget, Fraction(1))}) buys a private estimate of how many "
+        f"people are cut by {_cutting(part.table)}"
+    )
+
+
+def _cutting(table: LossTable) -> str:
+    named = {CLIPPING: "bounds of values", KEYS: "the list of keys"}
+    names = [named.get(cause, cause) for cause in table.causes]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _selection(plan: Plan) -> Iterator[ExplainedRelease]:
@@ -287,6 +318,8 @@ def _lines(it: Explanation) -> Iterator[str]:
     yield f"Groups      {it.keys}"
     if it.bounds is not None:
         yield f"Bounds      {it.bounds}"
+    if it.left_out is not None:
+        yield f"Left out    {it.left_out}"
     yield "Releases"
     for release in it.releases:
         yield f"  {release.name}"

@@ -12,10 +12,10 @@ The table is an ordinary final aggregation, made of nodes that every engine know
     cell:             causes and the power of two of the loss             (ProjectColumns)
     final:            COUNT(*) of each cell, one row of one group per unit
 
-*Loss* of a unit is what the released numbers lack of it, in rows: for counts, rows; for sums and means, multiples of the
-largest value that counts, in quarters. Of several measurements the largest loss counts. Which of its groups a unit keeps
-is decided by a keyed hash that no relation can show, so that the expected loss over all choices is taken: a unit with N
-values in g groups, K of them within ``max_rows``, keeps K·min(g, max_groups)/g.
+*Loss* of a unit is what the released numbers lack of it, in rows: for counts, rows; for sums and means, multiples of
+the largest value that counts, in quarters. Of several measurements the largest loss counts. Which of its groups a unit
+keeps is decided by a keyed hash that no relation can show, so that the expected loss over all choices is taken: a unit
+with N values in g groups, K of them within ``max_rows``, keeps K·min(g, max_groups)/g.
 
 Which causes are possible, and so the cells and the price, follows from text and metadata.
 
@@ -25,16 +25,16 @@ Proof: ``left_out.proof.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 from tacit.query.aggregates import AggregateCall, unit_call
+from tacit.query.limits import MAX_RELATIONS
 from tacit.query.planning.measures import Measure, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey
-from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import (
@@ -49,7 +49,18 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.functions import call, case, in_list
 from tacit.query.types import BOOLEAN, INTEGER, Domain, Kind, SqlType, from_ordinal
 
-__all__ = ["CAUSES", "CLIPPING", "GROUPS", "KEYS", "ROWS", "LossTable", "cell_counts", "loss_question", "loss_table", "row_value"]
+__all__ = [
+    "CAUSES",
+    "CLIPPING",
+    "GROUPS",
+    "KEYS",
+    "ROWS",
+    "LossTable",
+    "cell_counts",
+    "loss_question",
+    "loss_table",
+    "row_value",
+]
 
 #: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, and rows whose
 #: key is NULL or not listed.
@@ -66,7 +77,12 @@ _QUARTERS: Final = 4
 _MOST_EXCESS: Final = 64
 #: Longer lists of keys are compared by their ends, where they have an order.
 _LONG_LIST: Final = 64
-_LONGEST_LIST: Final = 2_000
+#: Texts that all keys together are compared with; beyond, any that is not NULL counts as listed.
+_MOST_LISTED: Final = 3_000
+#: Kinds of values of one question that are looked at, so that the statement stays within the limits of a clause.
+_MOST_COUNTED: Final = 12
+#: Relational operators of the question about the table, at most.
+_NODES: Final = 10
 #: Measurements that add values up, or search among them, and so depend on bounds.
 _BOUNDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, MeasureKind.LEAVES)
 
@@ -93,36 +109,28 @@ class LossTable:
     @property
     def width(self) -> int:
         """Number of cells without regard to dropped keys."""
-        return 1 + (2 ** len(self.losing) - 1) * self.buckets
+        return 1 + ((1 << len(self.losing)) - 1) * self.buckets
 
     @property
     def cells(self) -> int:
         """Number of cells."""
         return self.width * (2 if KEYS in self.causes else 1)
 
-    def having(self, cause: str) -> tuple[int, ...]:
-        """The cells of units to which a cause applies."""
-        if cause == KEYS:
-            return tuple(range(self.width, self.cells))
-        bit = 1 << self.losing.index(cause)
-        return tuple(
-            offset + 1 + (combination - 1) * self.buckets + bucket
-            for offset in range(0, self.cells, self.width)
-            for combination in range(1, 2 ** len(self.losing))
-            if combination & bit
-            for bucket in range(self.buckets)
-        )
+    def listing(self) -> Iterator[tuple[int, frozenset[str], int]]:
+        """Every cell: its number, the causes that apply to its units, and the power of two of their loss; -1 for none.
 
-    def losing_about(self, bucket: int) -> tuple[int, ...]:
-        """The cells of units that lose between 2^bucket and 2^(bucket + 1) parts."""
-        return tuple(
-            offset + 1 + (combination - 1) * self.buckets + bucket
-            for offset in range(0, self.cells, self.width)
-            for combination in range(1, 2 ** len(self.losing))
-        )
+        A cell without a loss stands first, then those of each combination of causes; all of it once more for units
+        with dropped keys.
+        """
+        for offset, dropped in ((0, ()), (self.width, (KEYS,)))[: 2 if KEYS in self.causes else 1]:
+            yield offset, frozenset(dropped), -1
+            for combination in range(1, 1 << len(self.losing)):
+                applies = frozenset((*dropped, *(c for i, c in enumerate(self.losing) if combination >> i & 1)))
+                first = offset + 1 + (combination - 1) * self.buckets
+                yield from ((first + bucket, applies, bucket) for bucket in range(self.buckets))
 
     def most(self, bucket: int) -> Fraction:
-        """The largest loss of a bucket, in rows; expected losses are no whole numbers."""
+        """The largest loss of a bucket, in rows; expected losses are no whole numbers, and the last one has no end."""
         top = 2 ** (bucket + 1) - (0 if GROUPS in self.causes else 1)
         return Fraction(top, self.parts)
 
@@ -130,7 +138,7 @@ class LossTable:
 def loss_table(final: FinalAggregation) -> LossTable | None:
     """The table of a question; None where nothing can be left out, or every row is a person of its own."""
     source = final.source
-    if source.row_units or not final.measures or not final.aggregates:
+    if source.row_units or not final.measures or not final.aggregates or source.weight > MAX_RELATIONS - _NODES:
         return None
     most = Sizes().rows(source)
     rows = [m.rows for m in final.measures if m.kind is not MeasureKind.UNITS]
@@ -282,12 +290,13 @@ def _counted(final: FinalAggregation, table: LossTable) -> list[_Counted]:
         )
     # A count of the same values as a mean loses no more than the mean.
     fuller = [each for each in found.values() if len(each.calls) > 1]
-    return [
+    kept = [
         each
         for each in found.values()
         if len(each.calls) > 1
         or not any(o.calls[0] == each.calls[0] and o.rows == each.rows and o.total is None for o in fuller)
     ]
+    return kept[:_MOST_COUNTED]
 
 
 def _function(measure: Measure) -> str:
@@ -351,7 +360,7 @@ def _losses(relation: RelationNode, counted: Sequence[_Counted], table: LossTabl
     for each in counted:
         columns = [reference(relation, slot + i) for i in range(len(each.calls))]
         slot += len(columns)
-        number = columns[0]
+        number: Expression = columns[0]
         if each.once:
             number = case([(call("gt", number, _whole(0)), _whole(1))], _whole(0))
         cut: Expression = _whole(0)
@@ -405,23 +414,23 @@ def _computed(
 
 def _listed(values: Sequence[Expression], keys: Sequence[GroupKey]) -> Expression:
     """Whether all keys of a row are on their public lists; never NULL."""
-    parts = [part for value, key in zip(values, keys, strict=True) if (part := _is_listed(value, key)) is not None]
-    return TRUE if not parts else call("coalesce", call("and", *parts) if len(parts) > 1 else parts[0], _FALSE)
+    parts = [_is_listed(value, key, _MOST_LISTED // len(keys)) for value, key in zip(values, keys, strict=True)]
+    return call("coalesce", call("and", *parts) if len(parts) > 1 else parts[0], _FALSE)
 
 
 _FALSE: Final = literal(False, BOOLEAN)
 
 
-def _is_listed(value: Expression, key: GroupKey) -> Expression | None:
+def _is_listed(value: Expression, key: GroupKey, most: int) -> Expression:
     listed = [item for item in key.values or () if item is not None]
     ordered = value.type.is_numeric or value.type.is_temporal
     if not listed:
-        found: Expression | None = _FALSE
+        found: Expression = _FALSE
     elif len(listed) > _LONG_LIST and ordered:
         # Keys of so many values are days, numbers and the like, without gaps.
         low, high = (literal(end(listed), value.type) for end in (min, max))
         found = call("and", call("ge", value, low), call("le", value, high))
-    elif len(listed) > _LONGEST_LIST:
+    elif len(listed) > most:
         found = call("not", call("is_null", value))
     else:
         found = in_list(value, [literal(item, value.type) for item in listed])
@@ -450,9 +459,7 @@ def _codes(
     return [code, loss, groups if cut else _whole(1), call("gt", others, _whole(0))]
 
 
-def _cell(
-    code: Expression, loss: Expression, unit: Expression, dropped: Expression, table: LossTable
-) -> Expression:
+def _cell(code: Expression, loss: Expression, unit: Expression, dropped: Expression, table: LossTable) -> Expression:
     """The number of a unit's cell. A loss that is NULL, because it is too large, is in the last bucket."""
     cell: Expression = _whole(0)
     if table.losing:

@@ -97,7 +97,7 @@ class Plan:
 
     @property
     def stages(self) -> tuple[Plan, ...]:
-        """Plans that read data, in order: the search for AUTO bounds where there is one, the query, what it leaves out."""
+        """Plans that read data, in order: the search for AUTO bounds, the query, the table of what it leaves out."""
         return tuple(stage for stage in (self.first, self, self.left_out) if stage is not None)
 
     @property

@@ -259,7 +259,7 @@ def _apply(node: Call, arguments: tuple[Value | None, ...]) -> Value | None:
 
 def _ratio(top: Affine, bottom: Affine, level: CellConfidence) -> Range:
     """By one test where the noises are known to be independent, else by a box with half of the chance for each side."""
-    found = ratio_range(top, bottom, level)
+    found = ratio_range(top, bottom, level) if level.biases is None else None
     if found is not None:
         return found
     halves = level.at(level.beta / 2)

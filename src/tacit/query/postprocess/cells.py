@@ -45,6 +45,7 @@ __all__ = [
     "Ends",
     "Event",
     "Exact",
+    "MeasureBias",
     "NoiseSums",
     "around",
     "linear_events",
@@ -153,12 +154,40 @@ class Draw:
     group: int
 
 
-class CellConfidence:
-    """A chance of failure that every event of some cell may have, and the half-widths that follow from it."""
+@dataclass(frozen=True, slots=True)
+class MeasureBias:
+    """How much further than its noise the truth of a measurement may be, in steps, because of what was left out.
 
-    def __init__(self, laws: Sequence[NoiseLaw], beta: Fraction) -> None:
+    Args:
+        down: below, in one cell.
+        up: above, in one cell.
+        all_down: below, in all cells together.
+        all_up: above, in all cells together.
+        outside: whether values may be outside the bounds of the measurement.
+    """
+
+    down: Fraction
+    up: Fraction
+    all_down: Fraction
+    all_up: Fraction
+    outside: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is left out."""
+        return not (self.down or self.up)
+
+
+class CellConfidence:
+    """A chance of failure that every event of some cell may have, and the half-widths that follow from it.
+
+    ``biases``, one for each measurement, widen enclosures by what bounding left out; None for noise alone.
+    """
+
+    def __init__(self, laws: Sequence[NoiseLaw], beta: Fraction, biases: Sequence[MeasureBias] | None = None) -> None:
         self.laws = tuple(laws)
         self.beta = beta
+        self.biases = biases
         self.memory: dict[Cell, Domain] = {}
         self._widths: dict[int, Fraction] = {}
         self._sums = NoiseSums(self.laws, beta)
@@ -187,7 +216,7 @@ class CellConfidence:
     def at(self, beta: Fraction) -> CellConfidence:
         """The same with another chance of failure, for cells that divide their own."""
         if beta not in self._others:
-            self._others[beta] = CellConfidence(self.laws, beta)
+            self._others[beta] = CellConfidence(self.laws, beta, self.biases)
         return self._others[beta]
 
 
@@ -291,7 +320,26 @@ class Affine:
         """The value, give or take."""
         width = level.sum_half_width(self.weights)
         around = Range(self.value - width, self.value + width)
-        return Domain(around.clamped(Fraction(0), None) if self.not_negative else around, False, None, self.step)
+        around = around.clamped(Fraction(0), None) if self.not_negative else around
+        if level.biases is not None:
+            down, up = self._bias(level.biases)
+            around = Range(self.value - width - down, self.value + width + up)
+            around = around.clamped(Fraction(0), None) if self.not_negative and not down else around
+        return Domain(around, False, None, self.step)
+
+    def _bias(self, biases: Sequence[MeasureBias]) -> tuple[Fraction, Fraction]:
+        """What all cells of a measurement lack together is shared among them, so that the largest weight counts."""
+        parts: dict[int, list[Fraction]] = {}
+        for draw, weight in self.weights.items():
+            parts.setdefault(draw.measure, []).append(weight)
+        ends = [Fraction(0), Fraction(0)]
+        for measure, weights in parts.items():
+            bias, alone = biases[measure], len(weights) == 1
+            below, above = (bias.down, bias.up) if alone else (bias.all_down, bias.all_up)
+            least, most = min(*weights, Fraction(0)), max(*weights, Fraction(0))
+            ends[0] += max(most * below, -least * above)
+            ends[1] += max(most * above, -least * below)
+        return ends[0], ends[1]
 
 
 def linear_events(affine: Affine) -> frozenset[Event]:
@@ -323,7 +371,14 @@ class Cell(ABC):
         """As :meth:`_enclose`, remembered."""
         known = level.memory.get(self)
         if known is None:
-            known = level.memory[self] = self._enclose(level)
+            known = self._enclose(level)
+            if level.biases is not None:
+                known = self._widened(known, level.biases)
+            level.memory[self] = known
+        return known
+
+    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:  # noqa: ARG002 - of released cells
+        """An enclosure that allows for what bounding left out; what is made of other cells has it from them."""
         return known
 
     def ends(self, level: CellConfidence) -> Ends:

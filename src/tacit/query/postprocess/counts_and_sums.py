@@ -19,6 +19,7 @@ from tacit.query.postprocess.cells import (
     Draw,
     Ends,
     Event,
+    MeasureBias,
     around,
     value_at,
     value_of_ratio,
@@ -96,3 +97,11 @@ class Direct(Cell):
         width = level.half_width(self.draw.measure)
         around = Range((self.noisy - width) * self.step, (self.noisy + width) * self.step)
         return Domain(around.clamped(self.possible.low, self.possible.high), False, None, self.step)
+
+    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
+        bias = biases[self.draw.measure]
+        low, high = known.range.low, known.range.high
+        span = Range(
+            None if low is None else low - bias.down * self.step, None if high is None else high + bias.up * self.step
+        )
+        return Domain(span, known.nullable, None, known.step)

@@ -43,6 +43,7 @@ from tacit.query.postprocess.cells import (
     Draw,
     Ends,
     Event,
+    MeasureBias,
     around,
     value_at,
     value_of_ratio,
@@ -154,6 +155,26 @@ class MeanEstimate(_Moments):
         high = max(sums[1] / count for count in counts)
         return Domain(Range(self._place(low), self._place(high)), self._maybe_null(level, 1), None, None)
 
+    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
+        """The mean of n values, and of so many more that are at most h from the centre: 2h·more/(n + more) apart.
+
+        Values that were moved to a bound add to the sum without being more; see ``left_out.proof.md``.
+        """
+        bias, more = biases[self.sum_draw.measure], biases[self.count_draw.measure].up
+        if known.range.ends is None or bias.is_nothing:
+            return known
+        low, high = known.range.ends
+        number = max(self.noisy_count, Fraction(1))
+        shift = (bias.up / number if bias.outside else 0) + 2 * self._reach * more / (number + more)
+        span = Range(low - shift * self.step, high + shift * self.step)
+        if not bias.outside:
+            span = span.clamped(self.bounds[0] * self.step, self.bounds[1] * self.step)
+        return Domain(span, known.nullable, None, None)
+
+    @property
+    def _reach(self) -> int:
+        return max(self.bounds[1] - self.centre, self.centre - self.bounds[0])
+
 
 @dataclass(frozen=True, eq=False)
 class Spread(_Moments):
@@ -203,6 +224,10 @@ class Spread(_Moments):
 
     def _enclose(self, level: CellConfidence) -> Domain:
         return self._tested(level) if self.joint else self._boxed(level)
+
+    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
+        lost = biases[self.squares_draw.measure]
+        return known if lost.is_nothing else Domain(Range(Fraction(0), None), known.nullable, None, None)
 
     def _tested(self, level: CellConfidence) -> Domain:
         first, second, third = (draw.measure for draw in (self.count_draw, self.sum_draw, self.squares_draw))

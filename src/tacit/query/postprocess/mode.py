@@ -8,13 +8,14 @@ set of those. Numbers and dates have an interval (the hull of that set), text ha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.query.postprocess.cells import Cell, CellConfidence, Event
+from tacit.query.postprocess.cells import Cell, CellConfidence, Event, MeasureBias
 from tacit.query.types import Domain, SqlType, Value, finite
 
 __all__ = ["Common", "CommonEvent"]
@@ -60,3 +61,8 @@ class Common(Cell):
         pivot = sorted((int(count) for count in self.noisy), reverse=True)[self.rank - 1]
         near = [c for c, count in zip(self.categories, self.noisy, strict=True) if abs(int(count) - pivot) <= 2 * width]
         return finite(near, self.type, nullable=pivot - width < 1)
+
+    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
+        if biases[self.event.measure].is_nothing:
+            return known
+        return finite(self.categories, self.type, nullable=True)

@@ -11,6 +11,7 @@ noise lets one be sure that there is a value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -19,8 +20,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tacit.query.planning.quantile_tree import Leaves, NoisyTree
-from tacit.query.postprocess.cells import Cell, CellConfidence, Event, value_at
-from tacit.query.types import Domain, Range, SqlType, Value
+from tacit.query.postprocess.cells import Cell, CellConfidence, Event, MeasureBias, value_at
+from tacit.query.types import UNKNOWN, Domain, Range, SqlType, Value
 
 __all__ = ["LeafGrid", "Rank", "Ranks"]
 
@@ -124,3 +125,6 @@ class Rank(Cell):
         low, high = (int(end[self.group]) for end in (leaves.low, leaves.high))
         # Whether the group has any value at all is not part of the event.
         return Domain(Range(self.ranks.grid.ends(low)[0], self.ranks.grid.ends(high)[1]), True, None, None)
+
+    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
+        return known if biases[self.measure].is_nothing else Domain(UNKNOWN, True, None, None)

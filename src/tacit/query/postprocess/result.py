@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
 from tacit.query.aggregates import entry_of
+from tacit.query.planning.left_out import loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.postprocess.bounding_loss import BoundingLoss, LeftOut, bounding_loss
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
-from tacit.query.postprocess.cells import Cell, CellConfidence, Ends, Exact
+from tacit.query.postprocess.cells import Cell, CellConfidence, Ends, Exact, MeasureBias
 from tacit.query.postprocess.public_join import PublicRows, matched
 from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
 from tacit.query.question import (
@@ -37,9 +40,9 @@ from tacit.query.relational.algebra import UnitCall
 from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import case
 from tacit.query.release import NoisyRelease
-from tacit.query.types import Value, sort_key
+from tacit.query.types import SqlType, Value, ordinal, sort_key
 
-__all__ = ["Finished", "Intervals", "finish"]
+__all__ = ["Finished", "Intervals", "finish", "marks"]
 
 
 def released_rows(final: FinalAggregation, released: NoisyRelease) -> list[tuple[Cell, ...]]:
@@ -124,19 +127,28 @@ MOST_CONFIDENT = 1 - Fraction(1, 10**12)
 
 
 class Intervals:
-    """The intervals of cells at one confidence; each cell has it on its own, not all of them together."""
+    """The intervals of cells at one confidence; each cell has it on its own, not all of them together.
 
-    def __init__(self, laws: Sequence[NoiseLaw], confidence: Number) -> None:
+    Args:
+        laws: of the noise of each measurement.
+        confidence: of each interval.
+        biases: of each measurement, to widen intervals by what bounding left out; None for noise alone.
+    """
+
+    def __init__(
+        self, laws: Sequence[NoiseLaw], confidence: Number, biases: Sequence[MeasureBias] | None = None
+    ) -> None:
         self.confidence = exact_probability(confidence, "confidence")
         if self.confidence > MOST_CONFIDENT:
             raise InputError("confidence", "must be at most 1 - 1e-12; noise has no bound that holds for certain")
         self._laws = tuple(laws)
+        self._biases = biases
         self._levels: dict[int, CellConfidence] = {}
 
     def level(self, count: int) -> CellConfidence:
         """The level at which ``count`` events all hold with the confidence: β/count each."""
         if count not in self._levels:
-            self._levels[count] = CellConfidence(self._laws, (1 - self.confidence) / count)
+            self._levels[count] = CellConfidence(self._laws, (1 - self.confidence) / count, self._biases)
         return self._levels[count]
 
     def of(self, cell: Cell) -> Ends:
@@ -154,42 +166,77 @@ class Intervals:
         """As :meth:`of`, of a whole column."""
         kinds = {type(cell) for cell in cells}
         kind = kinds.pop() if len(kinds) == 1 else Cell
-        if kind.event_count is None or not cells[0].type.is_ordered:
+        if kind.event_count is None or not cells[0].type.is_ordered or self._biases is not None:
             return [self.of(cell) for cell in cells]
         return kind.column_ends(cells, self.level(kind.event_count))
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The rows of an answer; holds released integers and nothing else of the data."""
+    """The rows of an answer; holds released integers and nothing else of the data.
+
+    Args:
+        columns: name, type and noisiness of each.
+        rows: of cells.
+        laws: of the noise of each measurement.
+        confidence: of intervals, unless another is asked for.
+        losses: what bounding left out; None where nothing can be, or it was not bought.
+        estimated: False where something can be left out and no share of the price was spent on it.
+    """
 
     columns: tuple[OutputColumn, ...]
     rows: tuple[Row, ...]
     laws: tuple[NoiseLaw, ...]
     confidence: Fraction
+    losses: BoundingLoss | None = None
+    estimated: bool = True
+
+    @property
+    def left_out(self) -> LeftOut | None:
+        """What bounding left out; None where nothing can be, or no share of the price was spent on it."""
+        return None if self.losses is None else self.losses.told
 
     @cached_property
     def values(self) -> tuple[tuple[Value | None, ...], ...]:
         """The released values, row by row."""
         return tuple(tuple(cell.value for cell in row) for row in self.rows)
 
-    def intervals(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
+    def intervals(
+        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
+    ) -> tuple[tuple[Ends, ...], ...]:
         """For each cell (of the first ``rows``) its interval, at the confidence of the question or at another.
 
-        An end that no number bounds is None: the largest double would look like a bound.
+        ``bias`` widens them by the estimated bound of what bounding left out, where anything can be left out. An end
+        that no number bounds is None: the largest double would look like a bound.
         """
         if confidence is None and rows is None:
-            return self._own_intervals
-        return self._intervals(self.confidence if confidence is None else confidence, self.rows[:rows])
+            return self._wide_intervals if bias else self._own_intervals
+        return self._intervals(self.confidence if confidence is None else confidence, self.rows[:rows], bias=bias)
 
     @cached_property
     def _own_intervals(self) -> tuple[tuple[Ends, ...], ...]:
         return self._intervals(self.confidence, self.rows)
 
-    def _intervals(self, confidence: Number, chosen: Sequence[Row]) -> tuple[tuple[Ends, ...], ...]:
-        at = Intervals(self.laws, confidence)
+    @cached_property
+    def _wide_intervals(self) -> tuple[tuple[Ends, ...], ...]:
+        return self._intervals(self.confidence, self.rows, bias=True)
+
+    def _intervals(
+        self, confidence: Number, chosen: Sequence[Row], *, bias: bool = False
+    ) -> tuple[tuple[Ends, ...], ...]:
+        if bias and not self.estimated:
+            raise InputError("bias", "is not known: the question was asked with bias_share = 0")
+        losses = self.losses if bias else None
+        at = Intervals(self.laws, confidence, None if losses is None else losses.biases)
         columns = [_without_ends([*at.column([row[i] for row in chosen])]) for i in range(len(self.columns))]
         return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
+
+    def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
+        """For each cell (of the first ``rows``) whether its bias may exceed its interval.
+
+        That is so where a loss is seen, and the interval that allows for it is more than twice as wide.
+        """
+        return marks(self, rows)
 
     @cached_property
     def has_interval(self) -> tuple[bool, ...]:
@@ -212,6 +259,51 @@ class Finished:
 def _is_not_negative(cell: Cell) -> bool:
     affine = cell.affine
     return affine is not None and affine.not_negative
+
+
+class _Marked(Protocol):
+    """Rows with intervals and an estimate of what was left out."""
+
+    @property
+    def columns(self) -> tuple[OutputColumn, ...]: ...
+
+    @property
+    def values(self) -> tuple[tuple[Value | None, ...], ...]: ...
+
+    @property
+    def has_interval(self) -> tuple[bool, ...]: ...
+
+    @property
+    def left_out(self) -> LeftOut | None: ...
+
+    def intervals(
+        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
+    ) -> tuple[tuple[Ends, ...], ...]: ...
+
+
+def marks(answer: _Marked, rows: int | None) -> tuple[tuple[bool, ...], ...]:
+    """For each cell (of the first ``rows``) whether its bias may exceed its interval."""
+    if answer.left_out is None or not answer.left_out.cuts:
+        return ((False,) * len(answer.columns),) * len(answer.values[:rows])
+    plain, wide = answer.intervals(rows=rows), answer.intervals(rows=rows, bias=True)
+    kinds = [column.type for column in answer.columns]
+    return tuple(
+        tuple(
+            known and _exceeds(own, other, kind)
+            for own, other, kind, known in zip(ends, others, kinds, answer.has_interval, strict=True)
+        )
+        for ends, others in zip(plain, wide, strict=True)
+    )
+
+
+def _exceeds(own: Ends, wide: Ends, kind: SqlType) -> bool:
+    """Whether an interval is more than twice as wide as another; one without an end is, if the other has both."""
+    if own[0] is None or own[1] is None:
+        return False
+    if wide[0] is None or wide[1] is None:
+        return True
+    (low, high), (lowest, highest) = ([ordinal(end, kind) for end in pair if end is not None] for pair in (own, wide))
+    return highest - lowest > 2 * (high - low)
 
 
 def _without_ends(ends: list[Ends]) -> list[Ends]:
@@ -248,4 +340,7 @@ def finish(
     for step in question.steps:
         rows = matched(step, rows, types, next(fetched)) if isinstance(step, Match) else apply_step(step, rows, ends)
         types = types_after(step, types)
-    return Finished(question.columns, tuple(tuple(row) for row in rows), tuple(released.laws), intervals.confidence)
+    losses = bounding_loss(released, intervals.confidence)
+    estimated = losses is not None or loss_table(question.final) is None
+    shown = tuple(map(tuple, rows))
+    return Finished(question.columns, shown, tuple(released.laws), intervals.confidence, losses, estimated)

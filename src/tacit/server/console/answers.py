@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -28,11 +28,12 @@ _LARGEST: Final = 1e15
 
 @dataclass(frozen=True)
 class PageCell:
-    """Value, its error in a quieter tone, and both ends for screen readers."""
+    """Value, its error in a quieter tone, both ends for screen readers, and whether its bias may exceed the error."""
 
     text: str
     spread: str = ""
     words: str = ""
+    marked: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,15 @@ def sheet_of(answer: Answer) -> Sheet:
         PageHead(column.name, str(column.type).lower(), column.type.is_numeric, known)
         for column, known in zip(answer.columns, finished.has_interval, strict=True)
     )
+    marked = finished.marked(rows=_MOST_ROWS)
     rows = tuple(
         tuple(
-            _cell(value, pair, column.type, known)
-            for (value, pair), column, known in zip(cells, answer.columns, finished.has_interval, strict=True)
+            replace(_cell(value, pair, column.type, known), marked=mark)
+            for (value, pair), column, known, mark in zip(
+                cells, answer.columns, finished.has_interval, marks, strict=True
+            )
         )
-        for cells in answer.displayed(rows=_MOST_ROWS)
+        for cells, marks in zip(answer.displayed(rows=_MOST_ROWS), marked, strict=True)
     )
     return Sheet(heads, rows, max(len(finished.values) - _MOST_ROWS, 0), level_of(answer))
 

@@ -156,7 +156,10 @@ def _words(answer: Answer, *, again: bool) -> str:
         start = "This question was answered before, so it cost nothing: the same answer, to the last digit."
     else:
         start = f"Charged to {answer.charge.population} before any data was read. Asked again, it is free."
-    return f"{start}{found} Clipping to bounds and groups that were left out are not in the intervals."
+    lost = "Clipping to bounds and groups that were left out are not in the intervals."
+    if answer.left_out is not None:
+        lost = f"What was left out is not in the intervals. {answer.left_out}"
+    return f"{start}{found} {lost}"
 
 
 def _mark(visit: PageRequest, of: str) -> str:

@@ -106,6 +106,7 @@ class QuoteView:
     bounding: str
     limits: str
     bounds: str
+    left_out: str
     unit: str
     relation: str
     digest: str
@@ -159,6 +160,7 @@ def view_quote(
         bounding=f"Of one person, {it.bounding}.".replace(" of a unit", "").replace("1 row count ", "1 row counts "),
         limits=it.limits,
         bounds="" if it.bounds is None else f"Bounds: {it.bounds}",
+        left_out="" if it.left_out is None else f"What is left out: {it.left_out}.",
         unit=it.unit,
         relation=it.relation.replace("_", " or "),
         digest=it.digest[:16],

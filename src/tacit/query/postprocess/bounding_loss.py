@@ -1,0 +1,306 @@
+"""Estimates from the noisy table of what bounding left out: shares of people, and bounds of the bias of cells.
+
+The table (:mod:`tacit.query.planning.left_out`) has independent noise of one law in every cell, so that a number of
+people in several cells has the noise of a sum, and its error is that of the sum (``left_out.proof.md``).
+
+*Causes that are seen.* Cells of causes that do not apply hold noise alone, and adding them up would hide the others. So
+the cause that stands out least from the noise is taken for absent, and its cells with it, until all that are left stand
+out. The number of people of a cause is then that of the cells where it applies, beside others that are seen.
+
+*Bias of a measurement.* People who lose between 2^b and 2^(b+1) parts of a row are counted in bucket b. The last bucket
+from which on people stand out from the noise, the one after it and those before, each with its largest loss, and the
+error of that weighted sum, bound the loss of all cells together; one cell can have all of it. Buckets beyond are taken
+for empty. Where no cause is seen, as many people as noise can hide may lose one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from tacit.core.numbers import float_nearest
+from tacit.query.planning.left_out import CLIPPING, GROUPS, KEYS, ROWS, LossTable, row_value
+from tacit.query.planning.measures import Measure, MeasureKind
+from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
+from tacit.query.postprocess.cells import MeasureBias
+from tacit.query.question import FinalAggregation
+
+if TYPE_CHECKING:
+    from tacit.query.release import NoisyRelease
+
+__all__ = ["BoundingLoss", "CauseShare", "LeftOut", "bounding_loss"]
+
+#: A number of people stands out from the noise if noise alone exceeds it with at most this probability.
+_BY_CHANCE: Final = Fraction(1, 100)
+_ZERO: Final = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class CauseShare:
+    """Estimated share of people of whom something was left out, for one cause.
+
+    Args:
+        cause: ``max_groups``, ``max_rows``, ``clipping`` or ``keys``.
+        limit: the number in force, for the first two.
+        people: estimated number, not below 0.
+        share: of all people in the question, between 0 and 1.
+        error: of the share, at the confidence of the answer.
+        seen: whether the number stands out from the noise.
+        sentence: the same in words.
+    """
+
+    cause: str
+    limit: int | None
+    people: int
+    share: Fraction
+    error: Fraction
+    seen: bool
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What bounding left out of an answer: an estimate for each cause that is possible.
+
+    Args:
+        people: estimated number of people with any row, not below 0.
+        causes: one for each possible cause.
+    """
+
+    people: int
+    causes: tuple[CauseShare, ...]
+
+    @property
+    def seen(self) -> tuple[CauseShare, ...]:
+        """The causes that stand out from the noise."""
+        return tuple(cause for cause in self.causes if cause.seen)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a loss in the released numbers is seen."""
+        return any(cause.cause != KEYS for cause in self.seen)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The same in words: a sentence for each cause that is seen, and one for all the others."""
+        hidden = [cause for cause in self.causes if not cause.seen]
+        said = tuple(cause.sentence for cause in self.seen)
+        if not hidden:
+            return said
+        most = _percent(min(max(cause.share + cause.error for cause in hidden), Fraction(1)), up=True)
+        names = _listed([_name(cause.cause, cause.limit) for cause in hidden])
+        return (*said, f"fewer than {most} of people are seen to be cut by {names}")
+
+    def __str__(self) -> str:
+        return " ".join(f"{text[0].upper()}{text[1:]}." for text in self.sentences)
+
+
+@dataclass(frozen=True)
+class BoundingLoss:
+    """What bounding left out of an answer, from released numbers alone.
+
+    Args:
+        final: what was released.
+        table: its cells.
+        noisy: number of people in each, with noise.
+        law: of the noise.
+        confidence: of the errors.
+    """
+
+    final: FinalAggregation
+    table: LossTable
+    noisy: tuple[int, ...]
+    law: NoiseLaw
+    confidence: Fraction
+
+    @cached_property
+    def people(self) -> int:
+        """Estimated number of people with any row, not below 0."""
+        return max(sum(self.noisy), 0)
+
+    @cached_property
+    def seen(self) -> frozenset[str]:
+        """The causes that stand out from the noise."""
+        left = set(self.table.causes)
+        while left:
+            above = {cause: self._excess(self._having(cause, left)) for cause in self.table.causes if cause in left}
+            least = min(above, key=lambda cause: above[cause])
+            if above[least] > 0:
+                break
+            left.remove(least)
+        return frozenset(left)
+
+    def _having(self, cause: str, among: Set[str]) -> list[int]:
+        """The cells where a cause applies, and beside it none but some others."""
+        return [cell for cell, causes, _ in self._listing if cause in causes and causes <= {*among, cause}]
+
+    def _excess(self, cells: Sequence[int]) -> Fraction:
+        """By how much the number of people in some cells exceeds what is due to chance, in errors."""
+        number, chance = self._number(cells, 2 * _BY_CHANCE)
+        return (number - chance) / max(chance, Fraction(1))
+
+    @cached_property
+    def _listing(self) -> tuple[tuple[int, frozenset[str], int], ...]:
+        return tuple(self.table.listing())
+
+    @cached_property
+    def causes(self) -> tuple[CauseShare, ...]:
+        """One for each cause that is possible."""
+        return tuple(self._share(cause) for cause in self.table.causes)
+
+    @cached_property
+    def told(self) -> LeftOut:
+        """The estimates, for people."""
+        return LeftOut(self.people, self.causes)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a loss in the released numbers stands out from the noise."""
+        return bool(self.seen - {KEYS})
+
+    def _number(self, cells: Sequence[int], beta: Fraction) -> tuple[int, Fraction]:
+        """The noisy number of people in some cells, and its error."""
+        error = sum_error([NoiseTerm(self.law.kind, self.law.scale, Fraction(1), len(cells))], beta)
+        return sum(self.noisy[cell] for cell in cells), error
+
+    def _share(self, cause: str) -> CauseShare:
+        number, error = self._number(self._having(cause, self.seen), 1 - self.confidence)
+        people = max(self.people, 1)
+        share = min(max(Fraction(number, people), _ZERO), Fraction(1))
+        limit = {GROUPS: self.final.max_groups, ROWS: _rows(self.final)}.get(cause)
+        about, seen = min(error / people, Fraction(1)), cause in self.seen
+        words = self._sentence(cause, limit, share, about, seen=seen)
+        return CauseShare(cause, limit, max(number, 0), share, about, seen, words)
+
+    def _sentence(self, cause: str, limit: int | None, share: Fraction, error: Fraction, *, seen: bool) -> str:
+        sums = all(measure.kind is MeasureKind.SUM for measure in self.final.measures)
+        had = {
+            GROUPS: f"were in more than max_groups = {limit} groups",
+            ROWS: f"had {'a sum' if sums else 'rows'} beyond max_rows = {limit}",
+            CLIPPING: "had values outside their bounds",
+            KEYS: "had rows whose key is NULL or not listed",
+        }[cause]
+        if not seen:
+            return f"fewer than {_percent(min(share + error, Fraction(1)), up=True)} of people {had}"
+        return f"about {_percent(share)} ± {_percent(error, up=True)} of people {had}; {self._effect(cause)}"
+
+    def _effect(self, cause: str) -> str:
+        if cause == KEYS:
+            return "those rows are in no group"
+        kinds = {measure.kind for measure in self.final.measures}
+        counts = bool(kinds & set(_COUNTS)) and cause != CLIPPING
+        others = [word for kind, word in _OTHERS if kind in kinds]
+        parts = ["counts are too low"] if counts else []
+        return " and ".join([*parts, *([f"{_listed(others)} may be off"] if others else [])])
+
+    # -- bias
+
+    @cached_property
+    def _buckets(self) -> tuple[list[int], ...]:
+        """The cells of each bucket, of causes that are seen; where none is, of one limit alone."""
+        combinations = [causes for _, causes, bucket in self._listing if bucket >= 0]
+        if self.is_seen:
+            used = {causes for causes in combinations if causes <= self.seen}
+        else:
+            dropped = self.seen & {KEYS}
+            used = {causes for causes in combinations if len(causes - dropped) == 1 and causes & {GROUPS, ROWS}}
+        return tuple(
+            [cell for cell, causes, bucket in self._listing if bucket == wanted and causes in used]
+            for wanted in range(self.table.buckets)
+        )
+
+    @cached_property
+    def most_rows(self) -> Fraction:
+        """Bound of the loss in all cells together, in rows; exceeded by chance as rarely as an interval fails."""
+        buckets = self._buckets
+        if not buckets[0]:
+            return _ZERO
+        beyond = [[cell for cells in buckets[first:] for cell in cells] for first in range(len(buckets))]
+        last = max(
+            (first for first, cells in enumerate(beyond) if self.is_seen and self._excess(cells) > 0), default=-1
+        )
+        # At least the loss of one row is looked for, whatever is seen.
+        end = min(max(last + 1, self.table.parts.bit_length() - 1), len(buckets) - 1) + 1
+        used = [(self.table.most(b), cells) for b, cells in enumerate(buckets[:end])]
+        total = sum((most * sum(self.noisy[cell] for cell in cells) for most, cells in used), _ZERO)
+        terms = [NoiseTerm(self.law.kind, self.law.scale, most, len(cells)) for most, cells in used]
+        return max(total + sum_error(terms, self._twice), _ZERO)
+
+    @property
+    def _twice(self) -> Fraction:
+        """A two-sided chance of failure whose upper half is that of an interval."""
+        return min(2 * (1 - self.confidence), Fraction(99, 100))
+
+    @cached_property
+    def most_people(self) -> Fraction:
+        """Bound of the number of people who lose a group."""
+        number, error = self._number(self._having(GROUPS, self.seen), self._twice)
+        return max(number + error, _ZERO)
+
+    @cached_property
+    def biases(self) -> tuple[MeasureBias, ...]:
+        """For each measurement how much further than its noise the truth may be."""
+        return tuple(self._bias(measure) for measure in self.final.measures)
+
+    def _bias(self, measure: Measure) -> MeasureBias:
+        lost = self.most_rows
+        outside = CLIPPING in self.seen
+        if measure.kind is MeasureKind.UNITS:
+            lost = lost if GROUPS in self.table.causes else _ZERO
+            # A unit counts once in a cell, and so loses one there.
+            return MeasureBias(_ZERO, min(lost, self.most_people), _ZERO, lost)
+        if measure.kind in _COUNTS:
+            counted = lost if {GROUPS, ROWS} & set(self.table.causes) else _ZERO
+            return MeasureBias(_ZERO, counted, _ZERO, counted)
+        amount = lost * row_value(measure)
+        if measure.kind is MeasureKind.SUM and not outside:
+            down, up = (amount if measure.clamp[0] < 0 else _ZERO), (amount if measure.clamp[1] > 0 else _ZERO)
+            return MeasureBias(down, up, down, up)
+        return MeasureBias(amount, amount, amount, amount, outside)
+
+
+_COUNTS: Final = (MeasureKind.UNITS, MeasureKind.ROWS, MeasureKind.VALUES, MeasureKind.DISTINCT)
+_OTHERS: Final = (
+    (MeasureKind.SUM, "sums"),
+    (MeasureKind.CENTRED_SUM, "averages"),
+    (MeasureKind.CENTRED_SQUARES, "variances"),
+    (MeasureKind.LEAVES, "quantiles"),
+    (MeasureKind.CATEGORIES, "most common values"),
+)
+
+
+def bounding_loss(released: NoisyRelease, confidence: Fraction) -> BoundingLoss | None:
+    """What bounding left out of a release; None where nothing can be, or no share of the price was spent on it."""
+    part = released.plan.priced.left_out
+    if part is None or released.noisy_left_out is None:
+        return None
+    law = part.priced.releases[0].law(0)
+    return BoundingLoss(released.plan.final, part.table, released.noisy_left_out, law, confidence)
+
+
+def _rows(final: FinalAggregation) -> int:
+    return min((m.rows for m in final.measures if m.kind is not MeasureKind.UNITS), default=1)
+
+
+def _name(cause: str, limit: int | None) -> str:
+    named = {CLIPPING: "the bounds of values", KEYS: "the list of keys"}
+    return named.get(cause) or f"{cause} = {limit}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _percent(share: Fraction, *, up: bool = False) -> str:
+    """A share with two digits; ``up`` for one that is not to be understated."""
+    number = 100 * float_nearest(share)
+    digits = 0 if number >= 9.5 else 1 if number >= 0.95 else 2
+    if up and number:
+        number = min(number + 0.49 * 10**-digits, 100.0)
+    return f"{number:.{digits}f}%"
