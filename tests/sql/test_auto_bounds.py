@@ -176,10 +176,13 @@ def test_both_stages_together_cost_what_was_typed(account: str) -> None:
     search = plan.priced.first
     assert search is not None
     assert plan.priced.amount == plain.priced.amount
-    assert search.amount * 10 == plan.priced.amount
+    last = plan.priced.left_out
+    assert last is not None
+    assert last.priced.amount * 25 == plan.priced.amount
+    assert search.amount * 10 == plan.priced.amount - last.priced.amount
     assert search.keys is None
     assert len(search.releases) == 2
-    assert len(plan.event.events) == len(search.releases) + len(plan.releases)
+    assert len(plan.event.events) == len(search.releases) + len(plan.releases) + len(last.priced.releases)
 
 
 @pytest.mark.parametrize("account", ["pure", "approx", "zcdp", "gdp"])
@@ -213,7 +216,7 @@ def test_private_keys_and_their_delta_are_paid_by_the_rest() -> None:
 
 @pytest.mark.parametrize(("account", "share"), [("pure", Fraction(2, 11)), ("zcdp", Fraction(4, 13))])
 def test_the_search_can_be_weighed(account: str, share: Fraction) -> None:
-    plan = planned(AVG, account, weights={"bounds": 2})
+    plan = planned(AVG, account, weights={"bounds": 2}, bias_share=0)
     assert plan.priced.first is not None
     assert plan.priced.first.amount == share * plan.priced.amount
 
@@ -311,7 +314,8 @@ def test_the_digest_of_a_question_knows_auto() -> None:
 
 
 def test_explain_says_what_happens_in_both_stages() -> None:
-    it = explain(planned(TWO.replace(", COUNT", ", VARIANCE(CLAMP(points, AUTO)) AS v, COUNT"), suppose=10**5))
+    asked = {"suppose": 10**5, "bias_share": 0}
+    it = explain(planned(TWO.replace(", COUNT", ", VARIANCE(CLAMP(points, AUTO)) AS v, COUNT"), **asked))
     search, *_ = it.releases
     assert sum(Fraction(release.share) for release in it.releases) == 1
     assert (search.share, search.l1_sensitivity, search.scale, search.cost) == ("1/20", "1", "20", "epsilon 0.05")

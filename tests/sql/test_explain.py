@@ -34,7 +34,8 @@ def test_as_an_object() -> None:
     assert it.digest == plan.digest
     assert it.engine_sql is None
     assert it.with_engine_sql("SELECT 1").engine_sql == "SELECT 1"
-    assert [release.mechanism for release in it.releases] == ["laplace"] * 4
+    assert [release.mechanism for release in it.releases] == ["laplace"] * 5
+    assert (it.releases[-1].l1_sensitivity, it.releases[-1].share, it.releases[-1].scale) == ("1", "1/25", "25")
     assert sum(Fraction(release.share) for release in it.releases) == 1
     rows = it.releases[0]
     assert (rows.l1_sensitivity, rows.l2_sensitivity) == ("6", "3.46411")
@@ -70,7 +71,8 @@ def test_as_json_that_can_be_read_back() -> None:
     assert read["relation"] == "replace_one"
     assert read["charge"] == "mu 1"
     assert read["alone"].startswith("epsilon 4.8")
-    assert len(read["releases"]) == len(plan.releases)
+    assert len(read["releases"]) == len(plan.releases) + 1
+    assert read["releases"][-1]["l1_sensitivity"] == "2", "one person replaces another"
     assert it.to_json() == explain(plan).to_json()
 
 

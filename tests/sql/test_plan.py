@@ -277,7 +277,7 @@ def test_every_plan_is_checked_against_its_charge(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tacit.query.planning.pricing.price", generous)
     for kind in ("pure", "approx", "zcdp", "gdp"):
         with pytest.raises(InternalError):
-            count_plan(Request(epsilon=1, account=Account(kind)))
+            count_plan(Request(epsilon=1, account=Account(kind), bias_share=0))
 
 
 CATALOG = Catalog(

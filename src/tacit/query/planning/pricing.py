@@ -431,7 +431,7 @@ def buy(
     priced, guarantee = _bought(final, relation, terms, currency, amount, weights)
     if priced.keys is None and all(release.mechanism == "constant" for release in priced.releases):
         # A question that releases nothing about any unit, such as the list of public keys, costs nothing.
-        return priced, currency_of(guarantee).nothing(relation)
+        return replace(priced, left_out=None), currency_of(guarantee).nothing(relation)
     return priced, guarantee
 
 
