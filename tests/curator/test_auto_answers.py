@@ -117,5 +117,5 @@ def test_explain_reads_nothing_and_shows_both_steps() -> None:
     quote = curator.explain(AVG, epsilon="1")
     assert engine.measured == 0
     content = json.loads(quote.to_json())
-    assert [release["share"] for release in content["releases"]] == ["1/10", "9/10"]
+    assert [release["share"] for release in content["releases"]] == ["12/125", "108/125", "1/25"]
     assert content["bounds"].startswith("AUTO for avg(income)")

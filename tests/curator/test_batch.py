@@ -88,7 +88,7 @@ def test_weights_divide_the_total(tmp_path: Path) -> None:
     def shares(kind: str) -> list[Fraction]:
         curator, _ = open_clinic(**BUDGETS[kind])
         text = f'[statistics.a]\nsql = "{ALL}"\nweight = 3\n[statistics.b]\nsql = "{ALL} WHERE cost > 5"\n'
-        (tmp_path / "p.toml").write_text(f"[release]\n{TOTALS[kind]}\n{text}")
+        (tmp_path / "p.toml").write_text(f"[release]\n{TOTALS[kind]}\nbias_share = 0\n{text}")
         _, split = quote_batch(curator, tmp_path / "p.toml")
         assert curator.history() == ()
         return [next(iter(p.releases)).law(0).scale for p in split.plans]
@@ -178,8 +178,9 @@ def test_interrupted_at_any_step_it_resumes_without_paying_or_drawing_twice(
         assert verify_receipt(done.receipt, curator.public_key).ok
         assert (tmp_path / f"out{at}" / "report.html").exists()
         assert curator.ledger.verify().ok
-    # A reservation and a commit for the batch and for each of two statistics, and two measurements: before and after.
-    assert at == 2 * 8 + 1
+    # A reservation and a commit for the batch and for each of two statistics, and two measurements of each, the second
+    # of what it leaves out: before and after.
+    assert at == 2 * 10 + 1
 
 
 def test_interrupted_by_its_own_progress_it_resumes(tmp_path: Path) -> None:
@@ -311,7 +312,7 @@ def test_auto_bounds_are_planned_for_where_prices_add_up(tmp_path: Path) -> None
     curator, _ = open_clinic()
     done = release_batch(curator, plan(tmp_path, a=auto, b=ALL))
     assert done.answers["a"].plan.found
-    assert len(done.receipt["answers"][0]["mechanisms"]) == 2
+    assert len(done.receipt["answers"][0]["mechanisms"]) == 3
     assert curator.check_receipt(done.receipt).ok
     again = release_batch(curator, tmp_path / "plan.toml")
     assert again.answers["a"].finished.values == done.answers["a"].finished.values

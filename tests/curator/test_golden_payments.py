@@ -36,9 +36,14 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "zcdp": {"accounting": "zcdp", "rho": "8", "delta": "1e-2"},
     "gdp": {"accounting": "gdp", "mu": "5"},
 }
-#: The price of half an epsilon, and of a quarter, as each account counts it.
-HALF: dict[str, dict[str, Any]] = {kind: {"epsilon": "0.5"} for kind in BUDGETS} | {"zcdp": {"rho": "1/8"}}
-QUARTER: dict[str, dict[str, Any]] = {kind: {"epsilon": "0.25"} for kind in BUDGETS} | {"zcdp": {"rho": "1/32"}}
+#: The price of half an epsilon, and of a quarter, as each account counts it; without a share for what is left out, which
+#: these bytes are older than.
+HALF: dict[str, dict[str, Any]] = {
+    kind: {"bias_share": 0, **({"rho": "1/8"} if kind == "zcdp" else {"epsilon": "0.5"})} for kind in BUDGETS
+}
+QUARTER: dict[str, dict[str, Any]] = {
+    kind: {"bias_share": 0, **({"rho": "1/32"} if kind == "zcdp" else {"epsilon": "0.25"})} for kind in BUDGETS
+}
 STREETS = "SELECT street, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY street"
 #: Times differ with the machine; that of the first entry of a ledger is of the same clock.
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -115,7 +120,7 @@ def planned(kind: str, folder: Path, __: pytest.MonkeyPatch) -> list[dict[str, A
     total = {"pure": 'epsilon = "1"', "zcdp": 'rho = "0.5"', "gdp": 'mu = "1"', "approx": 'epsilon = "1"'}[kind]
     place = folder / "plan.toml"
     place.write_text(
-        f'[release]\nname = "The year"\n{total}\n[statistics.a]\nsql = "{COUNT}"\nweight = 2\n'
+        f'[release]\nname = "The year"\n{total}\nbias_share = 0\n[statistics.a]\nsql = "{COUNT}"\nweight = 2\n'
         f'[statistics.b]\nsql = "SELECT AVG(cost) AS m FROM visits"\n'
     )
     release_batch(curator, place, output=folder)

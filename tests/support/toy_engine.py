@@ -26,6 +26,11 @@ from tacit.query.release import NoisyRelease
 from tacit.query.types import as_value, ordinal, sort_key
 
 
+def is_loss_table(final: FinalAggregation) -> bool:
+    """Whether a final aggregation is the table of what bounding leaves out of another."""
+    return [aggregate.label for aggregate in final.aggregates] == ["people by what was left out"]
+
+
 class Killed(BaseException):
     """Stands for the end of the process, in the midst of a run."""
 
@@ -34,6 +39,7 @@ class ToyEngine(Engine):
     """Measures tables given as lists of mappings from column name to canonical value."""
 
     def __init__(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        #: Number of questions measured, the search for AUTO bounds counting as one.
         self.tables = {name.lower(): list(rows) for name, rows in tables.items()}
         self.measured = 0
         self.fail: BaseException | None = None
@@ -49,7 +55,8 @@ class ToyEngine(Engine):
         self.closed = True
 
     def measure(self, work: MeasurementTask) -> Measurements:
-        self.measured += 1
+        # The table of what is left out belongs to the question before it.
+        self.measured += not is_loss_table(work.final)
         if self.closed:
             raise EngineError("closed")
         if self.fail is not None:

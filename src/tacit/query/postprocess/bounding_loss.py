@@ -35,6 +35,8 @@ __all__ = ["BoundingLoss", "CauseShare", "LeftOut", "bounding_loss"]
 
 #: A number of people stands out from the noise if noise alone exceeds it with at most this probability.
 _BY_CHANCE: Final = Fraction(1, 100)
+#: A share that may be as large as this is not known.
+_UNKNOWN: Final = Fraction(1, 2)
 _ZERO: Final = Fraction(0)
 
 
@@ -93,9 +95,11 @@ class LeftOut:
         said = tuple(cause.sentence for cause in self.seen)
         if not hidden:
             return said
-        most = _percent(min(max(cause.share + cause.error for cause in hidden), Fraction(1)), up=True)
+        most = max(cause.share + cause.error for cause in hidden)
         names = _listed([_name(cause.cause, cause.limit) for cause in hidden])
-        return (*said, f"fewer than {most} of people are seen to be cut by {names}")
+        if most >= _UNKNOWN:
+            return (*said, f"how many people are cut by {names} cannot be told from the noise")
+        return (*said, f"fewer than {_percent(most, up=True)} of people are seen to be cut by {names}")
 
     def __str__(self) -> str:
         return " ".join(f"{text[0].upper()}{text[1:]}." for text in self.sentences)
@@ -121,8 +125,8 @@ class BoundingLoss:
 
     @cached_property
     def people(self) -> int:
-        """Estimated number of people with any row, not below 0."""
-        return max(sum(self.noisy), 0)
+        """Estimated number of people with any row, not below 0: those without a loss and of causes that are seen."""
+        return max(sum(self.noisy[cell] for cell, causes, _ in self._listing if causes <= self.seen), 0)
 
     @cached_property
     def seen(self) -> frozenset[str]:
@@ -186,8 +190,10 @@ class BoundingLoss:
             CLIPPING: "had values outside their bounds",
             KEYS: "had rows whose key is NULL or not listed",
         }[cause]
+        if not seen and share + error >= _UNKNOWN:
+            return f"how many people {had} cannot be told from the noise"
         if not seen:
-            return f"fewer than {_percent(min(share + error, Fraction(1)), up=True)} of people {had}"
+            return f"fewer than {_percent(share + error, up=True)} of people {had}"
         return f"about {_percent(share)} ± {_percent(error, up=True)} of people {had}; {self._effect(cause)}"
 
     def _effect(self, cause: str) -> str:
