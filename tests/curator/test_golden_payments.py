@@ -36,8 +36,8 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "zcdp": {"accounting": "zcdp", "rho": "8", "delta": "1e-2"},
     "gdp": {"accounting": "gdp", "mu": "5"},
 }
-#: The price of half an epsilon, and of a quarter, as each account counts it; without a share for what is left out, which
-#: these bytes are older than.
+#: The price of half an epsilon, and of a quarter, as each account counts it; without a share for what is left out, as
+#: ledgers have it that are older than that share.
 HALF: dict[str, dict[str, Any]] = {
     kind: {"bias_share": 0, **({"rho": "1/8"} if kind == "zcdp" else {"epsilon": "0.5"})} for kind in BUDGETS
 }

@@ -62,7 +62,7 @@ class AnswerRows(Protocol):
 
     @property
     def left_out(self) -> LeftOut | None:
-        """What bounding left out, where anything can be and it was bought."""
+        """Estimate of what bounding left out, where anything can be and it was bought."""
 
     def intervals(
         self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False

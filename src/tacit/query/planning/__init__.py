@@ -5,6 +5,8 @@ Modules:
 * :mod:`.contribution_limits` — Contribution limits: how many groups of a unit count, and how many of its rows in each,
   and who says so
 * :mod:`.explain` — Explanation of a plan in text
+* :mod:`.left_out` — Table of units by what bounding left out of them, as a second question of every user-level
+  question
 * :mod:`.measures` — Integer measurements behind aggregates, and the blocks in which they are released, with their
   sensitivities
 * :mod:`.noise_distribution` — Distribution of weighted sums of independent integer noise

@@ -246,7 +246,7 @@ def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationN
 
 
 class _Counted(NamedTuple):
-    """What is collected of a unit, in a group, for measurements of the same values.
+    """Aggregates of a unit in a group, for measurements of the same values.
 
     Args:
         calls: number of values, then the total of a sum, then its excess; as far as there are.
@@ -326,7 +326,7 @@ def _inside(measure: Measure) -> Expression:
 
 
 def _excess(argument: Expression, measure: Measure) -> Expression:
-    """How far a value is outside its bounds, in quarters of the largest value, rounded up to a power of two."""
+    """Distance of a value from its bounds, in quarters of the largest value, rounded up to a power of two."""
     ends = measure.low * measure.step, measure.high * measure.step
     reach = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), 1)
     return _beyond(argument, ends, reach * measure.step / _QUARTERS)

@@ -68,7 +68,7 @@ class CauseShare:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What bounding left out of an answer: an estimate for each cause that is possible.
+    """Estimate of what bounding left out of an answer, for each cause that is possible.
 
     Args:
         people: estimated number of people with any row, not below 0.
@@ -107,7 +107,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class BoundingLoss:
-    """What bounding left out of an answer, from released numbers alone.
+    """Noisy table of what bounding left out of an answer, and what follows from it.
 
     Args:
         final: what was released.
@@ -282,7 +282,7 @@ _OTHERS: Final = (
 
 
 def bounding_loss(released: NoisyRelease, confidence: Fraction) -> BoundingLoss | None:
-    """What bounding left out of a release; None where nothing can be, or no share of the price was spent on it."""
+    """Loss of a release by bounding; None where nothing can be, or no share of the price was spent on it."""
     part = released.plan.priced.left_out
     if part is None or released.noisy_left_out is None:
         return None

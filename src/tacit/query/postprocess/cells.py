@@ -156,7 +156,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class MeasureBias:
-    """How much further than its noise the truth of a measurement may be, in steps, because of what was left out.
+    """Distance of the truth of a measurement from its noisy number beyond the noise, in steps: what was left out.
 
     Args:
         down: below, in one cell.
@@ -328,7 +328,7 @@ class Affine:
         return Domain(around, False, None, self.step)
 
     def _bias(self, biases: Sequence[MeasureBias]) -> tuple[Fraction, Fraction]:
-        """What all cells of a measurement lack together is shared among them, so that the largest weight counts."""
+        """Bias of the sum: cells of a measurement share what they lack together, so that the largest weight counts."""
         parts: dict[int, list[Fraction]] = {}
         for draw, weight in self.weights.items():
             parts.setdefault(draw.measure, []).append(weight)

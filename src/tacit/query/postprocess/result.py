@@ -193,7 +193,7 @@ class Finished:
 
     @property
     def left_out(self) -> LeftOut | None:
-        """What bounding left out; None where nothing can be, or no share of the price was spent on it."""
+        """Estimate of what bounding left out; None where nothing can be, or no share of the price was spent on it."""
         return None if self.losses is None else self.losses.told
 
     @cached_property

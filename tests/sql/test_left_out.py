@@ -1,0 +1,268 @@
+"""The table of what bounding leaves out: when it is bought, in which cell a unit is, and what is read off it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.toy_engine import ToyEngine
+from tacit.core.errors import InputError
+from tacit.core.relations import REPLACE_ONE
+from tacit.engines import MeasurementTask
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.planning.explain import explain
+from tacit.query.planning.left_out import CLIPPING, GROUPS, KEYS, ROWS, LossTable, loss_table
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.plan import Plan, make_plan
+from tacit.query.postprocess.bounding_loss import BoundingLoss
+from tacit.query.request import Account, Request
+from tacit.query.types import INTEGER, TEXT
+
+COLUMNS = (
+    Column("patient", INTEGER),
+    Column("ward", TEXT, categories=("a", "b", "c")),
+    Column("cost", INTEGER, bounds=(0, 100)),
+)
+CATALOG = Catalog(
+    (
+        Table("visits", COLUMNS, population="patients", unit="patient", max_groups=2, max_rows=3),
+        Table(
+            "people",
+            (Column("patient", INTEGER, unique=True), Column("sex", TEXT, categories=("f", "m"))),
+            population="patients",
+            unit="patient",
+        ),
+        Table("log", (Column("n", INTEGER),), population="patients2", unit="row"),
+    ),
+    (Population("patients"), Population("patients2")),
+)
+WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+
+
+def planned(sql: str, **asked: Any) -> Plan:
+    return make_plan(sql, CATALOG, Request(**({"epsilon": 1} | asked)))
+
+
+@pytest.mark.parametrize(
+    ("sql", "causes"),
+    [
+        ("SELECT COUNT(*) FROM visits", {ROWS}),
+        ("SELECT COUNT(DISTINCT patient) FROM visits", set()),
+        ("SELECT COUNT(*) FROM people", set()),
+        ("SELECT COUNT(*) FROM log", set()),
+        ("SELECT sex, COUNT(*) FROM people GROUP BY sex", {KEYS}),
+        (WARDS, {GROUPS, ROWS, KEYS}),
+        ("SELECT ward, COUNT(DISTINCT patient) FROM visits GROUP BY ward", {GROUPS, KEYS}),
+        ("SELECT SUM(cost) FROM visits", {ROWS, CLIPPING}),
+        ("SELECT SUM(CLAMP(cost, 0, 10)) FROM visits", {ROWS}),
+        ("SELECT AVG(n) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient)", {CLIPPING}),
+        ("SELECT COUNT(*) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient)", set()),
+        ("SELECT CASE WHEN cost > 5 THEN 'x' ELSE 'y' END AS k, COUNT(*) FROM visits GROUP BY 1", {ROWS}),
+    ],
+)
+def test_causes_are_those_that_are_possible(sql: str, causes: set[str]) -> None:
+    plan = planned(sql)
+    table = loss_table(plan.final)
+    assert set(() if table is None else table.causes) == causes
+    assert (plan.left_out is not None) == bool(causes)
+    assert planned(sql, bias_share=0).left_out is None
+
+
+def test_every_cell_is_listed_once() -> None:
+    table = LossTable((GROUPS, ROWS, CLIPPING, KEYS), 5, 4)
+    listed = list(table.listing())
+    assert [cell for cell, *_ in listed] == list(range(table.cells))
+    assert len({(causes, bucket) for _, causes, bucket in listed}) == table.cells
+    assert table.cells == 2 * (1 + 7 * 5)
+
+
+# -- the cell of a unit
+
+
+def cells_of(sql: str, rows: list[dict[str, Any]], **asked: Any) -> dict[tuple[frozenset[str], int], int]:
+    """Number of units in each cell that has any, by causes and bucket."""
+    plan = planned(sql, **asked)
+    assert plan.left_out is not None
+    assert plan.priced.left_out is not None
+    found = ToyEngine({"visits": rows}).measure(MeasurementTask(plan.left_out.final, b"secret"))
+    counts = [int(count) for count in np.ravel(found.raw[0])]
+    return {
+        (causes, bucket): counts[cell] for cell, causes, bucket in plan.priced.left_out.table.listing() if counts[cell]
+    }
+
+
+def visits(*units: dict[str | None, list[int]]) -> list[dict[str, Any]]:
+    """Rows of units, each given by its costs in each ward."""
+    return [
+        {"patient": unit, "ward": ward, "cost": cost}
+        for unit, wards in enumerate(units)
+        for ward, costs in wards.items()
+        for cost in costs
+    ]
+
+
+def test_rows_beyond_max_rows() -> None:
+    rows = visits({"a": [1] * 3}, {"a": [1] * 4}, {"a": [1] * 2, "b": [1] * 3}, {"c": [1] * 11})
+    found = cells_of("SELECT COUNT(*) FROM visits", rows)
+    assert found == {
+        (frozenset(), -1): 1,
+        (frozenset({ROWS}), 0): 1,
+        (frozenset({ROWS}), 1): 1,
+        (frozenset({ROWS}), 3): 1,
+    }
+
+
+def test_groups_rows_and_keys() -> None:
+    rows = visits(
+        {"a": [1], "b": [1, 1]},  # nothing
+        {"a": [1], "b": [1], "c": [1]},  # a group of one row is lost
+        {"a": [1] * 7},  # four rows
+        {"a": [1] * 6, "b": [1] * 6, "c": [1] * 6},  # three of six rows stay, in two of three groups: 12 of 18 are lost
+        {"z": [1]},  # an undeclared key
+        {None: [1, 1], "a": [1] * 4},  # NULL, and one row too many
+    )
+    assert cells_of(WARDS, rows) == {
+        (frozenset(), -1): 1,
+        (frozenset({GROUPS}), 0): 1,
+        (frozenset({ROWS}), 2): 1,
+        (frozenset({GROUPS, ROWS}), 3): 1,
+        (frozenset({KEYS}), -1): 1,
+        (frozenset({KEYS, ROWS}), 0): 1,
+    }
+
+
+def test_a_person_counts_once_in_a_group_however_many_rows() -> None:
+    rows = visits({"a": [1] * 9}, {"a": [1] * 9, "b": [1], "c": [1]})
+    found = cells_of("SELECT ward, COUNT(DISTINCT patient) FROM visits GROUP BY ward", rows)
+    assert found == {(frozenset(), -1): 1, (frozenset({GROUPS}), 0): 1}
+
+
+def test_sums_lose_what_is_beyond_their_total_and_bounds() -> None:
+    rows = visits(
+        {"a": [10] * 20},  # a total of 200, within 3 times 100
+        {"a": [100] * 5},  # 200 too much: two of the largest values, 8 quarters
+        {"a": [130]},  # 30 outside: two quarters
+        {"a": [-5]},  # below the bounds: one quarter
+        {"a": [10**18]},  # farther than is told apart
+    )
+    assert cells_of("SELECT SUM(cost) FROM visits", rows) == {
+        (frozenset(), -1): 1,
+        (frozenset({ROWS}), 3): 1,
+        (frozenset({CLIPPING}), 1): 1,
+        (frozenset({CLIPPING}), 0): 1,
+        (frozenset({CLIPPING}), 7): 1,
+    }
+
+
+def test_stated_limits_are_the_ones_that_count() -> None:
+    rows = visits({"a": [1] * 4, "b": [1] * 4, "c": [1] * 4})
+    assert cells_of(WARDS, rows, max_rows=4) == {(frozenset({GROUPS}), 2): 1}
+    assert cells_of(WARDS, rows, max_rows=4, max_groups=3) == {(frozenset(), -1): 1}
+
+
+# -- price
+
+
+@pytest.mark.parametrize("account", ["pure", "approx", "zcdp", "gdp"])
+@pytest.mark.parametrize("share", ["0.04", "0.5"])
+def test_a_share_of_the_price_whatever_the_account(account: str, share: str) -> None:
+    plan = planned(WARDS, account=Account(account, None, "1e-6"), bias_share=share)
+    plain = planned(WARDS, account=Account(account, None, "1e-6"), bias_share=0)
+    assert plan.guarantee == plain.guarantee
+    assert plan.priced.left_out is not None
+    assert plan.priced.left_out.priced.amount == Fraction(share) * plan.priced.amount
+    assert plan.priced.amount == plain.priced.amount
+    assert plan.left_out is not None
+    assert plan.left_out.releases[0].block.sensitivity.l1 == 1
+    assert len(plan.event.events) == 2
+
+
+def test_replacing_one_person_moves_two_cells() -> None:
+    catalog = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
+    plan = make_plan(WARDS, catalog, Request(epsilon=1))
+    assert plan.left_out is not None
+    moved = plan.left_out.releases[0].block.sensitivity
+    assert (moved.l1, moved.l2_squared) == (2, 2)
+
+
+def test_an_accuracy_is_kept_beside_it() -> None:
+    plan, plain = planned(WARDS, epsilon=None, within=20), planned(WARDS, epsilon=None, within=20, bias_share=0)
+    assert plan.errors[0].bound == plain.errors[0].bound <= 20
+    assert plan.priced.budget.amount < plain.priced.amount * Fraction(101, 100) < plan.priced.amount
+
+
+@pytest.mark.parametrize("share", ["0.6", -1, "x"])
+def test_shares_that_are_none(share: Any) -> None:
+    with pytest.raises(InputError, match="bias_share"):
+        planned(WARDS, bias_share=share)
+
+
+def test_explain_states_share_and_price() -> None:
+    assert "4% of the price (epsilon 0.04)" in str(explain(planned(WARDS)))
+    assert "bias_share is 0; max_groups, max_rows and the list of keys" in str(explain(planned(WARDS, bias_share=0)))
+    assert "Left out" not in str(explain(planned("SELECT COUNT(*) FROM people")))
+
+
+# -- estimates
+
+
+def estimated(sql: str, cells: dict[tuple[frozenset[str], int], int], law: NoiseLaw, noise: int = 0) -> BoundingLoss:
+    """Estimates from so many people in some cells, and noise of the same size, with turning sign, in all."""
+    plan = planned(sql)
+    assert plan.priced.left_out is not None
+    table = plan.priced.left_out.table
+    counts = Counter(cells)
+    noisy = tuple(counts[causes, b] + noise * (-1) ** cell for cell, causes, b in table.listing())
+    return BoundingLoss(plan.final, table, noisy, law, Fraction(19, 20))
+
+
+LAPLACE = NoiseLaw("laplace", Fraction(25))
+PEOPLE = {(frozenset[str](), -1): 6900, (frozenset({ROWS}), 0): 2000, (frozenset({ROWS}), 1): 1100}
+
+
+def test_shares_and_sentences() -> None:
+    told = estimated("SELECT COUNT(*) FROM visits", PEOPLE, LAPLACE).told
+    (rows,) = told.causes
+    assert (told.people, rows.people, rows.share, rows.limit, rows.seen) == (10_000, 3100, Fraction(31, 100), 3, True)
+    assert str(told) == "About 31% ± 2.2% of people had rows beyond max_rows = 3; counts are too low."
+
+
+def test_noise_alone_is_not_seen_and_hides_no_other_cause() -> None:
+    losses = estimated(WARDS, PEOPLE, LAPLACE, noise=20)
+    assert losses.seen == {ROWS}
+    shares = {cause.cause: cause for cause in losses.causes}
+    assert abs(shares[ROWS].share - Fraction(31, 100)) < Fraction(1, 50)
+    assert shares[GROUPS].sentence.startswith("fewer than ")
+    assert losses.told.sentences[-1].endswith("are seen to be cut by max_groups = 2 and the list of keys")
+    nothing = estimated(WARDS, {(frozenset(), -1): 10_000}, LAPLACE, noise=20)
+    assert nothing.seen == frozenset()
+    assert 0 < nothing.most_rows < 400, "as many people as noise can hide may lose a row"
+    few = estimated(WARDS, {(frozenset(), -1): 10}, LAPLACE, noise=20)
+    assert "cannot be told from the noise" in str(few.told)
+
+
+def test_the_bound_holds_the_largest_loss_of_each_bucket() -> None:
+    exact = estimated("SELECT COUNT(*) FROM visits", PEOPLE, NoiseLaw("none", Fraction(0)))
+    assert exact.most_rows == 2000 + 3 * 1100
+    noisy = estimated("SELECT COUNT(*) FROM visits", PEOPLE, LAPLACE)
+    assert exact.most_rows < noisy.most_rows < 7000
+
+
+def test_one_cell_of_people_lacks_no_more_than_the_people_who_lost_a_group() -> None:
+    sql = "SELECT ward, COUNT(DISTINCT patient), COUNT(*) FROM visits GROUP BY ward"
+    cells = {(frozenset[str](), -1): 9000, (frozenset({GROUPS, ROWS}), 4): 1000}
+    people, rows = estimated(sql, cells, NoiseLaw("none", Fraction(0))).biases
+    assert (people.up, people.all_up, rows.up) == (1000, 32_000, 32_000)
+    assert (people.down, rows.down) == (0, 0)
+
+
+def test_sums_are_widened_on_both_sides_only_if_clipping_is_seen() -> None:
+    sql = "SELECT SUM(cost) FROM visits"
+    (cut,) = estimated(sql, {(frozenset({ROWS}), 2): 100}, NoiseLaw("none", Fraction(0))).biases
+    assert (cut.down, cut.up, cut.outside) == (0, 100 * Fraction(7, 4) * 100, False)
+    (clipped,) = estimated(sql, {(frozenset({CLIPPING}), 2): 100}, NoiseLaw("none", Fraction(0))).biases
+    assert (clipped.down, clipped.up, clipped.outside) == (17_500, 17_500, True)
