@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,3 +92,11 @@ def test_no_note_where_nothing_is_negative(seeded: SeededBits) -> None:
     answer = toy_curator(CATALOG, ToyEngine({"visits": rows}), {"epsilon": "10"}).sql(SQL, epsilon="5")
     assert answer.zeros_note == ""
     assert "shown as 0" not in str(answer)
+
+
+def test_the_figures_about_reading_answers_can_be_drawn(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "figures"
+    runpy.run_path(str(folder / "reading.py"))["main"](tmp_path)
+    for name in ("noise", "bounds", "limits"):
+        assert (tmp_path / f"reading-{name}.svg").read_text().startswith("<svg")
+        assert (folder / f"reading-{name}.svg").read_text().startswith("<svg")

@@ -16,7 +16,7 @@ from tacit.query.types import Value
 if TYPE_CHECKING:
     from tacit.curator.views.answer_views import AnswerViews
 
-__all__ = ["plot"]
+__all__ = ["error_bars", "plot"]
 
 
 def plot(answer: AnswerViews, column: str | None, confidence: Number | None, path: str | Path | None) -> Any:
@@ -42,7 +42,6 @@ def _chosen(answer: AnswerViews, column: str | None) -> list[int]:
 
 
 def _chart(answer: AnswerViews, index: int, confidence: Number | None) -> Any:
-    alt = altair()
     column = answer.columns[index]
     labels = [i for i, c in enumerate(answer.columns) if not answer.finished.has_interval[i] and i != index]
     records = [
@@ -56,15 +55,28 @@ def _chart(answer: AnswerViews, index: int, confidence: Number | None) -> Any:
     ]
     kind: Literal["temporal", "quantitative"] = "temporal" if column.type.is_temporal else "quantitative"
     title = ", ".join(answer.columns[i].name for i in labels)
+    return error_bars(records, x=title, y=column.name, kind=kind).properties(title=answer.confidence_text(confidence))
+
+
+def error_bars(
+    records: list[dict[str, Any]], *, x: str, y: str, kind: Literal["temporal", "quantitative"] = "quantitative"
+) -> Any:
+    """A point with an error bar for each record, which has a group, a value and both ends.
+
+    Args:
+        records: ``group``, ``value``, ``low`` and ``high`` of each.
+        x: title of the groups; empty for none.
+        y: title of the values.
+        kind: of the values, for Altair.
+    """
+    alt = altair()
     base = alt.Chart(alt.InlineData(values=records)).encode(
-        x=alt.X("group", type="nominal", sort=None, title=title or None)
+        x=alt.X("group", type="nominal", sort=None, title=x or None)
     )
     scale = alt.Scale(zero=False)
-    bars = base.mark_rule(strokeWidth=2, opacity=0.6).encode(
-        y=alt.Y("low", type=kind, title=column.name, scale=scale), y2="high"
-    )
+    bars = base.mark_rule(strokeWidth=2, opacity=0.6).encode(y=alt.Y("low", type=kind, title=y, scale=scale), y2="high")
     points = base.mark_point(filled=True, size=60, opacity=1).encode(y=alt.Y("value", type=kind, scale=scale))
-    return (bars + points).properties(width=alt.Step(40), height=260, title=answer.confidence_text(confidence))
+    return (bars + points).properties(width=alt.Step(40), height=260)
 
 
 def _label(cells: Sequence[tuple[Value | None, Ends]], labels: list[int]) -> str:
