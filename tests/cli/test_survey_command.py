@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +83,22 @@ def test_refusals_name_the_option(clinic: Path, run: Run, words: tuple[str, ...]
     result = run(*words)
     assert result.exit_code != 0
     assert told in result.stderr + result.stdout
+
+
+def test_commands_of_the_page(clinic: Path, run: Run) -> None:
+    """Every `tacit survey` line of the page, in order, with the report that the page sends."""
+    page = Path(__file__).parents[2] / "docs" / "tutorials" / "survey-without-a-trusted-party.md"
+    lines = re.findall(r"^tacit (survey .*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) == 6
+    run("budget")
+    for line in lines:
+        words = shlex.split(line)
+        if words[1] == "results" and "--plot" not in words:
+            with people(clinic) as found:
+                found.surveys.collect(found.surveys.one(words[2]), b"\x01" + base64.b64decode("AA=="), "7f3a")
+        result = run(*[str(clinic / word) if word.endswith(".svg") else word for word in words])
+        assert result.exit_code == 0, result.stderr
+    assert (clinic / "drinks.svg").exists()
 
 
 def test_no_surveys(clinic: Path, run: Run) -> None:
