@@ -107,6 +107,7 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
         monkeypatch.setattr(CuratorService, name, broken)
     for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw", "job"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
+    monkeypatch.setattr(served.people.surveys, "find", broken)
     monkeypatch.setattr(type(served.curator.ledger), "head", property(broken))
     monkeypatch.setattr(type(served.curator.ledger), "successions", broken)
     bodies = {

@@ -34,7 +34,7 @@ from tacit.local.attributes import Attributes
 from tacit.local.choose import ProtocolChoice, choose
 from tacit.local.client import Client, Report
 from tacit.local.draws import largest_ratio, output_law
-from tacit.local.frequencies import Frequencies
+from tacit.local.frequencies import EstimateRow, Frequencies
 from tacit.local.frequency import HadamardResponse, KaryResponse, LocalHashing, SubsetSelection, UnaryEncoding
 from tacit.local.heavy_hitters import CommonTexts, HeavyHitters
 from tacit.local.longitudinal import ClientAccount, LongitudinalClient, LongitudinalResponse
@@ -51,6 +51,7 @@ __all__ = [
     "ClientAccount",
     "CommonTexts",
     "CumulativeShares",
+    "EstimateRow",
     "Frequencies",
     "HadamardResponse",
     "HeavyHitters",

@@ -11,6 +11,7 @@ import numpy as np
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive
 from tacit.local.draws import Draws
+from tacit.local.frequencies import EstimateRow
 from tacit.local.protocol import Counts, LocalProtocol, Rows, in_words, protocol_from
 
 __all__ = ["Attributes"]
@@ -112,6 +113,9 @@ class Attributes(LocalProtocol):
 
 class _Estimates(dict[str, Any]):
     """Estimates by attribute."""
+
+    def rows(self) -> list[EstimateRow]:
+        return [row._replace(label=f"{name}: {row.label}") for name, each in self.items() for row in each.rows()]
 
     def consistent(self) -> _Estimates:
         return _Estimates({name: each.consistent() for name, each in self.items()})

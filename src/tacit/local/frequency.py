@@ -29,6 +29,7 @@ from tacit.local.protocol import (
     Rows,
     bits_of,
     bytes_of_bits,
+    in_words,
     window_truth,
 )
 from tacit.mechanisms.randomized_response import clopper_pearson
@@ -99,6 +100,10 @@ class SupportProtocol(FrequencyProtocol):
 
     truth: Fraction
     noise: Fraction
+
+    def probabilities(self) -> dict[str, str]:
+        """Those of the coins of the k-ary and unary protocols."""
+        return {"truth": in_words(self.truth), "noise": in_words(self.noise)}
 
     @abstractmethod
     def support(self, counts: Counts) -> Counts:

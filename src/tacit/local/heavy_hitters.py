@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count
 from tacit.local.draws import Draws
+from tacit.local.frequencies import EstimateRow
 from tacit.local.frequency import HadamardResponse
 from tacit.local.protocol import Counts, IntegerProtocol, LocalProtocol
 from tacit.mechanisms.randomized_response import FrequencyEstimate
@@ -46,6 +47,10 @@ class CommonTexts:
     found: tuple[tuple[str, FrequencyEstimate], ...]
     threshold: float
     n: int
+
+    def rows(self) -> list[EstimateRow]:
+        """One row per text."""
+        return [EstimateRow.of(text, share) for text, share in self.found]
 
     def consistent(self) -> CommonTexts:
         """Unchanged: shares of a part of the domain need not add up."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.core.numbers import Number, check_count, exact, exact_probability, float_nearest
 from tacit.local.draws import Draws
+from tacit.local.frequencies import EstimateRow
 from tacit.local.frequency import hadamard_column, walsh_hadamard
 from tacit.local.mean import LocalMean
 from tacit.local.protocol import MOST_COUNTS, Counts, IntegerProtocol, in_words, window_truth
@@ -69,6 +70,11 @@ class SparseMeans:
     def sums(self) -> NDArray[np.float64]:
         """Estimated sums over the respondents: n times the means."""
         return self.n * self.means
+
+    def rows(self) -> list[EstimateRow]:
+        """One row per coordinate."""
+        ends = zip(self.means, self.standard_errors, self.low, self.high, strict=True)
+        return [EstimateRow(str(place), *map(float, each)) for place, each in enumerate(ends)]
 
     def consistent(self) -> SparseMeans:
         """Means moved into their intervals."""
@@ -190,6 +196,11 @@ class CumulativeShares:
         low = self._first(np.maximum.accumulate(self.shares + self.widths), level)
         high = self._first(np.minimum.accumulate((self.shares - self.widths)[::-1])[::-1], level)
         return QuantileOfReports(value, min(low, value), max(high, value))
+
+    def rows(self) -> list[EstimateRow]:
+        """The deciles, one row each."""
+        found = [(place, self.quantile(Fraction(place, 10))) for place in range(1, 10)]
+        return [EstimateRow(f"{place}0 %", each.value, None, each.low, each.high) for place, each in found]
 
     def consistent(self) -> CumulativeShares:
         """Shares from 0 to 1 that grow."""

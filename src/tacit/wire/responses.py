@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerBody", "AnswerTable", "Budgets", "ChargeSchema", "EntryTold", "ErrorBody", "ErrorTold", "Health",
     "History", "JobBody", "JobPut", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
-    "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "TableTold", "TablesSchema", "TokenShown", "TokenTold",
-    "TokensSchema", "Withdrawn", "answer_json", "charge_json", "seen_text",
+    "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "SurveyBody", "SurveyCollected", "SurveyResults",
+    "TableTold", "TablesSchema", "TokenShown", "TokenTold", "TokensSchema", "Withdrawn", "answer_json", "charge_json",
+    "seen_text",
 ]  # fmt: skip
 
 
@@ -694,6 +695,47 @@ class Health(ResponseBody):
     """Questions can be asked."""
 
     status: Literal["ok"]
+
+
+class SurveyBody(ResponseBody):
+    """A survey as the people who are asked may read it: question, protocol and promise."""
+
+    name: str
+    question: str
+    open: bool
+    epsilon: Exact
+    total_epsilon: Exact
+    protocol: dict[str, Any]
+    report_bytes: int
+    probabilities: dict[str, str]
+
+
+class SurveyCollected(ResponseBody):
+    """Reports were kept."""
+
+    survey: str
+    accepted: int
+    repeated: bool
+
+
+class SurveyEstimateTold(ResponseBody):
+    """An estimated share, mean or total, with its interval."""
+
+    label: str
+    value: float
+    standard_error: float | None
+    low: float
+    high: float
+
+
+class SurveyResults(ResponseBody):
+    """Estimates of a survey from all its reports."""
+
+    name: str
+    n: int
+    confidence: float
+    epsilon: Exact
+    estimates: list[SurveyEstimateTold]
 
 
 class PersonBody(ResponseBody):

@@ -78,6 +78,20 @@ _ABOUT: Final = {
     ),
     "GET /v1/me": _About("Person that the token stands for", {200: sent.Me}),
     "GET /v1/health": _About("Whether questions can be asked", {200: sent.Health}),
+    "GET /v1/surveys/{survey}": _About(
+        "Question, protocol and promise of a survey, for the people who are asked",
+        {200: sent.SurveyBody},
+        fails=(404, 429),
+    ),
+    "POST /v1/collect/{survey}": _About(
+        "Send reports that were randomised before they were sent; needs no token",
+        {200: sent.SurveyCollected},
+        taken.Reports,
+        (403, 404, 409, 429),
+    ),
+    "GET /v1/results/{survey}": _About(
+        "Estimates of a survey, with simultaneous intervals", {200: sent.SurveyResults}, fails=(404,)
+    ),
     "GET /v1/people": _About("All people, and what they may spend", {200: sent.PeopleBody}, fails=(403,)),
     "POST /v1/people": _About("Add a person, or change their role", {201: sent.PersonBody}, taken.NewPerson, (403,)),
     "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: sent.Revoked}, fails=(403, 404)),
@@ -94,6 +108,7 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "position": {"type": "integer", "minimum": 1},
     "id": {"type": "string", "minLength": 1, "maxLength": 64},
     "name": {"type": "string", "minLength": 1, "maxLength": 200},
+    "survey": {"type": "string", "minLength": 1, "maxLength": 60},
 }
 _ASKING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     (
@@ -109,6 +124,13 @@ _SEEN: Final[tuple[str, dict[str, Any], str]] = (
     {"type": "string", "pattern": "^[1-9][0-9]{0,17}:[0-9a-f]{64}$"},
     "position and hash of an entry of the ledger that was seen before: 409 if the ledger does not hold it",
 )
+#: Headers of endpoints that ask no question.
+_HEADERS: Final = {
+    "/v1/key": (_SEEN,),
+    "/v1/collect/{survey}": (
+        (*_ASKING[0][:2], "a name for these reports, so that they may be sent again and count once"),
+    ),
+}
 
 
 def description(routes: Iterable[Route]) -> dict[str, Any]:
@@ -178,7 +200,7 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": _PARAMETERS[name]}
     for name in route.query:
         yield {"name": name, "in": "query", "required": False, "schema": _PARAMETERS[name]}
-    headers = (*_ASKING, _SEEN) if route.asks else (_SEEN,) if route.path == "/v1/key" else ()
+    headers = (*_ASKING, _SEEN) if route.asks else _HEADERS.get(route.path, ())
     for name, schema, text in headers:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
 

@@ -18,6 +18,7 @@ Modules:
 * :mod:`.people_pages` — Pages of owners: people, shares, tokens
 * :mod:`.quotes` — Quotes as pages show them, and the form that asks for one
 * :mod:`.sign_in` — Sign-in, sign-out, set-up, invitation and password pages
+* :mod:`.survey_pages` — Pages of surveys: estimates for those who run them, and a form that randomises in the browser
 * :mod:`.static_files` — Static files at content-addressed URLs
 """
 

@@ -15,7 +15,7 @@ from tacit.curator.views.answer_object import Answer
 from tacit.query.request import OPTIONS, Request
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.budget_bars import left_words
-from tacit.server.console.chart_url import address
+from tacit.server.console.chart_url import Drawing, address
 from tacit.server.console.charts import LOOKS, draw_answer
 from tacit.server.console.csrf import HEADERS, same
 from tacit.server.console.datasets import view_table
@@ -27,7 +27,7 @@ from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.wire.values import exact_text
 
-__all__ = ["answer_page", "ask", "chart", "quote", "show_ask", "table_csv"]
+__all__ = ["answer_page", "ask", "chart", "picture_of", "quote", "show_ask", "table_csv"]
 
 
 async def show_ask(visit: PageRequest) -> Response:
@@ -171,13 +171,18 @@ def _picture(visit: PageRequest, answer: Answer) -> dict[str, Any] | None:
     drawing = drawing_of(answer)
     if drawing is None:
         return None
+    return picture_of(visit, drawing, len(answer))
+
+
+def picture_of(visit: PageRequest, drawing: Drawing, rows: int) -> dict[str, Any]:
+    """Address and words of a chart, for the template; of as many of its rows as fit."""
     text, shown = address(drawing)
     names = " and ".join(panel.title for panel in drawing.panels)
     return {
         "address": f"/console/chart.svg?of={text}&mark={_mark(visit, text)}",
         "words": f"Chart of {names} with {drawing.confidence} intervals; the table has the same numbers.",
         "shown": shown,
-        "cut": shown < len(answer),
+        "cut": shown < rows,
     }
 
 

@@ -14,6 +14,7 @@ from tacit.server.console.csrf import HEADERS
 __all__ = ["Statics"]
 
 _KINDS: Final = {
+    "collect.js": "text/javascript; charset=utf-8",
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
     "mark.svg": "image/svg+xml",

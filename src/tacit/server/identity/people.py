@@ -19,6 +19,7 @@ from tacit.server.identity.ledger_people import details_of, end, open_chain, per
 from tacit.server.identity.models import Access, Issued, Job, Opened, Person, Role, TokenInfo, TokenScope
 from tacit.server.identity.passwords import Hasher, Hashing, check_password
 from tacit.server.identity.sessions import Sessions
+from tacit.server.identity.surveys import Surveys
 from tacit.server.identity.tables import open_tables
 from tacit.server.identity.tokens import Tokens
 
@@ -42,6 +43,8 @@ class People(Closing):
         self._sessions = Sessions(context, Hasher(hashing), self._obvious)
         self._links = OneTimeLinks(context)
         self._jobs = JobStore(context)
+        #: Surveys without a trusted party, beside the people.
+        self.surveys = Surveys(context)
 
     @classmethod
     def open(

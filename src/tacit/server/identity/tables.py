@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import is_postgres
 from tacit.ledger.storage.database import Database, Run, Schema
 
-__all__ = ["MIGRATIONS", "PeopleTables", "open_tables", "schema"]
+__all__ = ["MIGRATIONS", "PeopleTables", "open_tables", "schema", "words"]
 
 _WHAT: Final = "the people of the ledger"
 _POSTGRES_SETTINGS: Final = ("lock_timeout=30s",)
@@ -116,8 +116,12 @@ MIGRATIONS: Final = (
 
 def schema(*, postgres: bool = False, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Schema:
     """The tables in a kind of database."""
-    words = _POSTGRES if postgres else _SQLITE
-    return Schema("the tables of people have", migrations, "people_version", _VERSION, words, _LOCK)
+    return Schema("the tables of people have", migrations, "people_version", _VERSION, words(postgres=postgres), _LOCK)
+
+
+def words(*, postgres: bool) -> dict[str, str]:
+    """Words of statements that differ between databases."""
+    return _POSTGRES if postgres else _SQLITE
 
 
 class PeopleTables:
@@ -127,8 +131,9 @@ class PeopleTables:
     and then nothing was written.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, postgres: bool = False) -> None:
         self._database = database
+        self._postgres = postgres
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement that changes nothing."""
@@ -140,6 +145,11 @@ class PeopleTables:
         """A transaction: durable when the block ends, undone when it raises. Keep it short."""
         with storage_errors(), self._database.write() as run:
             yield run
+
+    def prepare(self, made: Callable[..., Schema]) -> None:
+        """Make further tables in the same database, or bring them up to date; ``made`` writes their schema."""
+        with storage_errors():
+            self._database.migrate(made(postgres=self._postgres))
 
     def close(self) -> None:
         """Close all connections."""
@@ -161,7 +171,7 @@ def open_tables(ledger: Ledger, place: str | os.PathLike[str]) -> PeopleTables:
         except BaseException:
             database.close()
             raise
-    tables = PeopleTables(database)
+    tables = PeopleTables(database, postgres=is_postgres(place))
     if place == MEMORY:
         _in_memory[ledger] = tables
     return tables
