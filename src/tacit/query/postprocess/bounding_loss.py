@@ -8,9 +8,9 @@ the cause that stands out least from the noise is taken for absent, and its cell
 out. The number of people of a cause is then that of the cells where it applies, beside others that are seen.
 
 *Bias of a measurement.* People who lose between 2^b and 2^(b+1) parts of a row are counted in bucket b. The last bucket
-from which on people stand out from the noise, the one after it and those before, each with its largest loss, and the
-error of that weighted sum, bound the loss of all cells together; one cell can have all of it. Buckets beyond are taken
-for empty. Where no cause is seen, as many people as noise can hide may lose one row.
+from which on people stand out from the noise, two after it and those before, each with its largest loss, and the error
+of that weighted sum, bound the loss of all cells together; one cell can have all of it. Buckets beyond are taken for
+empty. Where no cause is seen, as many people as noise can hide may lose a few rows.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ __all__ = ["BoundingLoss", "CauseShare", "LeftOut", "bounding_loss"]
 
 #: A number of people stands out from the noise if noise alone exceeds it with at most this probability.
 _BY_CHANCE: Final = Fraction(1, 100)
+#: Buckets that are counted beyond the last that is seen: large losses of few people are the first that noise hides.
+_FURTHER: Final = 2
 #: A share that may be as large as this is not known.
 _UNKNOWN: Final = Fraction(1, 2)
 _ZERO: Final = Fraction(0)
@@ -231,8 +233,9 @@ class BoundingLoss:
         last = max(
             (first for first, cells in enumerate(beyond) if self.is_seen and self._excess(cells) > 0), default=-1
         )
-        # At least the loss of one row is looked for, whatever is seen.
-        end = min(max(last + 1, self.table.parts.bit_length() - 1), len(buckets) - 1) + 1
+        # Losses of some rows are looked for whatever is seen: noise may hide them.
+        least = self.table.parts.bit_length() - 1
+        end = min(max(last, least) + _FURTHER, len(buckets) - 1) + 1
         used = [(self.table.most(b), cells) for b, cells in enumerate(buckets[:end])]
         total = sum((most * sum(self.noisy[cell] for cell in cells) for most, cells in used), _ZERO)
         terms = [NoiseTerm(self.law.kind, self.law.scale, most, len(cells)) for most, cells in used]
