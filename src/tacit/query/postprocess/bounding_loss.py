@@ -15,7 +15,7 @@ empty. Where no cause is seen, as many people as noise can hide may lose a few r
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -84,11 +84,6 @@ class LeftOut:
     def seen(self) -> tuple[CauseShare, ...]:
         """The causes that stand out from the noise."""
         return tuple(cause for cause in self.causes if cause.seen)
-
-    @property
-    def cuts(self) -> bool:
-        """Whether a loss in the released numbers is seen."""
-        return any(cause.cause != KEYS for cause in self.seen)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -254,18 +249,23 @@ class BoundingLoss:
 
     @cached_property
     def biases(self) -> tuple[MeasureBias, ...]:
-        """For each measurement how much further than its noise the truth may be."""
-        return tuple(self._bias(measure) for measure in self.final.measures)
+        """Distance of the truth of each measurement from its noisy number beyond the noise, at most."""
+        return tuple(self._bias(measure, self.table.causes) for measure in self.final.measures)
 
-    def _bias(self, measure: Measure) -> MeasureBias:
-        lost = self.most_rows
+    @cached_property
+    def seen_biases(self) -> tuple[MeasureBias, ...]:
+        """The same, by causes that are seen."""
+        return tuple(self._bias(measure, self.seen) for measure in self.final.measures)
+
+    def _bias(self, measure: Measure, causes: Collection[str]) -> MeasureBias:
+        lost = self.most_rows if set(causes) - {KEYS} else _ZERO
         outside = CLIPPING in self.seen
         if measure.kind is MeasureKind.UNITS:
-            lost = lost if GROUPS in self.table.causes else _ZERO
+            lost = lost if GROUPS in causes else _ZERO
             # A unit counts once in a cell, and so loses one there.
             return MeasureBias(_ZERO, min(lost, self.most_people), _ZERO, lost)
         if measure.kind in _COUNTS:
-            counted = lost if {GROUPS, ROWS} & set(self.table.causes) else _ZERO
+            counted = lost if {GROUPS, ROWS} & set(causes) else _ZERO
             return MeasureBias(_ZERO, counted, _ZERO, counted)
         amount = lost * row_value(measure)
         if measure.kind is MeasureKind.SUM and not outside:
