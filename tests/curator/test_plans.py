@@ -230,7 +230,7 @@ def test_rows_are_those_of_the_ledgers_bytes() -> None:
 def test_digests_are_of_the_texts_that_they_always_were() -> None:
     """Ledgers hold them: a digest of another form would make every known question a new one."""
     curator, _ = open_clinic()
-    planned = quote(curator._context, SUM, Request(epsilon="0.5"))
+    planned = quote(curator._context, SUM, Request(epsilon="0.5", bias_share=0))
     plan = planned.plan
     parts = (plan.question.text, plan.catalog, "add_remove", plan.terms, plan.priced, _exactly(plan.guarantee), ())
     assert plan.digest == hashlib.sha256(repr(parts).encode()).hexdigest()

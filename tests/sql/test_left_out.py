@@ -240,7 +240,7 @@ def test_noise_alone_is_not_seen_and_hides_no_other_cause() -> None:
     assert losses.told.sentences[-1].endswith("are seen to be cut by max_groups = 2 and the list of keys")
     nothing = estimated(WARDS, {(frozenset(), -1): 10_000}, LAPLACE, noise=20)
     assert nothing.seen == frozenset()
-    assert 0 < nothing.most_rows < 400, "as many people as noise can hide may lose a row"
+    assert 0 < nothing.most_rows < 1500, "as many people as noise can hide may lose a few rows"
     few = estimated(WARDS, {(frozenset(), -1): 10}, LAPLACE, noise=20)
     assert "cannot be told from the noise" in str(few.told)
 
@@ -249,7 +249,7 @@ def test_the_bound_holds_the_largest_loss_of_each_bucket() -> None:
     exact = estimated("SELECT COUNT(*) FROM visits", PEOPLE, NoiseLaw("none", Fraction(0)))
     assert exact.most_rows == 2000 + 3 * 1100
     noisy = estimated("SELECT COUNT(*) FROM visits", PEOPLE, LAPLACE)
-    assert exact.most_rows < noisy.most_rows < 7000
+    assert exact.most_rows < noisy.most_rows < 9000
 
 
 def test_one_cell_of_people_lacks_no_more_than_the_people_who_lost_a_group() -> None:

@@ -16,7 +16,6 @@ from tacit.curator.views.answer_views import AnswerViews
 from tacit.query.planning.explain import Explanation
 from tacit.query.postprocess.bounding_loss import LeftOut
 from tacit.query.postprocess.cells import Ends
-from tacit.query.postprocess.result import marks
 from tacit.query.question import OutputColumn
 from tacit.query.types import Value
 from tacit.receipts.receipt import Receipt
@@ -36,6 +35,7 @@ class RemoteRows:
         confidence: of the intervals.
         again: asks for the intervals at another confidence.
         biased: the interval of each cell that allows for what was left out.
+        marks: whether that may exceed the interval, for each cell.
         left_out: the estimate of it; None where nothing can be left out, or it was not bought.
         estimated: False where it was not bought.
     """
@@ -46,6 +46,7 @@ class RemoteRows:
     confidence: Fraction
     again: Callable[[Fraction], RemoteRows] = field(repr=False)
     biased: tuple[tuple[Ends, ...], ...] = field(default=(), repr=False)
+    marks: tuple[tuple[bool, ...], ...] = field(default=(), repr=False)
     left_out: LeftOut | None = None
     estimated: bool = True
     _others: dict[Fraction, RemoteRows] = field(default_factory=dict, repr=False)
@@ -58,7 +59,9 @@ class RemoteRows:
         ends = tuple(tuple(cell.ends for cell in row) for row in cells)
         biased = tuple(tuple(cell.biased for cell in row) for row in cells)
         left_out = None if table.left_out is None else table.left_out.to_domain()
-        return cls(columns, values, ends, confidence, again, biased, left_out, "left_out" in table.model_fields_set)
+        marks = tuple(tuple(cell.marked for cell in row) for row in cells)
+        known = "left_out" in table.model_fields_set
+        return cls(columns, values, ends, confidence, again, biased, marks, left_out, known)
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
@@ -86,7 +89,7 @@ class RemoteRows:
 
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
         """For each cell (of the first ``rows``) whether its bias may exceed its interval."""
-        return marks(self, rows)
+        return self.marks[:rows]
 
     def _checked(self, other: RemoteRows, wanted: Fraction) -> RemoteRows:
         if other.confidence != wanted:

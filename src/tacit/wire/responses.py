@@ -161,6 +161,7 @@ class CellSchema(ResponseBody):
     high: _Scalar
     bias_low: _Scalar = _maybe(description="of the interval that allows for what was left out")
     bias_high: _Scalar = _maybe(description="likewise")
+    marked: bool = _maybe(description="true where what was left out may exceed the interval")
 
 
 class CauseTold(ResponseBody):
@@ -238,6 +239,7 @@ class CellRead(NamedTuple):
     value: Value | None
     ends: Ends
     biased: Ends
+    marked: bool = False
 
 
 class AnswerTable(ResponseBody):
@@ -271,12 +273,10 @@ class AnswerBody(AnswerTable):
         known = finished.has_interval
         rows = [
             [
-                cell_to_json(
-                    values[i], ends[i] if known[i] else None, kind, biased=None if biased is None else biased[i]
-                )
+                cell_to_json(values[i], ends[i] if known[i] else None, kind, **({} if lost is None else lost[i]))
                 for i, kind in enumerate(kinds)
             ]
-            for values, ends, biased in zip(finished.values, finished.intervals(), _biased(answer), strict=True)
+            for values, ends, lost in zip(finished.values, finished.intervals(), _losses(answer), strict=True)
         ]
         return cls(columns=[ColumnTold(**each) for each in _columns(answer)], rows=rows, **cls.head(answer))
 
@@ -307,10 +307,15 @@ def _left_out(answer: Answer) -> dict[str, Any]:
     return {"left_out": None if answer.left_out is None else LeftOutTold.of(answer.left_out).plain()}
 
 
-def _biased(answer: Answer) -> Sequence[tuple[Ends, ...] | None]:
-    """For each row the intervals that allow for what was left out, where that is known."""
+def _losses(answer: Answer) -> Sequence[list[dict[str, Any]] | None]:
+    """For each cell the interval that allows for what was left out, and its mark, where that is known."""
     finished = answer.finished
-    return [None] * len(finished.values) if answer.left_out is None else finished.intervals(bias=True)
+    if answer.left_out is None:
+        return [None] * len(finished.values)
+    return [
+        [{"biased": pair, "marked": mark} for pair, mark in zip(ends, marks, strict=True)]
+        for ends, marks in zip(finished.intervals(bias=True), finished.marked(), strict=True)
+    ]
 
 
 def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
@@ -322,7 +327,7 @@ def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
     if "bias_low" not in cell:
         return CellRead(value, (low, high), (low, high))
     least, most = (read_value(cell[word], column.type) for word in ("bias_low", "bias_high"))
-    return CellRead(value, (low, high), (least, most))
+    return CellRead(value, (low, high), (least, most), cell.get("marked") is True)
 
 
 class JobPut(ResponseBody):
@@ -835,11 +840,11 @@ def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
                 ends[i] if known[i] else None,
                 column.type,
                 wide=False,
-                biased=None if biased is None else biased[i],
+                **({} if lost is None else lost[i]),
             )
             for i, column in enumerate(columns)
         }
-        for values, ends, biased in zip(finished.values, finished.intervals(), _biased(answer), strict=True)
+        for values, ends, lost in zip(finished.values, finished.intervals(), _losses(answer), strict=True)
     ]
     return {
         "columns": _columns(answer),

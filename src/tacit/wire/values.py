@@ -87,11 +87,18 @@ def _times(number: int, prime: int) -> int:
 
 
 def cell_to_json(
-    value: Any, ends: tuple[Any, Any] | None, kind: SqlType, *, wide: bool = True, biased: tuple[Any, Any] | None = None
+    value: Any,
+    ends: tuple[Any, Any] | None,
+    kind: SqlType,
+    *,
+    wide: bool = True,
+    biased: tuple[Any, Any] | None = None,
+    marked: bool = False,
 ) -> Any:
     """A cell: its value, or an object with the two ends of its interval; ``wide`` as for :func:`value_to_json`.
 
-    ``biased`` are the ends of the interval that allows for what was left out, where that is known.
+    ``biased`` are the ends of the interval that allows for what was left out, where that is known; ``marked`` says that
+    it may exceed the interval.
     """
     if ends is None:
         return value_to_json(value, kind, wide=wide)
@@ -99,7 +106,7 @@ def cell_to_json(
     cell = {"value": value, "low": low, "high": high}
     if biased is not None:
         cell["bias_low"], cell["bias_high"] = (value_to_json(each, kind, wide=wide) for each in biased)
-    return cell
+    return cell | {"marked": True} if marked else cell
 
 
 def value_to_json(value: Any, kind: SqlType, *, wide: bool = True) -> Any:

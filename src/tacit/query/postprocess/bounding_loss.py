@@ -8,14 +8,14 @@ the cause that stands out least from the noise is taken for absent, and its cell
 out. The number of people of a cause is then that of the cells where it applies, beside others that are seen.
 
 *Bias of a measurement.* People who lose between 2^b and 2^(b+1) parts of a row are counted in bucket b. The last bucket
-from which on people stand out from the noise, the one after it and those before, each with its largest loss, and the
-error of that weighted sum, bound the loss of all cells together; one cell can have all of it. Buckets beyond are taken
-for empty. Where no cause is seen, as many people as noise can hide may lose one row.
+from which on people stand out from the noise, two after it and those before, each with its largest loss, and the error
+of that weighted sum, bound the loss of all cells together; one cell can have all of it. Buckets beyond are taken for
+empty. Where no cause is seen, as many people as noise can hide may lose a few rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -35,6 +35,8 @@ __all__ = ["BoundingLoss", "CauseShare", "LeftOut", "bounding_loss"]
 
 #: A number of people stands out from the noise if noise alone exceeds it with at most this probability.
 _BY_CHANCE: Final = Fraction(1, 100)
+#: Buckets that are counted beyond the last that is seen: large losses of few people are the first that noise hides.
+_FURTHER: Final = 2
 #: A share that may be as large as this is not known.
 _UNKNOWN: Final = Fraction(1, 2)
 _ZERO: Final = Fraction(0)
@@ -82,11 +84,6 @@ class LeftOut:
     def seen(self) -> tuple[CauseShare, ...]:
         """The causes that stand out from the noise."""
         return tuple(cause for cause in self.causes if cause.seen)
-
-    @property
-    def cuts(self) -> bool:
-        """Whether a loss in the released numbers is seen."""
-        return any(cause.cause != KEYS for cause in self.seen)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -231,8 +228,9 @@ class BoundingLoss:
         last = max(
             (first for first, cells in enumerate(beyond) if self.is_seen and self._excess(cells) > 0), default=-1
         )
-        # At least the loss of one row is looked for, whatever is seen.
-        end = min(max(last + 1, self.table.parts.bit_length() - 1), len(buckets) - 1) + 1
+        # Losses of some rows are looked for whatever is seen: noise may hide them.
+        least = self.table.parts.bit_length() - 1
+        end = min(max(last, least) + _FURTHER, len(buckets) - 1) + 1
         used = [(self.table.most(b), cells) for b, cells in enumerate(buckets[:end])]
         total = sum((most * sum(self.noisy[cell] for cell in cells) for most, cells in used), _ZERO)
         terms = [NoiseTerm(self.law.kind, self.law.scale, most, len(cells)) for most, cells in used]
@@ -251,18 +249,23 @@ class BoundingLoss:
 
     @cached_property
     def biases(self) -> tuple[MeasureBias, ...]:
-        """For each measurement how much further than its noise the truth may be."""
-        return tuple(self._bias(measure) for measure in self.final.measures)
+        """Distance of the truth of each measurement from its noisy number beyond the noise, at most."""
+        return tuple(self._bias(measure, self.table.causes) for measure in self.final.measures)
 
-    def _bias(self, measure: Measure) -> MeasureBias:
-        lost = self.most_rows
+    @cached_property
+    def seen_biases(self) -> tuple[MeasureBias, ...]:
+        """The same, by causes that are seen."""
+        return tuple(self._bias(measure, self.seen) for measure in self.final.measures)
+
+    def _bias(self, measure: Measure, causes: Collection[str]) -> MeasureBias:
+        lost = self.most_rows if set(causes) - {KEYS} else _ZERO
         outside = CLIPPING in self.seen
         if measure.kind is MeasureKind.UNITS:
-            lost = lost if GROUPS in self.table.causes else _ZERO
+            lost = lost if GROUPS in causes else _ZERO
             # A unit counts once in a cell, and so loses one there.
             return MeasureBias(_ZERO, min(lost, self.most_people), _ZERO, lost)
         if measure.kind in _COUNTS:
-            counted = lost if {GROUPS, ROWS} & set(self.table.causes) else _ZERO
+            counted = lost if {GROUPS, ROWS} & set(causes) else _ZERO
             return MeasureBias(_ZERO, counted, _ZERO, counted)
         amount = lost * row_value(measure)
         if measure.kind is MeasureKind.SUM and not outside:

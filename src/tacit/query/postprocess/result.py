@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
@@ -42,7 +41,7 @@ from tacit.query.relational.functions import case
 from tacit.query.release import NoisyRelease
 from tacit.query.types import SqlType, Value, ordinal, sort_key
 
-__all__ = ["Finished", "Intervals", "finish", "marks"]
+__all__ = ["Finished", "Intervals", "finish"]
 
 
 def released_rows(final: FinalAggregation, released: NoisyRelease) -> list[tuple[Cell, ...]]:
@@ -226,17 +225,32 @@ class Finished:
     ) -> tuple[tuple[Ends, ...], ...]:
         if bias and not self.estimated:
             raise InputError("bias", "is not known: the question was asked with bias_share = 0")
-        losses = self.losses if bias else None
-        at = Intervals(self.laws, confidence, None if losses is None else losses.biases)
+        return self._ends(confidence, chosen, self.losses.biases if bias and self.losses is not None else None)
+
+    def _ends(
+        self, confidence: Number, chosen: Sequence[Row], biases: Sequence[MeasureBias] | None
+    ) -> tuple[tuple[Ends, ...], ...]:
+        at = Intervals(self.laws, confidence, biases)
         columns = [_without_ends([*at.column([row[i] for row in chosen])]) for i in range(len(self.columns))]
         return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
 
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
         """For each cell (of the first ``rows``) whether its bias may exceed its interval.
 
-        That is so where a loss is seen, and the interval that allows for it is more than twice as wide.
+        That is so where a cause of loss is seen, and the interval that allows for it is more than twice as wide.
         """
-        return marks(self, rows)
+        losses, chosen = self.losses, self.rows[:rows]
+        if losses is None or not losses.is_seen:
+            return ((False,) * len(self.columns),) * len(chosen)
+        plain, wide = self.intervals(rows=rows), self._ends(self.confidence, chosen, losses.seen_biases)
+        kinds = [column.type for column in self.columns]
+        return tuple(
+            tuple(
+                known and _exceeds(own, other, kind)
+                for own, other, kind, known in zip(ends, others, kinds, self.has_interval, strict=True)
+            )
+            for ends, others in zip(plain, wide, strict=True)
+        )
 
     @cached_property
     def has_interval(self) -> tuple[bool, ...]:
@@ -259,41 +273,6 @@ class Finished:
 def _is_not_negative(cell: Cell) -> bool:
     affine = cell.affine
     return affine is not None and affine.not_negative
-
-
-class _Marked(Protocol):
-    """Rows with intervals and an estimate of what was left out."""
-
-    @property
-    def columns(self) -> tuple[OutputColumn, ...]: ...
-
-    @property
-    def values(self) -> tuple[tuple[Value | None, ...], ...]: ...
-
-    @property
-    def has_interval(self) -> tuple[bool, ...]: ...
-
-    @property
-    def left_out(self) -> LeftOut | None: ...
-
-    def intervals(
-        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
-    ) -> tuple[tuple[Ends, ...], ...]: ...
-
-
-def marks(answer: _Marked, rows: int | None) -> tuple[tuple[bool, ...], ...]:
-    """For each cell (of the first ``rows``) whether its bias may exceed its interval."""
-    if answer.left_out is None or not answer.left_out.cuts:
-        return ((False,) * len(answer.columns),) * len(answer.values[:rows])
-    plain, wide = answer.intervals(rows=rows), answer.intervals(rows=rows, bias=True)
-    kinds = [column.type for column in answer.columns]
-    return tuple(
-        tuple(
-            known and _exceeds(own, other, kind)
-            for own, other, kind, known in zip(ends, others, kinds, answer.has_interval, strict=True)
-        )
-        for ends, others in zip(plain, wide, strict=True)
-    )
 
 
 def _exceeds(own: Ends, wide: Ends, kind: SqlType) -> bool:

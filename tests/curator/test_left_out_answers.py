@@ -1,0 +1,147 @@
+"""Answers that say what was left out: attribute, text, HTML, JSON, a server's client, repeats, widened intervals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from support.bits import SeededBits
+from support.toy_curators import toy_curator
+from support.toy_engine import ToyEngine
+from tacit.client.remote_answer import RemoteRows
+from tacit.core.errors import InputError
+from tacit.curator.curator import Curator
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.types import INTEGER, TEXT
+from tacit.receipts.release_format import released_from_text
+from tacit.wire.responses import AnswerBody, answer_json
+
+CATALOG = Catalog(
+    (
+        Table(
+            "visits",
+            (
+                Column("patient", INTEGER),
+                Column("ward", TEXT, categories=("a", "b")),
+                Column("cost", INTEGER, bounds=(0, 10)),
+            ),
+            population="patients",
+            unit="patient",
+        ),
+    ),
+    (Population("patients"),),
+)
+#: A third of 900 people have three visits to one ward, of which one counts; all others have one.
+ROWS: list[dict[str, Any]] = [
+    {"patient": i, "ward": "ab"[i % 2], "cost": i % 11} for i in range(900) for _ in range(3 if i % 3 == 0 else 1)
+]
+WARDS = "SELECT ward, COUNT(*) AS n, SUM(cost) AS s, COUNT(DISTINCT patient) AS p FROM visits GROUP BY ward"
+
+
+@pytest.fixture
+def curator(seeded: SeededBits) -> Curator:
+    return toy_curator(CATALOG, ToyEngine({"visits": ROWS}), {"epsilon": "1000"})
+
+
+def test_an_answer_says_how_many_people_were_cut(curator: Curator) -> None:
+    answer = curator.sql(WARDS, epsilon="40")
+    assert answer.left_out is not None
+    rows = next(cause for cause in answer.left_out.causes if cause.cause == "max_rows")
+    assert rows.seen
+    assert abs(rows.share - Fraction(1, 3)) <= Fraction(1, 20)
+    assert "of people had rows beyond max_rows = 1; counts are too low" in repr(answer)
+    words = " ".join(str(answer).split())
+    assert rows.sentence[1:] in words
+    assert "* What was left out may exceed the interval" in words
+    assert rows.sentence[1:].replace("±", "±") in answer._repr_html_()
+    assert "what was left out is not in them" in answer.note
+
+
+def test_cells_that_lack_rows_are_marked_and_widened_and_others_are_not(curator: Curator) -> None:
+    answer = curator.sql(WARDS, epsilon="40")
+    assert [row[1:] for row in answer.finished.marked()] == [(True, True, False)] * 2
+    plain, wide = answer.intervals().to_pylist(), answer.intervals(bias=True).to_pylist()
+    for own, other in zip(plain, wide, strict=True):
+        assert own["n_high"] < 750 <= other["n_high"], "450 people have 750 rows in each ward"
+        assert own["n_low"] == other["n_low"], "limits make counts too low, never too high"
+        assert other["p_high"] - own["p_high"] < 60, "people are counted once anyway; as many as noise can hide"
+        assert other["s_low"] <= own["s_low"] < own["s_high"] < other["s_high"]
+
+
+def test_what_is_made_of_cells_is_widened_with_them(curator: Curator) -> None:
+    sql = (
+        "SELECT SUM(n) AS t, SUM(n) * 2 AS d, SUM(n) / SUM(p) AS r FROM "
+        "(SELECT ward, COUNT(*) AS n, COUNT(DISTINCT patient) AS p FROM visits GROUP BY ward)"
+    )
+    answer = curator.sql(sql, epsilon="40")
+    (own,), (wide,) = answer.intervals().to_pylist(), answer.intervals(bias=True).to_pylist()
+    assert own["t_high"] < 1500 <= wide["t_high"] < 3000, "cells share what they lack together"
+    assert wide["d_high"] - wide["d_low"] > 1100
+    assert own["r_high"] < 1500 / 900 <= wide["r_high"]
+
+
+def test_means_and_quantiles(curator: Curator) -> None:
+    answer = curator.sql("SELECT AVG(cost) AS m, VAR_POP(cost) AS v, MEDIAN(cost) AS q FROM visits", epsilon="40")
+    (own,), (wide,) = answer.intervals().to_pylist(), answer.intervals(bias=True).to_pylist()
+    assert 0 <= wide["m_low"] < own["m_low"]
+    assert own["m_high"] < wide["m_high"] <= 10
+    assert (wide["v_low"], wide["v_high"]) == (0.0, None)
+    assert (wide["q_low"], wide["q_high"]) == (None, None), "no bound is known"
+
+
+def test_nothing_is_said_where_nothing_can_be_left_out(curator: Curator) -> None:
+    answer = curator.sql("SELECT COUNT(DISTINCT patient) AS n FROM visits", epsilon="1")
+    assert answer.left_out is None
+    assert answer.intervals(bias=True) == answer.intervals()
+    assert AnswerBody.of(answer).plain()["left_out"] is None
+
+
+def test_a_share_of_zero_buys_nothing_and_no_widened_interval(curator: Curator) -> None:
+    answer = curator.sql(WARDS, epsilon="1", bias_share=0)
+    assert answer.left_out is None
+    assert len(answer.receipt["answers"][0]["mechanisms"]) == 3
+    with pytest.raises(InputError, match="bias_share = 0"):
+        answer.intervals(bias=True)
+    body = AnswerBody.of(answer)
+    assert "left_out" not in body.plain()
+    remote = RemoteRows.of(AnswerBody.read(body.plain()), lambda _: pytest.fail("asked again"))
+    with pytest.raises(InputError, match="did not estimate"):
+        remote.intervals(bias=True)
+
+
+def test_a_repeat_has_the_same_table_and_one_receipt_names_it(curator: Curator) -> None:
+    first, second = curator.sql(WARDS, epsilon="2"), curator.sql(f"{WARDS} ORDER BY ward DESC", epsilon="2")
+    assert second.charge.repeated
+    assert first.left_out == second.left_out
+    assert first.receipt["charge"] == {"epsilon": "2"}
+    named = [line["name"] for line in first.receipt["answers"][0]["mechanisms"]]
+    assert named[-1] == "rows for people by what was left out"
+    assert curator.check_receipt(first.receipt).ok
+    other = curator.sql(WARDS, epsilon="2", bias_share="0.1")
+    assert not other.charge.repeated, "other noise is another release"
+
+
+def test_a_client_reads_what_was_left_out(curator: Curator) -> None:
+    answer = curator.sql(WARDS, epsilon="40")
+    body = AnswerBody.of(answer).plain()
+    remote = RemoteRows.of(AnswerBody.read(body), lambda _: pytest.fail("asked again"))
+    assert answer.left_out is not None
+    assert remote.left_out is not None
+    assert remote.left_out.sentences == answer.left_out.sentences
+    assert remote.intervals(bias=True) == answer.finished.intervals(bias=True)
+    assert remote.marked() == answer.finished.marked()
+    printed = answer_json(curator, answer)
+    assert printed["left_out"]["causes"][0]["sentence"] == answer.left_out.causes[0].sentence
+    assert set(printed["rows"][0]["n"]) == {"value", "low", "high", "bias_low", "bias_high", "marked"}
+
+
+def test_a_table_of_another_size_does_not_pass(curator: Curator) -> None:
+    answer = curator.sql(WARDS, epsilon="2")
+    store = curator.ledger.journal.store
+    found = [store.attachment(entry.seq, "result") for entry in store.entries()]
+    (text,) = [result.decode() for result in found if result]
+    assert released_from_text(text, answer.plan).noisy_left_out is not None
+    with pytest.raises(Exception, match="does not fit its plan"):
+        released_from_text(text.replace('"left_out":[', '"left_out":[1,'), answer.plan)
