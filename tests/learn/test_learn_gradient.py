@@ -12,10 +12,16 @@ from learn.replay import record, released_events
 from support.bits import SeededBits
 from tacit.accounting.compose import compose
 from tacit.core.events import (
+    DiscreteGaussianEvent,
+    PoissonSampledEvent,
+    RepeatedEvent,
     event_from_json,
     event_to_json,
 )
+from tacit.core.numbers import exp_bounds
+from tacit.core.relations import REPLACE_ONE
 from tacit.learn import LogisticRegression
+from tacit.learn.budget_allocation import Phase, spend
 from tacit.learn.feature_map import AffineMap
 from tacit.learn.gradient import Descent, GradientTable, sample_rows, to_grid
 from tacit.learn.integer_rows import UNIT, Box, square_norms
@@ -166,6 +172,25 @@ def test_noise_enters_once_per_release_and_epsilon_is_the_accountants(monkeypatc
         assert total.epsilon >= Fraction(99, 100), "noise is being wasted"
         assert learner.guarantee_.delta == Fraction(1, 1000)
         assert event_from_json(event_to_json(learner.event_)) == learner.event_
+
+
+def test_a_replaced_row_keeps_the_amplification_of_sampling() -> None:
+    """A row that goes and one that comes are each (ε/2, δ/(1 + e^(ε/2))); the doubled row would need far more noise."""
+    phase = Phase("gradient", 1 << 40, 10, Fraction(1), 20, Fraction(1, 20))
+    spent = spend([phase], epsilon=Fraction(1), delta=Fraction(1, 10**5), relation=REPLACE_ONE)
+    assert (spent.guarantee.epsilon, spent.guarantee.delta) == (1, Fraction(1, 10**5))
+    assert spent.guarantee.relation is REPLACE_ONE
+    one = PoissonSampledEvent(phase.rate, DiscreteGaussianEvent(spent.sigma2[0], Fraction(1 << 40), dimension=10))
+    delta = Fraction(1, 10**5) / (1 + exp_bounds(Fraction(1, 2))[1])
+    assert compose(RepeatedEvent(one, 20), delta=delta, method="pld").epsilon <= Fraction(1, 2)
+    fewer = PoissonSampledEvent(
+        phase.rate, DiscreteGaussianEvent(spent.sigma2[0] * 9 / 10, Fraction(1 << 40), dimension=10)
+    )
+    assert compose(RepeatedEvent(fewer, 20), delta=delta, method="pld").epsilon > Fraction(1, 2), "noise is wasted"
+    doubled = DiscreteGaussianEvent(spent.sigma2[0] * 4, Fraction(4 << 40), dimension=10, relation=REPLACE_ONE)
+    sampled = PoissonSampledEvent(phase.rate, doubled, relation=REPLACE_ONE)
+    again = RepeatedEvent(sampled, 20, relation=REPLACE_ONE)
+    assert compose(again, delta=Fraction(1, 10**5), method="pld").epsilon > 1
 
 
 @pytest.mark.usefixtures("seeded")

@@ -289,4 +289,4 @@ def solve(found: Covariance, alpha: float) -> tuple[NDArray[np.float64], float]:
     joint = found.projected()
     ridge = found.floor / found.margin + alpha / found.rows_estimate
     weights = np.linalg.solve(joint[:-1, :-1] + ridge * np.eye(len(joint) - 1), joint[:-1, -1])
-    return weights, float(found.center[-1] - found.center[:-1] @ weights)
+    return cast("NDArray[np.float64]", weights), float(found.center[-1] - found.center[:-1] @ weights)

@@ -59,7 +59,7 @@ __all__ = [
 
 #: Standard deviation that the noise of all steps together may have in a logit.
 _DROWNED: Final = 2.0
-#: The same, as a penalty that holds the weights allows it.
+#: Noise that a penalty leaves in a logit, where it holds the weights.
 _NOISE: Final = 4.0
 #: Ratio of noise to rows from which on noise rules.
 _NOISY: Final = 0.15
@@ -220,7 +220,7 @@ class GradientFit:
 
     @property
     def cap(self) -> int:
-        """What a row may add to a gradient, in steps of the loss times UNIT."""
+        """Largest norm of a row's part in a gradient, in steps of the loss times UNIT."""
         return WHOLE if self.whitened else max(int(WHOLE * (self.clip or 0.5)), 1)
 
     @property
@@ -317,7 +317,7 @@ def reach_for(ratio: float) -> float:
 
     Where noise rules, all gradients are cut to about one length; with many rows hardly any is cut at all.
     """
-    return min(max(_REACH * max(ratio, 1e-12) ** -_GROWTH, _SHORTEST), _LONGEST)
+    return float(min(max(_REACH * max(ratio, 1e-12) ** -_GROWTH, _SHORTEST), _LONGEST))
 
 
 def plan_output(

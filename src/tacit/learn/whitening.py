@@ -3,7 +3,7 @@
 Noise that is the same in every direction is paid for by the length of rows, so a direction in which rows differ little
 drowns in what the long directions need. A survey finds the centre and how far rows lie from it; one release of second
 moments then gives the covariance Σ. Rows are mapped to (Σ + f)^(-½)·(x - c), where f is the size of the noise in Σ: the
-directions that the data carry are whitened, the rest is left as it is. All of it is computed from noisy numbers.
+directions that the data carry are whitened, the rest stays unchanged. All of it is computed from noisy numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ class Covariance:
     def projected(self) -> Floats:
         """The nearest positive semidefinite matrix."""
         sizes, axes = np.linalg.eigh((self.matrix + self.matrix.T) / 2)
-        return (axes * np.maximum(sizes, 0.0)) @ axes.T
+        return cast("Floats", (axes * np.maximum(sizes, 0.0)) @ axes.T)
 
     @property
     def variances(self) -> Floats:
@@ -136,7 +136,7 @@ class Whitening:
         """Where long rows are cut, in units of the spread, for a ratio of noise to rows."""
         if not self.final:
             return _REACH
-        return min(max(_SHORTEST * (0.2 / max(ratio, 1e-12)) ** 0.3, _SHORTEST), _LONGEST)
+        return float(min(max(_SHORTEST * (0.2 / max(ratio, 1e-12)) ** 0.3, _SHORTEST), _LONGEST))
 
 
 def centred_rows(steps: Integers, center: Floats, radius: float, constant: int) -> Floats:
