@@ -43,7 +43,7 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.noise.gaussian import LARGEST_SIGMA
 
-__all__ = ["LARGEST_EPSILON", "FitPrice", "Phase", "Spent", "check_gaussian_privacy", "check_privacy", "spend"]
+__all__ = ["LARGEST_EPSILON", "FitPrice", "Phase", "Spent", "check_gaussian_privacy", "check_privacy", "half_delta", "spend"]
 
 #: More protects no person, and would leave hardly any noise to account for.
 LARGEST_EPSILON: Final = 10_000
@@ -89,12 +89,21 @@ class FitPrice:
 
 @dataclass(frozen=True)
 class Spent:
-    """The noise of every phase, and what all of it together promises."""
+    """The noise of every phase, and what all of it together promises.
+
+    Attributes:
+        phases: in order.
+        sigma2: of each.
+        event: of all of them.
+        guarantee: likewise.
+        once: where a replaced row is accounted for in two steps, the event of one of them, for add/remove.
+    """
 
     phases: tuple[Phase, ...]
     sigma2: tuple[Fraction, ...]
     event: Event
     guarantee: ApproxDP
+    once: Event | None = None
 
     def of(self, name: str) -> Fraction:
         """σ² of the phase of this name, in integer steps."""
@@ -151,10 +160,14 @@ def _spend(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relati
 
 def _spend_twice(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relation: Relation) -> Spent:
     """Noise for which one row that goes and one that comes are together (ε, δ)-DP."""
-    once = round_down(delta / (1 + exp_bounds(epsilon / 2)[1]))
-    spent = _spend_at_once(phases, epsilon / 2, once, ADD_REMOVE)
+    spent = _spend_at_once(phases, epsilon / 2, half_delta(epsilon, delta), ADD_REMOVE)
     event = ApproxEvent(epsilon, delta, "row_replaced_in_two_steps", relation=relation)
-    return Spent(phases, spent.sigma2, event, ApproxDP(epsilon, delta, relation=relation))
+    return Spent(phases, spent.sigma2, event, ApproxDP(epsilon, delta, relation=relation), spent.event)
+
+
+def half_delta(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """δ₁ with (1 + e^(ε/2))·δ₁ <= δ, for each of the two steps in which a row is replaced."""
+    return round_down(delta / (1 + exp_bounds(epsilon / 2)[1]))
 
 
 def _spend_at_once(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relation: Relation) -> Spent:
