@@ -74,7 +74,7 @@ round(float(OutputRelease(SmoothLogistic(1), Fraction(10)).l2_sensitivity), 6)""
             "at most the theorem's 6650",
             "6650",
             'learn.rows_needed(excess="0.05", epsilon=1, delta="1e-6", dimensions=20)',
-            "465",
+            "612",
             PAGE,
             "tests/learn/test_learn_sample_size.py::test_a_fit_with_the_planned_rows_errs_about_as_planned",
             "<=",

@@ -29,7 +29,7 @@ def guesses_right(monkeypatch: pytest.MonkeyPatch, share_of_noise: Fraction, ste
     coins = np.random.default_rng(4).random(CANARIES) < 0.5
     X = np.eye(CANARIES)[coins]
     fitted = LogisticRegression(
-        epsilon=8, delta="1e-5", bounds=(-1, 1), classes=[0, 1], n=CANARIES, center=False, steps=steps
+        epsilon=8, delta="1e-5", data_norm=1, classes=[0, 1], n=CANARIES, standardize=False, steps=steps
     )
     with monkeypatch.context() as patch:
         patch.setattr(noising, "release_gaussian", release)

@@ -194,7 +194,7 @@ def test_two_fits_differ() -> None:
         ({"classes": ["no", "no"]}, "classes"),
         ({"method": "magic"}, "method"),
         ({"steps": 0}, "steps"),
-        ({"clip": 3}, "clip"),
+        ({"clip": 17}, "clip"),
         ({"batch_rate": 2}, "batch_rate"),
         ({"n": 0}, "n"),
         ({"relation": "swap"}, "relation"),
@@ -246,7 +246,7 @@ def test_the_report_says_it_all() -> None:
     for part in (
         "LogisticRegression",
         "exchanged",
-        "30 × gradient",
+        "40 × gradient",
         "survey",
         "bounds = (-3, 3)",
         "n = 200",

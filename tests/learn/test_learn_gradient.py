@@ -12,13 +12,20 @@ from learn.replay import record, released_events
 from support.bits import SeededBits
 from tacit.accounting.compose import compose
 from tacit.core.events import (
+    DiscreteGaussianEvent,
+    PoissonSampledEvent,
+    RepeatedEvent,
     event_from_json,
     event_to_json,
 )
+from tacit.core.numbers import exp_bounds
+from tacit.core.relations import REPLACE_ONE
 from tacit.learn import LogisticRegression
+from tacit.learn.budget_allocation import Phase, spend
+from tacit.learn.feature_map import AffineMap
 from tacit.learn.gradient import Descent, GradientTable, sample_rows, to_grid
-from tacit.learn.integer_rows import UNIT, square_norms
-from tacit.learn.losses import Logistic, Softmax
+from tacit.learn.integer_rows import UNIT, Box, square_norms
+from tacit.learn.losses import Logistic, Loss, Softmax
 from tacit.noise import entropy
 
 
@@ -32,6 +39,18 @@ def table(rows: int = 60, columns: int = 5, classes: int = 3) -> tuple[np.ndarra
 def model(**changes: object) -> LogisticRegression:
     settings: dict[str, object] = {"epsilon": 1, "delta": "1e-3", "bounds": (-3, 3), "classes": [0, 1, 2]}
     return LogisticRegression(**(settings | changes))  # type: ignore[arg-type]
+
+
+def descent_of(loss: Loss, outputs: int, clip: int, width: int) -> Descent:
+    return Descent(loss, outputs, clip, 1, Fraction(1), Fraction(1), 60.0, np.zeros((width, width)))
+
+
+def mapped(values: np.ndarray) -> np.ndarray:
+    """Rows of a map whose matrix leaves some of them longer than UNIT."""
+    made = np.random.default_rng(8)
+    columns = values.shape[1]
+    affine = AffineMap.of(made.uniform(-0.2, 0.2, columns), made.normal(size=(columns, columns)), 1.5, cut=False)
+    return affine(Box.read((-3, 3), None).to_steps(values))
 
 
 NASTY = (1e6, -1e6, np.nan, np.inf, -np.inf)
@@ -76,31 +95,34 @@ def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, relation: str) ->
 
 @pytest.mark.usefixtures("seeded")
 def test_a_twin_that_forgets_to_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test of the test: without clipping, the bound above is broken."""
+    """The test of the test: rows whose lengths are not measured break the bound above."""
     X, y = table()
-    outlier = np.append(X, np.full((1, X.shape[1]), 1e6), axis=0)
-    descent = Descent(Softmax(), 3, 1 << 10, 1, Fraction(1), Fraction(1), 60.0)
-    rows = np.round(outlier * UNIT)
-    targets = np.append(y, 2)[:, None]
-    everyone = np.ones(61, dtype=bool)
-    weights = np.zeros((X.shape[1], 3))
-    whole = descent.raw_sum(GradientTable(rows, targets, everyone), weights)
-    without = descent.raw_sum(GradientTable(rows[:-1], targets[:-1], everyone[:-1]), weights)
-    gap = (whole - without).ravel().astype(object)
-    assert int(gap @ gap) > ((1 << 10) * UNIT) ** 2
+    rows = mapped(np.append(X, np.full((1, X.shape[1]), 1e6), axis=0))
+    assert int(square_norms(rows.astype(np.int64)).max()) > UNIT**2
+    descent = descent_of(Softmax(), 3, 1 << 10, 6)
+    targets, everyone = np.append(y, 2)[:, None], np.ones(61, dtype=bool)
+
+    def moved() -> int:
+        whole = descent.raw_sum(GradientTable(rows, targets, everyone), np.zeros((6, 3)))
+        without = descent.raw_sum(GradientTable(rows[:-1], targets[:-1], everyone[:-1]), np.zeros((6, 3)))
+        gap = (whole - without).ravel().astype(object)
+        return int(gap @ gap)
+
+    assert moved() <= ((1 << 10) * UNIT) ** 2
+    monkeypatch.setattr("tacit.learn.gradient.lengths", lambda rows: np.full(len(rows), UNIT))
+    assert moved() > ((1 << 10) * UNIT) ** 2
 
 
 @pytest.mark.parametrize("value", NASTY)
 def test_one_row_counts_for_one_row(value: float) -> None:
     """A row scaled by a million, NaN or infinite: its contribution stays within the clip, others' stay bit for bit."""
     X, y = table()
-    learner = model().fit(X, y)
     made = np.random.default_rng(3)
     weights = to_grid(made.normal(size=(X.shape[1] + 1, 3)) * 5)
-    descent = Descent(Softmax(), 3, 4096, 1, Fraction(1), Fraction(1), 60.0)
+    descent = descent_of(Softmax(), 3, 4096, 6)
 
     def contributions(values: np.ndarray) -> list[np.ndarray]:
-        rows = learner._row_map(values)
+        rows = mapped(values)
         return [
             descent.raw_sum(GradientTable(rows[i : i + 1], y[i : i + 1, None], np.ones(1, dtype=bool)), weights)
             for i in range(len(values))
@@ -113,16 +135,15 @@ def test_one_row_counts_for_one_row(value: float) -> None:
     for i, (one, two) in enumerate(zip(before, after, strict=True)):
         assert i == 7 or (one == two).all()
         assert int(square_norms(two.reshape(1, -1))[0]) <= (4096 * UNIT) ** 2
-    rows = learner._row_map(changed)
+    rows = mapped(changed)
     together = descent.raw_sum(GradientTable(rows, y[:, None], np.ones(60, dtype=bool)), weights)
     assert (together == sum(after)).all()
 
 
 def test_sums_are_free_of_order_and_blocks() -> None:
     X, y = table(rows=70_000, columns=3, classes=2)
-    learner = model(classes=[0, 1], n=70_000, center=False, steps=1).fit(X[:100], y[:100])
-    rows, everyone = learner._row_map(X), np.ones(len(X), dtype=bool)
-    descent = Descent(Logistic(), 1, 4096, 1, Fraction(1), Fraction(1), 7e4)
+    rows, everyone = mapped(X), np.ones(len(X), dtype=bool)
+    descent = descent_of(Logistic(), 1, 4096, 4)
     weights = to_grid(np.full((4, 1), 0.731))
     forward = descent.raw_sum(GradientTable(rows, y[:, None], everyone), weights)
     order = np.random.default_rng(1).permutation(len(X))
@@ -132,18 +153,44 @@ def test_sums_are_free_of_order_and_blocks() -> None:
 @pytest.mark.usefixtures("seeded")
 def test_noise_enters_once_per_release_and_epsilon_is_the_accountants(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = table()
-    for changes in ({}, {"n": 60}, {"center": False}, {"steps": 7}, {"batch_rate": "0.25", "steps": 9}):
+    for changes in (
+        {},
+        {"n": 60},
+        {"standardize": False},
+        {"standardize": False, "n": 60},
+        {"steps": 7},
+        {"batch_rate": "0.25", "steps": 9},
+    ):
         learner = model(**changes)
         seen = record(monkeypatch, lambda learner=learner: learner.fit(X, y))
         declared = released_events(learner.event_)
         assert [noise for _, noise in seen.noise] == [event.sigma2 for event in declared]
-        survey = 0 if changes.get("center") is False and "n" in changes else 1
-        assert len(seen.noise) == survey + learner.n_iter_
+        before = 2 if changes.get("standardize", True) else 0 if "n" in changes else 1
+        assert len(seen.noise) == before + learner.n_iter_
         total = compose(learner.event_, delta="1e-3", method="pld")
         assert total.epsilon == learner.guarantee_.epsilon <= 1
         assert total.epsilon >= Fraction(99, 100), "noise is being wasted"
         assert learner.guarantee_.delta == Fraction(1, 1000)
         assert event_from_json(event_to_json(learner.event_)) == learner.event_
+
+
+def test_a_replaced_row_keeps_the_amplification_of_sampling() -> None:
+    """A row that goes and one that comes are each (ε/2, δ/(1 + e^(ε/2))); the doubled row would need far more noise."""
+    phase = Phase("gradient", 1 << 40, 10, Fraction(1), 20, Fraction(1, 20))
+    spent = spend([phase], epsilon=Fraction(1), delta=Fraction(1, 10**5), relation=REPLACE_ONE)
+    assert (spent.guarantee.epsilon, spent.guarantee.delta) == (1, Fraction(1, 10**5))
+    assert spent.guarantee.relation is REPLACE_ONE
+    one = PoissonSampledEvent(phase.rate, DiscreteGaussianEvent(spent.sigma2[0], Fraction(1 << 40), dimension=10))
+    delta = Fraction(1, 10**5) / (1 + exp_bounds(Fraction(1, 2))[1])
+    assert compose(RepeatedEvent(one, 20), delta=delta, method="pld").epsilon <= Fraction(1, 2)
+    fewer = PoissonSampledEvent(
+        phase.rate, DiscreteGaussianEvent(spent.sigma2[0] * 9 / 10, Fraction(1 << 40), dimension=10)
+    )
+    assert compose(RepeatedEvent(fewer, 20), delta=delta, method="pld").epsilon > Fraction(1, 2), "noise is wasted"
+    doubled = DiscreteGaussianEvent(spent.sigma2[0] * 4, Fraction(4 << 40), dimension=10, relation=REPLACE_ONE)
+    sampled = PoissonSampledEvent(phase.rate, doubled, relation=REPLACE_ONE)
+    again = RepeatedEvent(sampled, 20, relation=REPLACE_ONE)
+    assert compose(again, delta=Fraction(1, 10**5), method="pld").epsilon > 1
 
 
 @pytest.mark.usefixtures("seeded")
@@ -206,9 +253,8 @@ def test_sampling_is_exact_at_the_threshold(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_unknown_labels_count_for_nothing() -> None:
     X, y = table()
-    learner = model().fit(X, y)
-    rows = learner._row_map(X)
-    descent = Descent(Softmax(), 3, 4096, 1, Fraction(1), Fraction(1), 60.0)
+    rows = mapped(X)
+    descent = descent_of(Softmax(), 3, 4096, 6)
     weights = np.zeros((X.shape[1] + 1, 3))
     some = np.arange(60) % 2 == 0
     counted = descent.raw_sum(GradientTable(rows, y[:, None], some), weights)

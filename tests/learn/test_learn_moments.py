@@ -29,8 +29,8 @@ from tacit.learn import (
 )
 from tacit.learn.integer_rows import FINE, UNIT, Box, beside_bias, scale_rows
 from tacit.learn.kmeans import nearest, raw_clusters, raw_survey
-from tacit.learn.moments import FeatureSums, raw_triangle
-from tacit.learn.regression import joint_rows
+from tacit.learn.moments import FeatureSums, SecondMoments, raw_triangle
+from tacit.learn.whitening import centred_rows
 
 WHOLE_ROWS = arrays(np.int64, (3, 4), elements=st.integers(-FINE, FINE))
 NASTY = (1e6, -1e6, np.nan, np.inf, -np.inf)
@@ -74,12 +74,17 @@ def test_the_nearest_centre_is_the_nearest() -> None:
     assert nearest(rows[:1], np.vstack([centers[:1], centers[:1]]))[0] == 0
 
 
-@given(arrays(np.float64, (2, 3), elements=st.floats(allow_nan=True)), st.floats(allow_nan=True))
-def test_rows_of_least_squares_have_norm_one_at_most(values: np.ndarray, target: float) -> None:
-    box = Box.read((-1, 1), None)
-    steps = Box.read((-5, 5), None).to_steps(np.full((2, 1), target))
-    rows = joint_rows(box, values, steps).astype(np.int64)
-    assert ((rows * rows).sum(axis=1) <= UNIT**2).all()
+@given(WHOLE_ROWS, st.floats(1e-6, 4), st.integers(1, UNIT // 2))
+def test_centred_rows_have_norm_one_at_most(steps: np.ndarray, radius: float, constant: int) -> None:
+    rows = centred_rows(steps, np.array([0.9, -1.0, 0.1, 0.0]), radius, constant)
+    whole = rows.astype(np.int64)
+    assert ((whole * whole).sum(axis=1) <= UNIT**2).all()
+    for diagonal in (False, True):
+        sums = SecondMoments(5, diagonal=diagonal)
+        added = sums.raw_sums(rows[:1]).astype(object)
+        assert len(added) == sums.phase().dimension
+        assert int(added @ added) <= sums.phase().l2_squared
+        assert (sums.raw_sums(rows) == sum(sums.raw_sums(rows[i : i + 1]) for i in range(3))).all()
 
 
 def table(rows: int = 50) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +95,7 @@ def table(rows: int = 50) -> tuple[np.ndarray, np.ndarray]:
 
 PRIVACY: dict[str, Any] = {"epsilon": 1, "delta": "1e-3", "bounds": (-2, 2)}
 MODELS: dict[str, Callable[..., Any]] = {
-    "statistics": lambda **more: LinearRegression(**PRIVACY, target_bounds=(-1, 2), **more),
+    "statistics": lambda **more: LinearRegression(**PRIVACY, target_bounds=(-1, 2), method="statistics", **more),
     "gradient": lambda **more: LinearRegression(**PRIVACY, target_bounds=(-1, 2), method="gradient", steps=5, **more),
     "ridge": lambda **more: Ridge(**PRIVACY, target_bounds=(-1, 2), **more),
     "pca": lambda **more: PCA(**PRIVACY, **more),

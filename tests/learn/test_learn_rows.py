@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.core.errors import InputError
-from tacit.learn.feature_map import BIAS, RowMap, Survey
+from tacit.learn.feature_map import BIAS, LONGEST_ROW, AffineMap, RowMap, Survey
 from tacit.learn.integer_rows import FINE, UNIT, Box, ceil_sqrt, exact_product, scale_rows, square_norms
 from tacit.learn.losses import GRID, WHOLE, HuberHinge, Logistic, Softmax, Squared, clip_residuals
 
@@ -20,17 +20,40 @@ TABLES = st.integers(1, 6).flatmap(lambda d: arrays(np.float64, (4, d), elements
 INTEGERS = st.integers(1, 6).flatmap(lambda d: arrays(np.int64, (5, d), elements=st.integers(-FINE, FINE)))
 
 
-@given(TABLES, st.booleans(), st.booleans(), st.booleans())
-def test_no_row_is_longer_than_a_unit_whatever_it_holds(
-    values: np.ndarray, normalize: bool, ball: bool, centred: bool
-) -> None:
+@given(TABLES, st.booleans(), st.booleans())
+def test_no_row_is_longer_than_a_unit_whatever_it_holds(values: np.ndarray, normalize: bool, ball: bool) -> None:
     box = Box.read(None, 3) if ball else Box.read((-2, 5), None)
-    center = tuple(range(-900, -900 + 700 * values.shape[1], 700)) if centred else None
-    rows = RowMap(box, normalize, center)(values)
+    rows = RowMap(box, normalize)(values)
     whole = rows.astype(np.int64)
     assert (whole == rows).all()
     assert (square_norms(whole) <= UNIT * UNIT).all()
     assert (whole[:, -1] == BIAS).all()
+
+
+@given(INTEGERS, st.integers(0, 1000), st.floats(1e-9, 1e9), st.floats(1e-3, 1e4), st.booleans())
+def test_affine_rows_are_the_exact_floor_and_bounded(
+    steps: np.ndarray, seed: int, size: float, radius: float, cut: bool
+) -> None:
+    """Whatever the public numbers: the product is that of Python's integers, and no row exceeds its norm."""
+    made, columns = np.random.default_rng(seed), steps.shape[1]
+    affine = AffineMap.of(made.uniform(-2, 2, columns), made.normal(size=(columns, columns)) * size, radius, cut=cut)
+    rows = affine(steps).astype(np.int64)
+    assert (square_norms(rows) <= (UNIT if cut else LONGEST_ROW * UNIT) ** 2).all()
+    assert (rows[:, -1] == affine.constant).all()
+    exact = [
+        [sum(int(m) * (int(x) - int(c)) for m, x, c in zip(line, row, affine.center, strict=True)) >> affine.shift
+         for line in affine.matrix] for row in steps
+    ]  # fmt: skip
+    clipped = np.clip(np.array(exact, dtype=object), -(1 << 20), 1 << 20).astype(np.int64)
+    assert (rows[:, :-1] == scale_rows(clipped, affine.longest, smallest=affine.longest)).all()
+
+
+def test_weights_of_mapped_rows_are_weights_of_values() -> None:
+    made = np.random.default_rng(4)
+    affine = AffineMap.of(made.uniform(-0.5, 0.5, 3), made.normal(size=(3, 3)), 20.0, cut=False)
+    steps, weights = made.integers(-FINE, FINE, size=(50, 3)), made.normal(size=(4, 2))
+    slopes, constants = affine.unmapped(weights)
+    assert np.abs(affine(steps) / UNIT @ weights - (steps / FINE @ slopes + constants)).max() < 1e-3
 
 
 @given(INTEGERS, st.integers(1, 1 << 14), st.integers(0, 1 << 20))
@@ -70,7 +93,12 @@ def test_what_is_not_a_number_is_the_midpoint_and_what_is_outside_is_clipped() -
 
 def test_a_row_does_not_depend_on_other_rows_nor_on_layout() -> None:
     values = np.random.default_rng(5).normal(size=(37, 11)) * 3
-    row_map = RowMap(Box.read((-4, 4), None), center=tuple(range(11)))
+    box, made = Box.read((-4, 4), None), np.random.default_rng(6)
+    affine = AffineMap.of(made.uniform(-1, 1, 11), made.normal(size=(11, 11)), 3.0, cut=False)
+
+    def row_map(values: np.ndarray) -> np.ndarray:
+        return affine(box.to_steps(values))
+
     together = row_map(values)
     other = values.copy()
     other[1:] = np.nan
@@ -105,7 +133,7 @@ def test_residuals_are_the_derivatives_to_the_grid(loss: object) -> None:
 
 @given(arrays(np.int64, (6, 4), elements=st.integers(-2 * WHOLE, 2 * WHOLE)), st.integers(1, 2 * WHOLE))
 def test_clipped_residuals_are_short_and_short_ones_untouched(residuals: np.ndarray, norm: int) -> None:
-    clipped = clip_residuals(residuals, norm)
+    clipped = clip_residuals(residuals, np.full(6, norm))
     assert (square_norms(clipped) <= norm * norm).all()
     short = square_norms(residuals) <= norm * norm
     assert (clipped[short] == residuals[short]).all()
@@ -122,18 +150,15 @@ def test_exact_product_is_exact_where_floats_would_round() -> None:
 def test_survey_moves_by_one_row_and_no_more() -> None:
     values = np.random.default_rng(7).normal(size=(50, 4)) * 5
     values[0] = [1e6, -1e6, np.nan, np.inf]
+    box = Box.read((-1, 1), None)
     for rows in (None, 50):
-        survey = Survey(True, rows)
-        row_map = RowMap(Box.read((-1, 1), None))
-        moved = survey.raw_sums(row_map, values) - survey.raw_sums(row_map, values[1:])
-        phase = survey.phase(4)
-        assert phase is not None
-        assert int(moved @ moved) <= phase.l2_squared
-        assert len(moved) == phase.dimension
-    assert Survey(False, 50).phase(4) is None
-    counting = Survey(False, None)
-    assert counting.phase(4) is not None
-    assert counting.raw_sums(RowMap(Box.read((-1, 1), None)), values).tolist() == [50 * UNIT]
+        survey = Survey(4, False, rows)
+        steps = box.to_steps(values)
+        for gone in range(50):
+            moved = survey.raw_sums(steps) - survey.raw_sums(np.delete(steps, gone, axis=0))
+            phase = survey.phase(Fraction(1))
+            assert 0 < int(moved @ moved) <= phase.l2_squared
+            assert len(moved) == phase.dimension
 
 
 @pytest.mark.parametrize(

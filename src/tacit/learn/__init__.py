@@ -5,7 +5,8 @@ Entered only when used (``from tacit.learn import LogisticRegression``); needs t
 Modules:
 * :mod:`.budget_allocation` — Allocation of (ε, δ) among the releases of a fit, before any data is seen
 * :mod:`.estimator` — Base class of private estimators
-* :mod:`.feature_map` — Feature map: public map from values to integer rows, and the paid survey that centres it
+* :mod:`.feature_map` — Feature maps: public maps from values to integer rows, and the paid survey of where the rows
+  lie
 * :mod:`.gradient` — Gradient perturbation: noisy gradient descent in which every number that depends on data is an
   integer
 * :mod:`.integer_rows` — Integer rows of exactly bounded norm from tables of floats
@@ -39,6 +40,7 @@ Modules:
   all five agree
 * :mod:`.training` — The three ways to train a linear model, each from (ε, δ) to weights: releases, noise, account
 * :mod:`.value_reading` — Reading of tables to floats, value by value, without errors that depend on a value
+* :mod:`.whitening` — Whitening: centre and covariance of the rows, paid for, and the public map that rids rows of them
 """
 
 from tacit.learn.kmeans import KMeans

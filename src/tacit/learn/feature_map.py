@@ -1,9 +1,10 @@
-"""Feature map: public map from values to integer rows, and the paid survey that centres it.
+"""Feature maps: public maps from values to integer rows, and the paid survey of where the rows lie.
 
-A linear model under noise wants rows of equal length around the origin: the noise is paid per unit of length, and a
-common direction of all rows hides the differences that matter. So values are measured between their bounds, each row is
-brought to one length, the noisy mean of all rows is taken off, and what is left is brought to one length again. Given
-the mean, which is released with noise and paid for, the map is public and acts on every row by itself.
+A survey releases the sum of the rows' directions and a histogram of their lengths. Centre, typical length and number of
+rows follow from it. Later maps are affine: a public centre is taken off, a public matrix of integers is applied, and
+the result is an integer row, by exact arithmetic on that row alone. No map stretches a row by its own length, so a
+model of mapped rows is a model of the values. The one exception is :class:`RowMap` with ``normalize``, for fits
+without a survey.
 """
 
 from __future__ import annotations
@@ -19,112 +20,189 @@ from numpy.typing import NDArray
 from tacit.core.numbers import float_nearest
 from tacit.learn import release
 from tacit.learn.budget_allocation import Phase
-from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
+from tacit.learn.integer_rows import (
+    FINE,
+    UNIT,
+    Box,
+    Integers,
+    beside_bias,
+    ceil_sqrt,
+    exact_product,
+    join_bias,
+    scale_rows,
+    square_norms,
+)
 
-__all__ = ["BIAS", "RowMap", "Survey", "Surveyed"]
+__all__ = ["BIAS", "LONGEST_ROW", "AffineMap", "RowMap", "Survey", "Surveyed", "shrink_to_noise"]
 
-#: The constant column beside the features, a tenth of a row's norm.
+#: The constant column beside the features of an unsurveyed row, a tenth of a row's norm.
 BIAS: Final = UNIT // 10
-#: The constant column while rows are counted: a third of the norm, because a count that is off spoils the mean as well.
+#: The norm that a row of an affine map has at most, in units of UNIT; weights meet such rows without rounding.
+LONGEST_ROW: Final = 16
+#: Part of a row's norm that its place in the histogram of lengths has.
 _COUNTING: Final = UNIT // 3
+#: Number of lengths in the histogram; each is half of the one before.
+_LENGTHS: Final = 8
+#: Rows of the integer matrix of an affine map have sums of sizes below 2³⁰.
+_MATRIX_BITS: Final = 30
+#: No entry of a mapped row is larger, so that squares of norms fit an int64.
+_LARGEST_ENTRY: Final = 1 << 20
 
 
 @dataclass(frozen=True)
 class RowMap:
-    """From values to finished rows of norm at most UNIT.
+    """From values to rows of norm at most UNIT, without a survey.
 
     Attributes:
         box: where the values lie.
-        normalize: whether every row is brought to one length; otherwise longer ones are only cut down to it.
-        center: the public mean to take off, in steps of 1/UNIT, or None.
-        renormalize: the same once the mean is off; as before if left out.
+        normalize: whether every row is brought to one length; otherwise a corner of the box has the norm UNIT.
         bias: the constant column, 0 for none.
     """
 
     box: Box
     normalize: bool = True
-    center: tuple[int, ...] | None = None
     bias: int = BIAS
-    renormalize: bool | None = None
-
-    def directions(self, values: NDArray[np.float64], norm: int) -> Integers:
-        """Rows of norm at most ``norm`` before anything was taken off."""
-        self.box.check_columns(values.shape[1])
-        # The corner of the box, or the declared ball, has the norm of one unit.
-        corner = FINE if self.box.ball else FINE * (math.isqrt(max(values.shape[1] - 1, 0)) + 1)
-        return scale_rows(self.box.to_steps(values), norm, smallest=0 if self.normalize else corner)
 
     def __call__(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Finished rows, as whole floats; the constant column is the last one."""
-        room = beside_bias(self.bias)
-        if self.center is None:
-            rows = self.directions(values, room)
-        else:
-            shifted = self.directions(values, UNIT) - np.array(self.center, dtype=np.int64)
-            again = self.normalize if self.renormalize is None else self.renormalize
-            rows = scale_rows(shifted, room, smallest=0 if again else UNIT)
+        columns = values.shape[1]
+        self.box.check_columns(columns)
+        smallest = 0 if self.normalize else corner(self.box, columns)
+        rows = scale_rows(self.box.to_steps(values), beside_bias(self.bias), smallest=smallest)
         finished = join_bias(rows, self.bias) if self.bias else rows
         return cast("NDArray[np.float64]", finished.astype(np.float64))
 
 
-@dataclass(frozen=True)
-class Surveyed:
-    """Results of a survey, with noise."""
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """From steps between the bounds to rows ⌊K(x - c)⌋ beside a constant; exact, row by row.
 
-    center: tuple[int, ...] | None
+    Attributes:
+        center: c, in steps of the box, between -FINE and FINE.
+        matrix: K·2^shift, whole numbers, one line per column of the result.
+        shift: how many binary digits are cut off the product.
+        constant: the last column.
+        longest: the norm that the rest of a row is cut to, in steps.
+    """
+
+    center: Integers
+    matrix: NDArray[np.float64]
+    shift: int
+    constant: int
+    longest: int
+
+    @classmethod
+    def of(cls, center: NDArray[np.float64], matrix: NDArray[np.float64], radius: float, *, cut: bool) -> AffineMap:
+        """The map z = matrix·(x - center) for x between -1 and 1, in rows whose norm is UNIT where ‖(z, 1)‖ = radius.
+
+        Args:
+            center: between -1 and 1.
+            matrix: of any public numbers.
+            radius: of z that has the norm UNIT.
+            cut: whether longer rows are cut to it; otherwise to :data:`LONGEST_ROW` times that.
+        """
+        constant = min(max(round(UNIT / radius), 1), UNIT // 2)
+        # The constant is exact, so the rest of the row is measured by it.
+        wanted = matrix * (constant / FINE)
+        largest = float(np.abs(wanted).sum(axis=1).max(initial=0.0))
+        wanted *= min(1.0, 2.0**_MATRIX_BITS / max(largest, 1.0))
+        shift = min(max(_MATRIX_BITS - math.ceil(math.log2(max(largest, 1e-9))), 0), 60)
+        whole = np.rint(wanted * 2.0**shift)
+        steps = np.rint(np.clip(center, -1.0, 1.0) * FINE).astype(np.int64)
+        longest = beside_bias(constant) if cut else LONGEST_ROW * UNIT - UNIT
+        return cls(steps, whole, shift, constant, longest)
+
+    def __call__(self, steps: Integers) -> NDArray[np.float64]:
+        """Finished rows, as whole floats; the constant column is the last one."""
+        product = (steps - self.center).astype(np.float64) @ self.matrix.T
+        rows = np.clip(product.astype(np.int64) >> self.shift, -_LARGEST_ENTRY, _LARGEST_ENTRY)
+        finished = join_bias(scale_rows(rows, self.longest, smallest=self.longest), self.constant)
+        return cast("NDArray[np.float64]", finished.astype(np.float64))
+
+    def unmapped(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients of values between -1 and 1, and constants, of weights of the rows; one column per output."""
+        slopes = self.matrix.T @ weights[:-1] * (FINE / 2.0**self.shift / UNIT)
+        return slopes, weights[-1] * (self.constant / UNIT) - (self.center / FINE) @ slopes
+
+
+@dataclass(frozen=True, eq=False)
+class Surveyed:
+    """Results of a survey, from noisy sums.
+
+    Attributes:
+        center: of the rows, between -1 and 1.
+        spread: about how far rows lie from it, a norm.
+        rows_estimate: about how many rows there are.
+    """
+
+    center: NDArray[np.float64]
+    spread: float
     rows_estimate: float
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The first release of a fit: the sum of all rows, and how many there are unless that is declared.
+    """The first release of a fit: the sum of the rows' directions, and how many rows have which length.
 
     Attributes:
-        centers: whether the sum of the rows is wanted.
-        rows: the declared number of rows, or None to pay for a noisy count.
+        columns: of a row.
+        ball: whether a norm was declared, so that no row is longer than 1.
+        rows: the declared number of rows, or None to take it from the histogram.
     """
 
-    centers: bool
+    columns: int
+    ball: bool
     rows: int | None
 
-    def phase(self, columns: int) -> Phase | None:
-        """Cost of the survey, or None if there is nothing to find out."""
-        dimension = (columns if self.centers else 0) + (1 if self.rows is None else 0)
-        if not dimension:
-            return None
-        share = Fraction(1, 50) if not self.centers else Fraction(1, 10) if self.rows else Fraction(1, 5)
-        return Phase("survey", UNIT**2, dimension, share)
+    def phase(self, share: Fraction) -> Phase:
+        """Cost of the survey."""
+        return Phase("survey", UNIT**2, self.columns + _LENGTHS, share)
 
-    def run(self, row_map: RowMap, values: NDArray[np.float64], sigma2: Fraction | None) -> Surveyed:
-        """The noisy sums, turned into a mean and a count."""
-        if sigma2 is None:
-            return Surveyed(None, float(self.rows or 1))
-        noisy = release.release_gaussian(self.raw_sums(row_map, values), sigma2)
-        sigma = math.sqrt(float_nearest(sigma2))
-        if self.rows is not None:
-            count = float(self.rows)
-        else:
-            bias = _COUNTING if self.centers else UNIT
-            # Less than its own noise is no count at all.
-            count = max(float(noisy[-1]) / bias, sigma / bias, 1.0)
-            noisy = noisy[:-1]
-        return Surveyed(self._center(noisy / count, sigma / count) if self.centers else None, count)
-
-    def raw_sums(self, row_map: RowMap, values: NDArray[np.float64]) -> Integers:
+    def raw_sums(self, steps: Integers) -> Integers:
         """The sums before noise, exactly; no row moves them by more than UNIT."""
-        if not self.centers:
-            return np.array([len(values) * UNIT], dtype=np.int64)
-        bias = _COUNTING if self.rows is None else 0
-        rows = row_map.directions(values, beside_bias(bias))
-        joined = (join_bias(rows, bias) if bias else rows).astype(np.float64)
+        lengths = ceil_sqrt(square_norms(steps))
+        # Place 0 is the longest: no row within the bounds is longer than the corner.
+        places = np.minimum((lengths[:, None] <= np.array(self._edges[1:])).sum(axis=1), _LENGTHS - 1)
+        members = (places[:, None] == np.arange(_LENGTHS)).astype(np.int64) * _COUNTING
+        joined = np.hstack([scale_rows(steps, beside_bias(_COUNTING)), members]).astype(np.float64)
         return exact_product(np.ones((len(joined), 1)), joined, UNIT).ravel()
 
-    def _center(self, mean: NDArray[np.float64], noise: float) -> tuple[int, ...]:
-        """The mean, pulled towards zero as far as it may be noise (James and Stein), in steps of 1/UNIT."""
-        square = float(mean @ mean)
-        pull = max(1 - max(mean.size - 2, 0) * noise**2 / square, 0.0) if square else 0.0
-        scale = pull * UNIT / (UNIT if self.rows is not None else beside_bias(_COUNTING))
-        size = math.sqrt(square) * scale
-        # A mean of rows of one length is not longer than that.
-        scale *= min(1.0, UNIT / size) if size else 1.0
-        return tuple(int(value) for value in np.rint(mean * scale))
+    def run(self, steps: Integers, sigma2: Fraction) -> Surveyed:
+        """Centre, spread and number of rows, from the noisy sums."""
+        noisy = release.release_gaussian(self.raw_sums(steps), sigma2)
+        sigma = math.sqrt(float_nearest(sigma2))
+        counts = noisy[self.columns :] / _COUNTING
+        # Less than its own noise is no count at all.
+        rows = max(float(self.rows or counts.sum()), sigma / _COUNTING, 1.0)
+        mean = shrink_to_noise(noisy[: self.columns] / rows / beside_bias(_COUNTING), sigma / rows / UNIT)
+        size = float(np.linalg.norm(mean))
+        length = self._length(counts, 3 * sigma / _COUNTING)
+        # A mean of directions is not longer than one, and what rows of one length have beside it is the spread.
+        center = np.clip(mean * (length / max(size, 1.0)), -1.0, 1.0)
+        return Surveyed(center, length * math.sqrt(max(1 - min(size, 1.0) ** 2, 0.01)), rows)
+
+    @property
+    def _edges(self) -> list[int]:
+        longest = FINE if self.ball else FINE * (math.isqrt(max(self.columns - 1, 0)) + 1)
+        return [longest >> place for place in range(_LENGTHS)]
+
+    def _length(self, counts: NDArray[np.float64], noise: float) -> float:
+        """The root of the mean square of the lengths, those bins left out that may be empty."""
+        believed = np.where(counts > noise, counts, 0.0)
+        if not believed.any():
+            # Nothing is known: half of a corner is as good a guess as any.
+            believed[1] = 1.0
+        middles = np.array(self._edges) / FINE * math.sqrt(0.5)
+        return math.sqrt(float(believed @ middles**2) / float(believed.sum()))
+
+
+def shrink_to_noise(mean: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+    """A noisy vector pulled towards zero as far as it may be noise (James and Stein)."""
+    square = float(mean @ mean)
+    pull = max(1 - max(mean.size - 2, 0) * noise**2 / square, 0.0) if square else 0.0
+    return mean * pull
+
+
+def corner(box: Box, columns: int) -> int:
+    """The norm of a corner of the box, or of the declared ball, in steps, rounded up."""
+    return FINE if box.ball else FINE * (math.isqrt(max(columns - 1, 0)) + 1)

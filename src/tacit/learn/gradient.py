@@ -1,7 +1,7 @@
 """Gradient perturbation: noisy gradient descent in which every number that depends on data is an integer.
 
-Each step releases Σ r_i ⊗ x_i + noise, where x_i is an integer row of norm at most UNIT, r_i its integer residuals,
-clipped to a public norm, and the noise discrete Gaussian. Logits and sums are exact (:func:`exact_product`); weights
+Each step releases Σ r_i ⊗ x_i + noise, where x_i is an integer row, r_i its integer residuals, shrunk until ‖r_i‖·‖x_i‖
+is at most a public number, and the noise discrete Gaussian. Logits and sums are exact (:func:`exact_product`); weights
 live on a public grid between steps. Later work on the noisy sums is post-processing, in ordinary floats.
 ``gradient.proof.md`` has the proof.
 """
@@ -19,12 +19,22 @@ from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
 from tacit.learn import release
-from tacit.learn.integer_rows import UNIT, Integers, exact_product
-from tacit.learn.losses import GRID, Loss, clip_residuals
+from tacit.learn.integer_rows import UNIT, Integers, ceil_sqrt, exact_product, square_norms
+from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
 from tacit.learn.progress import progress
 from tacit.noise import entropy
 
-__all__ = ["LONGEST", "RATE_STEPS", "Descent", "GradientTable", "logits_of", "rate_on_grid", "sample_rows", "to_grid"]
+__all__ = [
+    "MOMENTUM",
+    "RATE_STEPS",
+    "Descent",
+    "GradientTable",
+    "lengths",
+    "logits_of",
+    "rate_on_grid",
+    "sample_rows",
+    "to_grid",
+]
 
 #: Steps of the grid of weights per unit.
 WEIGHTS: Final = 1 << 20
@@ -32,10 +42,8 @@ WEIGHTS: Final = 1 << 20
 LARGEST_WEIGHT: Final = 1 << 12
 #: Sampling rates are multiples of one over this, so that one comparison of a random word draws a member exactly.
 RATE_STEPS: Final = 1 << 32
-#: Steps times step size, at most: where the noise would allow more, fitting further gains nothing measurable.
-LONGEST: Final = 1280.0
-#: The standard deviation that the noise of all steps together may have in a logit; measured, see docs/learning.md.
-NOISE: Final = 2.0
+#: Momentum of the steps where the gradients are hardly noisy: a curvature of a hundredth of its bound converges.
+MOMENTUM: Final = 0.8
 
 
 @dataclass(frozen=True)
@@ -50,20 +58,24 @@ class GradientTable:
         return len(self.rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Descent:
     """A run of noisy gradient descent, its privacy already paid for.
+
+    The objective is the sum of the losses and ½·wᵀ·penalty·w. A step is (bound + penalty)⁻¹ times the noisy gradient,
+    where ``bound`` is an upper bound of the second derivative of the losses; such steps never overshoot.
 
     Attributes:
         loss: of the model.
         outputs: how many columns the weights have.
-        clip: the norm that residuals are clipped to, in steps of the loss.
+        clip: the norm of what a row may add, in steps of the loss times UNIT.
         steps: how many noisy gradients are taken; a public number, never cut short by looking at the data.
         rate: of the secret sample each step sees.
         sigma2: of the noise, in integer steps.
-        rows_estimate: roughly how many rows there are, from a noisy count or declared.
-        noise: the standard deviation that the noise of all steps together may have in a logit.
-        longest: steps times step size, at most, in units of the clip.
+        bound: of the second derivative of the sum of the losses, one number for all directions.
+        penalty: a matrix, positive semidefinite.
+        momentum: between 0 and 1.
+        settled: the share of the steps after which weights are averaged.
     """
 
     loss: Loss
@@ -72,35 +84,32 @@ class Descent:
     steps: int
     rate: Fraction
     sigma2: Fraction
-    rows_estimate: float
-    noise: float = NOISE
-    longest: float = LONGEST
+    bound: float
+    penalty: NDArray[np.float64]
+    momentum: float = 0.0
+    settled: float = 0.5
 
     def run(self, table: GradientTable, *, title: str = "fit") -> NDArray[np.float64]:
-        """The weights, one column per output: the average over the second half of the steps."""
-        weights = np.zeros((table.rows.shape[1], self.outputs))
-        total = np.zeros_like(weights)
-        late = self.steps // 2
-        for step in progress(range(self.steps), title):
-            noisy = release.release_gaussian(self.raw_sum(table, to_grid(weights)), self.sigma2)
-            weights = shorten(weights - self.step_size * noisy)
-            if step >= late:
-                total += weights
-        return total / (self.steps - late)
+        """The weights, one column per output: the average over the last steps, shrunk as far as it may be noise.
 
-    @property
-    def step_size(self) -> float:
-        """Factor for a noisy sum.
-
-        Noise of σ in each of T steps leaves noise of f in every weight if each step moves by f/(σ√T) of the sum. With
-        f = 2 a logit, or the difference of two, is as noisy as it is useful; that is how far the noise lets the
-        weights go. With many rows the limit is ``longest`` instead.
+        Two halves of these steps have averages of their own. Half of their difference is as noisy as the average of
+        all, so it tells how much of the average's length is noise, whatever the loss, the clipping and the steps did.
         """
-        sigma = math.sqrt(float_nearest(self.sigma2))
-        noise = self.noise if self.outputs == 1 else self.noise / math.sqrt(2)
-        by_noise = noise / (sigma * math.sqrt(self.steps))
-        unit = self.clip * UNIT * float_nearest(self.rate) * max(self.rows_estimate, 1.0)
-        return min(by_noise, self.longest / self.steps / unit)
+        weights = np.zeros((table.rows.shape[1], self.outputs))
+        ahead, seen = weights, []
+        inverse = np.linalg.inv(self.penalty + self.bound * np.eye(len(weights)))
+        unit = WHOLE * UNIT * float_nearest(self.rate)
+        late = int(self.steps * self.settled)
+        for step in progress(range(self.steps), title):
+            noisy = release.release_gaussian(self.raw_sum(table, to_grid(ahead)), self.sigma2) / unit
+            found = shorten(ahead - inverse @ (noisy + self.penalty @ ahead))
+            ahead, weights = shorten(found + self.momentum * (found - weights)), found
+            if step >= late:
+                seen.append(weights)
+        middle = np.mean(seen, axis=0)
+        apart = middle - np.mean(seen[: (len(seen) + 1) // 2], axis=0)
+        size = float((middle**2).sum())
+        return cast("NDArray[np.float64]", middle * (max(1 - float((apart**2).sum()) / size, 0.0) if size else 1.0))
 
     def raw_sum(self, table: GradientTable, weights: NDArray[np.float64]) -> Integers:
         """The sum of clipped gradients of a sample before noise, exactly; a row moves it by at most clip·UNIT."""
@@ -111,9 +120,15 @@ class Descent:
         total = np.zeros((table.rows.shape[1], self.outputs), dtype=np.int64)
         for block in _blocks(chosen):
             rows = table.rows[block]
-            residuals = clip_residuals(self.loss.residuals(logits_of(rows, weights), table.targets[block]), self.clip)
-            total += exact_product(rows, residuals.astype(np.float64), self.clip * UNIT)
+            residuals = self.loss.residuals(logits_of(rows, weights), table.targets[block])
+            clipped = clip_residuals(residuals, self.clip * UNIT // lengths(rows))
+            total += exact_product(rows, clipped.astype(np.float64), self.clip * UNIT)
         return total
+
+
+def lengths(rows: NDArray[np.float64]) -> Integers:
+    """Norms of rows of whole floats, rounded up, at least 1."""
+    return cast("Integers", np.maximum(ceil_sqrt(square_norms(rows.astype(np.int64))), 1))
 
 
 def logits_of(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> Integers:

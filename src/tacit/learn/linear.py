@@ -11,32 +11,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
+from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.budget_allocation import FitPrice, check_privacy
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.feature_map import BIAS, RowMap, Survey
+from tacit.learn.feature_map import Survey
 from tacit.learn.gradient import rate_on_grid
-from tacit.learn.integer_rows import UNIT, Box, Integers
+from tacit.learn.integer_rows import Box, Integers
 from tacit.learn.labels import ClassLabels
-from tacit.learn.losses import WHOLE, Loss
+from tacit.learn.losses import Loss
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
 from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.training import (
     Data,
+    GradientFit,
     Privacy,
     TrainingPlan,
+    check_clip,
     plan_gradient,
     plan_objective,
     plan_output,
     plan_pure_output,
     steps_for,
 )
+from tacit.learn.whitening import Whitening
 
 __all__ = ["STEPS", "LinearClassifier"]
 
 #: Default number of noisy gradients of a fit on all rows.
-STEPS: Final = 30
+STEPS: Final = 40
 
 
 class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignore[misc]
@@ -59,10 +62,9 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         n: int | None = None,
         method: str = "auto",
         steps: int | None = None,
-        clip: Number = "0.5",
+        clip: Number | None = None,
         batch_rate: Number | None = None,
-        center: bool = True,
-        normalize: bool = True,
+        standardize: bool = True,
         regularization: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
@@ -76,8 +78,7 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         self.steps = steps
         self.clip = clip
         self.batch_rate = batch_rate
-        self.center = center
-        self.normalize = normalize
+        self.standardize = standardize
         self.regularization = regularization
         self.relation = relation
 
@@ -87,13 +88,13 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         Rows whose label is none of the classes count for nothing, without a word.
         """
         method = self._chosen_method()
-        row_map = RowMap(Box.read(self.bounds, self.data_norm), bool(self.normalize))
+        box = Box.read(self.bounds, self.data_norm)
         values = self._read(X, reset=True)
-        row_map.box.check_columns(values.shape[1])
+        box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         counts = places >= 0
         plan = self._plan(method, values.shape[1], len(self.classes_), privacy)
-        self._learn(plan, Data(values, self._targets(np.where(counts, places, 0)), counts, row_map))
+        self._learn(plan, Data(values, self._targets(np.where(counts, places, 0)), counts, box))
         if chosen is not None:
             self._add_discovery(chosen)
         return self
@@ -130,29 +131,32 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         """Plan of the training, by the method chosen."""
         epsilon, delta = privacy
         relation = as_relation(self.relation)
-        survey = Survey(bool(self.center), None if self.n is None else check_count(self.n, "n"))
+        rows = None if self.n is None else check_count(self.n, "n")
         if delta is None:
             if method != "output":
                 raise InputError("delta", f"must be given for method={method!r}; write for example delta='1e-6'")
             loss, given = self._smooth_loss(classes), self._regularization()
             return plan_pure_output(columns, loss, regularization=given, epsilon=epsilon, relation=relation)
         whole = Privacy(epsilon, delta, relation)
+        whitening = Whitening(Survey(columns, self.data_norm is not None, rows)) if self.standardize else None
+        given = self._regularization()
         if method == "gradient":
             rate = self._rate()
-            return plan_gradient(
-                columns,
+            fit = GradientFit(
                 self._loss(classes),
+                columns,
                 _outputs(classes),
-                clip=_clip_steps(self.clip),
+                clip=check_clip(self.clip),
                 steps=check_count(steps_for(self.steps, STEPS, rate), "steps", maximum=10**6),
                 rate=rate,
-                survey=survey,
-                privacy=whole,
+                regularization=1.0 if given is None else float_nearest(given),
                 title=type(self).__name__,
+                whitened=whitening is not None,
             )
-        loss, given = self._smooth_loss(classes), self._regularization()
+            return plan_gradient(fit, whitening=whitening, rows=rows, privacy=whole)
+        loss = self._smooth_loss(classes)
         if method == "output":
-            return plan_output(columns, loss, regularization=given, survey=survey, privacy=whole)
+            return plan_output(columns, loss, regularization=given, whitening=whitening, rows=rows, privacy=whole)
         return plan_objective(columns, loss, regularization=given, privacy=whole)
 
     def _regularization(self) -> Fraction | None:
@@ -165,17 +169,20 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         return rate_on_grid(exact_probability(self.batch_rate, "batch_rate", one=True))
 
     def _learn(self, plan: TrainingPlan, data: Data) -> None:
-        """Train, and keep the weights, the map of features, and what was paid."""
-        weights, self._row_map = plan.train(data)
-        self.coef_ = weights[:-1].T.copy()
-        self.intercept_ = weights[-1] * (BIAS / UNIT)
+        """Train, and keep the model and its price."""
+        self._model, self._box = plan.train(data), data.box
+        if self._model.rows is None:
+            slopes = self._model.slopes / np.broadcast_to(data.box.half_width, len(self._model.slopes))[:, None]
+            self.coef_ = slopes.T.copy()
+            self.intercept_ = self._model.constants - np.broadcast_to(data.box.middle, len(slopes)) @ slopes
+        else:
+            self.coef_, self.intercept_ = self._model.slopes.T.copy(), self._model.constants.copy()
         self.n_iter_ = plan.steps
         self._keep(plan.price)
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "coef_")
-        rows = self._row_map(self._read(X, reset=False))[:, :-1] / UNIT
-        return rows @ self.coef_.T + self.intercept_
+        return self._model.logits(self._box, self._read(X, reset=False))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: for two classes one number per row, positive for the second; else one per class."""
@@ -191,10 +198,3 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
 
 def _outputs(classes: int) -> int:
     return 1 if classes == 2 else classes
-
-
-def _clip_steps(clip: Number) -> int:
-    size = exact_positive(clip, "clip")
-    if size > 2:
-        raise InputError("clip", "must be at most 2: no residual is longer")
-    return max(int(size * WHOLE), 1)

@@ -32,31 +32,33 @@ class LogisticRegression(LinearClassifier):
         n: the number of rows, if that is public; otherwise a noisy count is paid for.
         method: ``"gradient"`` puts noise into every gradient, ``"output"`` onto the minimiser, ``"objective"`` (for two
             classes) into the objective; ``"auto"`` is the first, or the second where there is no ``delta``.
-        steps: how many noisy gradients; 30, or more with ``batch_rate``.
-        clip: the largest norm of a row's residual, for gradients; ½.
+        steps: how many noisy gradients; 40, or more with ``batch_rate``.
+        clip: radius beyond which a row's gradient is cut, in typical lengths; chosen from noisy counts if left out.
         batch_rate: take gradients on secret Poisson samples of this rate instead of on all rows.
-        center: whether a noisy mean of the rows is taken off first; not for objective perturbation or without δ.
-        normalize: whether every row is brought to one length; else longer ones are only cut.
-        regularization: Λ of ½Λ‖w‖² beside the *sum* of the losses, for output and objective perturbation; by default as
-            the noise asks for.
+        standardize: whether rows are centred and whitened first, by noisy sums and second moments that the fit pays
+            for; not for objective perturbation or without δ.
+        regularization: Λ of ½Λ‖w‖² beside the *sum* of the losses, with w of standardised columns; 1 for gradients, as
+            in scikit-learn, and by default as the noise asks for with the other methods.
         relation: which tables are neighbours.
 
     Attributes:
-        coef_, intercept_: of the rows as :mod:`tacit.learn.feature_map` maps them, not of raw values.
+        coef_, intercept_: of raw values, clipped to their bounds; without δ and for objective perturbation of rows that
+            are brought to one length.
         classes_: the labels, sorted.
         guarantee_, event_: what the fit promises and what it released; :meth:`privacy_report` puts it in words.
 
     Privacy:
         (ε, δ)-DP under ``relation`` for the fitted model (ε-DP without δ), where
 
-        * gradient: the survey (sum and number of rows), then ``steps`` sums of clipped gradients, each with discrete
-          Gaussian noise, on all rows or on fresh Poisson samples, accounted by the privacy loss distribution;
-        * output: the survey, then the minimiser on a grid, with discrete Gaussian or Laplace noise;
+        * gradient: a survey (directions and lengths of the rows), second moments, then ``steps`` sums of clipped
+          gradients, each with discrete Gaussian noise, on all rows or on fresh Poisson samples, accounted by the
+          privacy loss distribution;
+        * output: survey and second moments, then the minimiser on a grid, with discrete Gaussian or Laplace noise;
         * objective: the minimiser of a randomly tilted objective, and a last noise that hides solver and grid;
         * one row is one person.
 
     Sensitivity:
-        a row adds an integer vector of norm at most clip·2¹³·2¹⁴ to a sum of gradients and 2¹⁴ to the survey, rounding
+        a row adds integers of norm at most 2¹⁴ to the survey, 2²⁸ to the moments and 2²⁷ to a gradient, rounding
         included; it moves the minimiser by at most L/Λ, to which the solver's certified gap and rounding are added.
         Twice that for replace-one.
 

@@ -16,7 +16,7 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.learn.integer_rows import Integers, scale_rows
+from tacit.learn.integer_rows import Integers, ceil_sqrt, square_norms
 
 __all__ = ["GRID", "WHOLE", "HuberHinge", "Logistic", "Loss", "Softmax", "Squared", "clip_residuals"]
 
@@ -31,7 +31,13 @@ _EXPONENTIAL: Final = 1 << 30
 
 
 class Loss(ABC):
-    """A loss of a linear model, by its derivatives in the logits."""
+    """A loss of a linear model, by its derivatives in the logits.
+
+    Attributes:
+        curvature: the largest second derivative in any direction of the logits.
+    """
+
+    curvature: float
 
     @abstractmethod
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
@@ -47,6 +53,8 @@ class Loss(ABC):
 class Logistic(Loss):
     """ln(1 + e^-z) for targets 1, ln(1 + e^z) for targets 0; one output."""
 
+    curvature = 0.25
+
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
         """σ(z) - target."""
         places = np.clip(logits, -_FARTHEST, _FARTHEST) + _FARTHEST
@@ -55,6 +63,8 @@ class Logistic(Loss):
 
 class Softmax(Loss):
     """The cross-entropy of a softmax; targets are class numbers, one output per class."""
+
+    curvature = 0.5
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
         """softmax(z) - the unit vector of the class."""
@@ -72,6 +82,8 @@ class HuberHinge(Loss):
     With the margin m = target·z its derivative is -1 below m = 1 - h, 0 above 1 + h and a straight line between; h = ½.
     """
 
+    curvature = 1.0
+
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
         """-target · min(max(3/2 - m, 0), 1)."""
         margins = targets * logits
@@ -82,16 +94,20 @@ class HuberHinge(Loss):
 class Squared(Loss):
     """(z - target)²/2; targets in steps of 1/GRID, one output."""
 
+    curvature = 1.0
+
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
         """The logit minus the target."""
         return cast("Integers", (np.clip(logits, -_FARTHEST, _FARTHEST) - targets) * (WHOLE // GRID))
 
 
-def clip_residuals(residuals: Integers, norm: int) -> Integers:
-    """Residuals of a norm of at most ``norm`` steps: shorter rows as they are, longer ones shrunk to it."""
-    # 2²⁴ rows-worth of headroom: |residual|·norm stays far below 2⁶³.
-    squares = np.einsum("ij,ij->i", residuals, residuals)
-    return cast("Integers", np.where((squares > norm * norm)[:, None], scale_rows(residuals, norm), residuals))
+def clip_residuals(residuals: Integers, norms: Integers) -> Integers:
+    """Residuals of a norm of at most ``norms`` steps, one each: shorter ones as they are, longer ones shrunk to it."""
+    # No residual of a loss is longer than 2²⁰, so that products with norms stay far below 2⁶³.
+    allowed = np.minimum(norms, 1 << 30)[:, None]
+    lengths = ceil_sqrt(square_norms(residuals))[:, None]
+    shrunk = np.sign(residuals) * (np.abs(residuals) * allowed // np.maximum(lengths, 1))
+    return cast("Integers", np.where(lengths > allowed, shrunk, residuals))
 
 
 @cache

@@ -24,20 +24,43 @@ __all__ = ["FeatureSums", "SecondMoments", "raw_triangle"]
 
 @dataclass(frozen=True)
 class SecondMoments:
-    """The release of Σ aaᵀ for rows of ``width`` integers."""
+    """The release of Σ aaᵀ for rows of ``width`` integers, or of its diagonal and last column.
+
+    Attributes:
+        width: of a row.
+        diagonal: whether only squares, and products with the last column, are released.
+        name: for the report.
+    """
 
     width: int
+    diagonal: bool = False
+    name: str = "second moments"
 
     def phase(self, share: Fraction = Fraction(1)) -> Phase:
         """Cost of the second moments."""
-        return Phase("second moments", UNIT**4, self.width * (self.width + 1) // 2, share)
+        return Phase(self.name, UNIT**4, len(self._places[0]), share)
 
     def release(self, rows: NDArray[np.float64], sigma2: Fraction) -> NDArray[np.float64]:
-        """The noisy matrix, symmetric, in units of UNIT²; entries have noise of σ/UNIT²."""
-        noisy = release.release_gaussian(raw_triangle(rows), sigma2) / UNIT**2
+        """The noisy matrix, symmetric, in units of UNIT²; released entries have noise of σ/UNIT²."""
+        noisy = release.release_gaussian(self.raw_sums(rows), sigma2) / UNIT**2
         matrix = np.zeros((self.width, self.width))
-        matrix[np.triu_indices(self.width)] = noisy
+        matrix[self._places] = noisy
         return matrix + np.triu(matrix, 1).T
+
+    def raw_sums(self, rows: NDArray[np.float64]) -> Integers:
+        """The entries before noise, exactly."""
+        if not self.diagonal:
+            return raw_triangle(rows)
+        ones, last = np.ones((len(rows), 1)), rows[:, -1:]
+        squares = exact_product(rows * rows, ones, UNIT * UNIT).ravel()
+        return np.concatenate([squares, exact_product(rows[:, :-1], last, UNIT * UNIT).ravel()])
+
+    @property
+    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        if not self.diagonal:
+            return np.triu_indices(self.width)
+        every = np.arange(self.width)
+        return np.append(every, every[:-1]), np.append(every, np.full(self.width - 1, self.width - 1))
 
 
 def raw_triangle(rows: NDArray[np.float64]) -> Integers:

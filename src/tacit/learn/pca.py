@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,20 +12,19 @@ from tacit.core.numbers import Number, check_count
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.feature_map import RowMap, Survey
-from tacit.learn.integer_rows import FINE, UNIT, Box
-from tacit.learn.moments import SecondMoments
+from tacit.learn.feature_map import Survey
+from tacit.learn.integer_rows import FINE, Box
 from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
+from tacit.learn.whitening import Whitening
 
 __all__ = ["PCA"]
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
-    """The directions in which rows differ most, from noisy second moments of rows of one length.
+    """The directions in which rows differ most, from noisy second moments.
 
-    Values are measured from -1 to 1 between their bounds. A noisy mean is taken off, every row is brought to length one
-    (so that the outlying ones cannot dominate, and the noise is paid for in full), and the eigenvectors of the noisy
-    second moments are the components.
+    Values are measured from -1 to 1 between their bounds. A noisy centre is taken off, rows that are much longer than
+    most are cut (the fewer, the less noise there is), and the eigenvectors of the noisy covariance are the components.
 
     >>> PCA(epsilon=1, delta="1e-5", bounds=(0, 16), n_components=5).get_params()["n_components"]
     5
@@ -44,12 +41,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
     Attributes:
         components_: one direction per line, of values measured from -1 to 1.
         mean_: the noisy mean, in the units of the data.
-        explained_variance_ratio_: the share of each component, for rows of one length.
+        explained_variance_ratio_: the share of each component.
         guarantee_, event_: what the fit promises and what it released.
 
     Privacy:
-        (ε, δ)-DP under ``relation``: a survey (sum and number of rows), then one release of second moments, both with
-        discrete Gaussian noise.
+        (ε, δ)-DP under ``relation``: a survey (directions and lengths of rows), then one release of second moments,
+        both with discrete Gaussian noise.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the survey and 2²⁸ to the second moments, rounding included.
@@ -61,8 +58,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         bounds and n were not read off the data.
 
     References:
-        Dwork, Talwar, Thakurta, Zhang (2014) for noisy second moments; Locantore et al. (1999) for components of rows
-        of one length. Proof: ``moments.proof.md``.
+        Dwork, Talwar, Thakurta, Zhang (2014) for noisy second moments. Proof: ``moments.proof.md``.
     """
 
     def __init__(
@@ -88,18 +84,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         """Find the components of the rows of ``X``, once; another fit costs the guarantee again."""
         values = self._read(X, reset=True)
         columns = values.shape[1]
-        kept, box, survey, moments, spent = self._plan(columns)
-        row_map = RowMap(box, normalize=False, bias=0, renormalize=True)
-        found = survey.run(row_map, values, spent.of("survey"))
-        matrix = moments.release(replace(row_map, center=found.center)(values), spent.of("second moments"))
-        sizes, axes = np.linalg.eigh(matrix)
+        kept, box, whitening, spent = self._plan(columns)
+        found = whitening.run(box.to_steps(values), spent)
+        sizes, axes = np.linalg.eigh(found.matrix)
         order = np.argsort(sizes)[::-1][:kept]
         self.components_ = _with_fixed_signs(axes[:, order].T)
         positive = np.maximum(sizes, 0.0)
         self.explained_variance_ratio_ = positive[order] / max(float(positive.sum()), 1e-12)
-        corner = 1 if box.ball else math.isqrt(max(columns - 1, 0)) + 1
-        self._center = np.array(found.center, dtype=np.float64) / UNIT * corner
-        self._box = box
+        self._center, self._box = found.center, box
         self.mean_ = np.broadcast_to(box.from_unit(self._center), (columns,)).copy()
         self.n_components_ = kept
         self._n_features_out = kept
@@ -110,20 +102,17 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         """See :meth:`PrivateEstimator.price`."""
         return self._plan(columns)[-1].price
 
-    def _plan(self, columns: int) -> tuple[int, Box, Survey, SecondMoments, Spent]:
+    def _plan(self, columns: int) -> tuple[int, Box, Whitening, Spent]:
         kept = columns if self.n_components is None else check_count(self.n_components, "n_components")
         if kept > columns:
             raise InputError("n_components", f"must be at most {columns}, the number of columns")
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         box = Box.read(self.bounds, self.data_norm)
         box.check_columns(columns)
-        survey = Survey(True, None if self.n is None else check_count(self.n, "n"))
-        looking, moments = survey.phase(columns), SecondMoments(columns)
-        if looking is None:  # pragma: no cover - a survey that centres always has something to find out
-            raise InputError("n", "leaves nothing to find out")
-        phases = [looking, moments.phase(1 - looking.share)]
-        spent = spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
-        return kept, box, survey, moments, spent
+        survey = Survey(columns, box.ball, None if self.n is None else check_count(self.n, "n"))
+        whitening = Whitening(survey, final=True)
+        spent = spend(whitening.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+        return kept, box, whitening, spent
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """The coordinates of rows along the components; values are clipped to the bounds and measured from -1 to 1."""

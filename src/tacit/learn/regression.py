@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -11,44 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number, check_count, exact_nonnegative, exact_probability, float_nearest
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact_nonnegative,
+    exact_probability,
+    float_nearest,
+)
 from tacit.core.relations import Relation, as_relation
 from tacit.core.sensitivity import check_bounds
-from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, spend
+from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.feature_map import RowMap, Survey
-from tacit.learn.gradient import Descent, GradientTable, rate_on_grid
-from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, scale_rows
-from tacit.learn.losses import GRID, WHOLE, Squared
-from tacit.learn.moments import SecondMoments
+from tacit.learn.feature_map import Survey
+from tacit.learn.gradient import rate_on_grid
+from tacit.learn.integer_rows import FINE, Box, Integers
+from tacit.learn.losses import GRID, Squared
 from tacit.learn.sklearn_compat import RegressorMixin, check_is_fitted
-from tacit.learn.training import Privacy, Surveying, steps_for
+from tacit.learn.training import GradientFit, Preparing, Privacy, check_clip, steps_for
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
+from tacit.learn.whitening import Covariance, Whitening
 
 __all__ = ["LinearRegression", "Ridge"]
 
 #: Default number of noisy gradients.
-_STEPS: Final = 60
-#: The constant column beside the features: as large as a feature a quarter of the way to its bound.
-_CONSTANT: Final = FINE // 4
-#: The step size of gradient descent; rows have norm one, so 2 is where it would cease to converge.
-_STEP_SIZE: Final = 1.5
-#: The noise that gradient descent may leave in a prediction, in units of half the target's range.
-_NOISE: Final = 0.2
-
-
-@dataclass(frozen=True)
-class _Descending:
-    """Plan of the noisy gradients."""
-
-    surveying: Surveying
-    clip: int
-    steps: int
-    rate: Fraction
-
-
-def _spent(plan: Spent | _Descending) -> Spent:
-    return plan if isinstance(plan, Spent) else plan.surveying.spent
+_STEPS: Final = 40
+#: Bits that the integer factor of a target may have.
+_TARGET_BITS: Final = 30
 
 
 class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -62,7 +49,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     n: int | None
     method: str
     steps: int | None
-    clip: Number
+    clip: Number | None
     batch_rate: Number | None
     relation: Relation | str
 
@@ -79,13 +66,14 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         box, target_box = self._boxes(columns)
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
-        plan = self._plan(columns)
-        steps = target_box.to_steps(targets[:, None])
-        if isinstance(plan, Spent):
-            scaled, constant = self._by_statistics(values, steps, box, plan)
+        preparing, gradients = self._plan(columns)
+        joint = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
+        found = Whitening(Survey(columns + 1, False, self._rows()), final=gradients is None).run(joint, preparing)
+        if gradients is None:
+            scaled, constant = solve(found, self._alpha())
         else:
-            scaled, constant = self._by_gradient(values, steps, box, plan)
-        self._keep(_spent(plan).price)
+            scaled, constant = _by_gradient(gradients, joint, found, preparing.of("gradient"))
+        self._keep(preparing.price)
         height, middle = float(target_box.half_width[0]), float(target_box.middle[0])
         self.coef_ = scaled / box.half_width * height
         self.intercept_ = float(middle + height * constant - np.sum(self.coef_ * box.middle))
@@ -96,7 +84,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         """See :meth:`PrivateEstimator.price`."""
         self._check_method()
         self._boxes(columns)
-        return _spent(self._plan(columns)).price
+        return self._plan(columns)[0].price
 
     def _check_method(self) -> None:
         if self.method not in ("auto", "statistics", "gradient"):
@@ -114,45 +102,25 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         box.check_columns(columns)
         return box, Box((low,), (high,))
 
-    def _plan(self, columns: int) -> Spent | _Descending:
-        """The releases of a fit: second moments, or a noisy count and noisy gradients."""
+    def _rows(self) -> int | None:
+        return None if self.n is None else check_count(self.n, "n")
+
+    def _plan(self, columns: int) -> tuple[Spent, GradientFit | None]:
+        """The releases of a fit: a survey and second moments, then perhaps noisy gradients."""
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
-        relation = as_relation(self.relation)
-        if self.method != "gradient":
-            self._alpha()
-            return spend([SecondMoments(columns + 2).phase()], epsilon=epsilon, delta=delta, relation=relation)
+        relation, survey = as_relation(self.relation), Survey(columns + 1, False, self._rows())
+        alpha = self._alpha()
+        if self.method == "statistics":
+            phases = Whitening(survey, final=True).phases()
+            return spend(phases, epsilon=epsilon, delta=delta, relation=relation), None
         rate = Fraction(1)
         if self.batch_rate is not None:
             rate = rate_on_grid(exact_probability(self.batch_rate, "batch_rate", one=True))
         steps = check_count(steps_for(self.steps, _STEPS, rate), "steps", maximum=10**6)
-        clip = _clip_steps(self.clip)
-        survey = Survey(False, None if self.n is None else check_count(self.n, "n"))
-        phase = Phase("gradient", (clip * UNIT) ** 2, columns + 1, Fraction(1), steps, rate)
-        return _Descending(Surveying.plan(survey, columns, phase, Privacy(epsilon, delta, relation)), clip, steps, rate)
-
-    def _by_statistics(
-        self, values: NDArray[np.float64], targets: Integers, box: Box, spent: Spent
-    ) -> tuple[NDArray[np.float64], float]:
-        """Noisy second moments of features, constant and target; the rest is linear algebra."""
-        moments = SecondMoments(values.shape[1] + 2)
-        matrix = moments.release(joint_rows(box, values, targets), spent.sigma2[0])
-        noise = math.sqrt(float_nearest(spent.sigma2[0])) / UNIT**2
-        return _solve(matrix, noise, self._alpha())
-
-    def _by_gradient(
-        self, values: NDArray[np.float64], targets: Integers, box: Box, plan: _Descending
-    ) -> tuple[NDArray[np.float64], float]:
-        """Noisy gradient descent on clipped residuals of the same weighted rows."""
-        _, rows_estimate = plan.surveying.run(RowMap(box), values)
-        rows = joint_rows(box, values, targets)
-        # Features and constant are what the weights meet; the target is scaled as its row is.
-        beside = (rows[:, -2:-1] * (GRID / UNIT)).astype(np.int64)
-        table = GradientTable(np.delete(rows, -2, axis=1), beside, np.ones(len(rows), np.bool_))
-        longest = _STEP_SIZE * plan.steps * plan.clip / WHOLE
-        sigma2 = plan.surveying.spent.of("gradient")
-        descent = Descent(Squared(), 1, plan.clip, plan.steps, plan.rate, sigma2, rows_estimate, _NOISE, longest)
-        weights = descent.run(table, title=type(self).__name__)[:, 0]
-        return weights[:-1], float(weights[-1]) * _CONSTANT / FINE
+        clip = check_clip(self.clip)
+        fit = GradientFit(Squared(), columns, 1, clip, steps, rate, alpha, type(self).__name__, standardized=False)
+        whole = Privacy(epsilon, delta, relation)
+        return Preparing.plan(Whitening(survey), self._rows(), fit.phase, whole).spent, fit
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predictions for rows clipped to the bounds, themselves clipped to the bounds of the target."""
@@ -167,7 +135,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
 
 class LinearRegression(_LeastSquares):
-    """Ordinary least squares from noisy second moments, or by noisy gradients.
+    """Ordinary least squares by noisy gradients on whitened rows, or from noisy second moments.
 
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 5000).reshape(-1, 1)
@@ -181,10 +149,10 @@ class LinearRegression(_LeastSquares):
         bounds: public bounds of the features, one pair or one per column; or
         data_norm: a public bound on the norm of a row, instead.
         target_bounds: public bounds of the target.
-        n: the number of rows, if public; only gradients ask for it.
-        method: ``"statistics"`` (which ``"auto"`` means) or ``"gradient"``.
-        steps: how many noisy gradients; 60, or more with ``batch_rate``.
-        clip: the largest residual that counts in full, in units of half the target's range; for gradients.
+        n: the number of rows, if public.
+        method: ``"gradient"`` (which ``"auto"`` means) or ``"statistics"``.
+        steps: how many noisy gradients; 40, or more with ``batch_rate``.
+        clip: radius beyond which a row's gradient is cut, in typical lengths; chosen from noisy counts if left out.
         batch_rate: take gradients on secret Poisson samples of this rate.
         relation: which tables are neighbours.
 
@@ -193,14 +161,16 @@ class LinearRegression(_LeastSquares):
         guarantee_, event_: what the fit promises and what it released.
 
     Privacy:
-        (ε, δ)-DP under ``relation`` for the fitted model. Statistics: one release of all second moments with discrete
-        Gaussian noise. Gradients: a noisy count, then noisy sums of clipped gradients.
+        (ε, δ)-DP under ``relation`` for the fitted model: a survey of features and target, one release of all their
+        second moments, and for gradients ``steps`` sums of clipped gradients; all with discrete Gaussian noise.
 
     Sensitivity:
-        a row adds a triangle of integers of norm at most 2²⁸, rounding included (2¹⁴·clip·2¹³ to a gradient).
+        a row adds integers of norm at most 2¹⁴ to the survey, 2²⁸ to the moments and 2²⁷ to a gradient, rounding
+        included.
 
     Error:
-        the noise in a moment is σ in the units of the report; shrinking by that much keeps the solution stable.
+        the noise in a gradient is σ in the units of the report. From second moments the joint covariance is brought to
+        the nearest positive semidefinite one, and a ridge of the size of its noise keeps the solution stable.
 
     Assumes:
         bounds were not read off the data. The squared loss has unbounded slopes, so output and objective perturbation
@@ -222,7 +192,7 @@ class LinearRegression(_LeastSquares):
         n: int | None = None,
         method: str = "auto",
         steps: int | None = None,
-        clip: Number = "0.5",
+        clip: Number | None = None,
         batch_rate: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
@@ -240,19 +210,19 @@ class LinearRegression(_LeastSquares):
 
 
 class Ridge(_LeastSquares):
-    """Least squares with a penalty of ``alpha`` times the squares of the coefficients, from noisy second moments.
+    """Least squares with a penalty of ``alpha`` times the squares of the coefficients, by noisy gradients.
 
     >>> Ridge(epsilon=1, delta="1e-6", alpha=10, bounds=(0, 1), target_bounds=(0, 3)).get_params()["alpha"]
     10
 
-    The arguments are those of :class:`LinearRegression`, without gradients, and ``alpha``, which counts for features
-    measured from -1 to 1 between their bounds.
+    The arguments are those of :class:`LinearRegression`, and ``alpha``, which counts for features measured from -1 to 1
+    between their bounds.
 
     Privacy:
-        (ε, δ)-DP under ``relation`` for the fitted model: one release of all second moments.
+        (ε, δ)-DP under ``relation`` for the fitted model, by the same releases.
 
     Sensitivity:
-        a row adds a triangle of integers of norm at most 2²⁸, rounding included.
+        as for :class:`LinearRegression`.
 
     Error:
         as for :class:`LinearRegression`.
@@ -265,9 +235,9 @@ class Ridge(_LeastSquares):
     """
 
     n = None
-    method = "statistics"
+    method = "gradient"
     steps = None
-    clip = "0.5"
+    clip = None
     batch_rate = None
 
     def __init__(
@@ -293,34 +263,30 @@ class Ridge(_LeastSquares):
         return float_nearest(exact_nonnegative(self.alpha, "alpha"))
 
 
-def joint_rows(box: Box, values: NDArray[np.float64], targets: Integers) -> NDArray[np.float64]:
-    """Rows of features, target and constant together, each stretched or cut to the norm UNIT.
+def _by_gradient(
+    fit: GradientFit, joint: Integers, found: Covariance, sigma2: Fraction
+) -> tuple[NDArray[np.float64], float]:
+    """Noisy gradient descent on whitened rows and standardised targets."""
+    columns = joint.shape[1] - 1
+    middle = round(float(found.center[-1]) * FINE)
+    height = math.sqrt(float(found.variances[-1]))
+    # A whole factor and a shift: the target in steps of 1/GRID of its standard deviation, by integers alone.
+    shift = 20 + min(max(math.floor(math.log2(height)), -_TARGET_BITS + 20), 0) + _TARGET_BITS - 20
+    factor = max(round(GRID / (height * FINE) * 2.0**shift), 1)
+    targets = (joint[:, -1:] - middle) * factor >> shift
+    counts = np.ones(len(joint), np.bool_)
+    model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2)
+    unit = GRID * 2.0**shift / (factor * FINE)
+    return model.slopes[:, 0] * unit, float(model.constants[0]) * unit + middle / FINE
 
-    Stretching a row as a whole weights it: the line that fits all rows without error fits the weighted ones as well,
-    and no part of the norm that the noise is paid for is left unused.
+
+def solve(found: Covariance, alpha: float) -> tuple[NDArray[np.float64], float]:
+    """Coefficients and constant, for features and target measured from -1 to 1; post-processing in floats.
+
+    The covariance of features and target together is brought to the nearest positive semidefinite one, and a ridge of
+    the size of its noise keeps what may be noise from blowing up the solution.
     """
-    steps = np.hstack([box.to_steps(values), targets, np.full_like(targets, _CONSTANT)])
-    return scale_rows(steps, UNIT).astype(np.float64)
-
-
-def _solve(matrix: NDArray[np.float64], noise: float, alpha: float) -> tuple[NDArray[np.float64], float]:
-    """Coefficients and constant, for features and target measured from -1 to 1; post-processing in floats."""
-    columns = len(matrix) - 2
-    constant = _CONSTANT / FINE
-    # The weights of all rows together, no less than what may be noise, and how many rows there are: each has norm one.
-    weight = max(matrix[-1, -1], 3 * noise, 1e-6) / constant**2
-    rows_estimate = max(float(np.trace(matrix)), 1.0)
-    means = np.clip(matrix[-1, :-1] / constant / weight, -1.0, 1.0)
-    cross = matrix[:columns, columns] / weight - means[:-1] * means[-1]
-    covariance = matrix[:columns, :columns] / weight - np.outer(means[:-1], means[:-1])
-    # Eigenvalues below the noise of the matrix are noise; the penalty keeps them from blowing up the solution.
-    floor = noise * math.sqrt(columns) / weight
-    sizes, axes = np.linalg.eigh((covariance + covariance.T) / 2)
-    shrunk = np.maximum(sizes, 0.0) + floor + alpha / rows_estimate
-    weights = axes @ ((axes.T @ cross) / shrunk)
-    return weights, float(means[-1] - means[:-1] @ weights)
-
-
-def _clip_steps(clip: Number) -> int:
-    size = exact_probability(clip, "clip", one=True)
-    return max(int(size * WHOLE), 1)
+    joint = found.projected()
+    ridge = found.floor / found.margin + alpha / found.rows_estimate
+    weights = np.linalg.solve(joint[:-1, :-1] + ridge * np.eye(len(joint) - 1), joint[:-1, -1])
+    return cast("NDArray[np.float64]", weights), float(found.center[-1] - found.center[:-1] @ weights)

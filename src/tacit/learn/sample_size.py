@@ -27,7 +27,7 @@ from tacit.learn.budget_allocation import check_privacy
 __all__ = ["expected_excess", "rows_needed"]
 
 #: Measured constants, rounded up.
-PRIVACY_CONSTANT: Final = 0.45
+PRIVACY_CONSTANT: Final = 0.75
 SAMPLING_CONSTANT: Final = 0.35
 #: No classifier is worse than a coin by much, so no excess is larger.
 _WORST: Final = 0.5

@@ -12,7 +12,7 @@ well-behaved data and of an excess *error rate*, with constants that were measur
 >>> print(plan_learning(excess="0.05", epsilon=1, delta="1e-6", dimensions=20))
 excess 0.05 at epsilon 1, delta 1e-06, 20 columns:
   theorem   6,650 rows   √(d·ln(1/δ))/(ε·α²) with constant 1; α is excess loss, any data
-  measured    465 rows   0.45·(d/(μn))^1.5 + 0.35·d/n, measured; α is excess error rate, well-behaved data
+  measured    612 rows   0.75·(d/(μn))^1.5 + 0.35·d/n, measured; α is excess error rate, well-behaved data
 """
 
 from __future__ import annotations

@@ -19,30 +19,57 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.events import ApproxEvent, DiscreteLaplaceEvent, Event
 from tacit.core.guarantees import ApproxDP, PureDP
-from tacit.core.numbers import exp_bounds, round_down, round_up, sqrt_bounds
+from tacit.core.numbers import (
+    Number,
+    exact_positive,
+    exp_bounds,
+    float_nearest,
+    round_down,
+    round_up,
+    sqrt_bounds,
+)
 from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.learn import release
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, spend
-from tacit.learn.feature_map import RowMap, Survey
-from tacit.learn.gradient import Descent, GradientTable
-from tacit.learn.integer_rows import UNIT, Integers
-from tacit.learn.losses import Loss
+from tacit.learn.feature_map import LONGEST_ROW, AffineMap, RowMap, corner
+from tacit.learn.gradient import MOMENTUM, Descent, GradientTable
+from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias
+from tacit.learn.losses import WHOLE, Loss
 from tacit.learn.objective_perturbation import ObjectiveRelease
 from tacit.learn.output_perturbation import OutputRelease, laplace_sensitivity, moved_steps
 from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.solver import Problem
+from tacit.learn.whitening import Covariance, Whitening
 
 __all__ = [
     "Data",
+    "GradientFit",
+    "Linear",
+    "Preparing",
     "Privacy",
-    "Surveying",
     "TrainingPlan",
+    "check_clip",
     "plan_gradient",
     "plan_objective",
     "plan_output",
     "plan_pure_output",
+    "reach_for",
     "steps_for",
 ]
 
+#: Standard deviation that the noise of all steps together may have in a logit.
+_DROWNED: Final = 2.0
+#: Noise that a penalty leaves in a logit, where it holds the weights.
+_NOISE: Final = 4.0
+#: Ratio of noise to rows from which on noise rules.
+_NOISY: Final = 0.15
+#: Ratio of noise to rows up to which it hardly matters.
+_CALM: Final = 0.3
+#: Radius of gradients at a ratio of 1, in typical lengths of rows; its least and its largest, and how fast it grows.
+_REACH: Final = 0.08
+_SHORTEST: Final = 0.05
+_LONGEST: Final = 4.0
+_GROWTH: Final = 0.4
 #: The standard deviation of the noise in a weight that the default regularisation of the minimiser aims at.
 _OUTPUT_NOISE: Final = Fraction(1, 4)
 #: Of ε, what the default regularisation lets the change of volume of objective perturbation cost.
@@ -54,19 +81,47 @@ _LARGEST_REGULARIZATION: Final = Fraction(1 << 20)
 
 @dataclass(frozen=True)
 class Data:
-    """Training data of a model: raw values, targets as integers, which rows count, and the map of features."""
+    """Training data of a model: raw values, targets as integers, which rows count, and where the values lie."""
 
     values: NDArray[np.float64]
     targets: Integers
     counts: NDArray[np.bool_]
-    row_map: RowMap
+    box: Box
 
-    def table(self, row_map: RowMap) -> GradientTable:
+    @property
+    def steps(self) -> Integers:
+        """The values in steps of their bounds."""
+        return self.box.to_steps(self.values)
+
+    def table(self, rows: NDArray[np.float64]) -> GradientTable:
         """The rows as the model sees them."""
-        return GradientTable(row_map(self.values), self.targets, self.counts)
+        return GradientTable(rows, self.targets, self.counts)
 
 
-Trained = tuple[NDArray[np.float64], RowMap]
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear model of values between -1 and 1: slopes, one column per output, and constants.
+
+    ``rows`` maps values where the model is one of rows stretched to one length, which no slopes can express.
+    """
+
+    slopes: NDArray[np.float64]
+    constants: NDArray[np.float64]
+    rows: RowMap | None = None
+
+    @classmethod
+    def of_rows(cls, weights: NDArray[np.float64], row_map: RowMap) -> Linear:
+        """The model of weights of finished rows."""
+        constants = weights[-1] * (row_map.bias / UNIT)
+        if row_map.normalize:
+            return cls(weights[:-1], constants, row_map)
+        unit = beside_bias(row_map.bias) / UNIT * FINE / corner(row_map.box, len(weights) - 1)
+        return cls(weights[:-1] * unit, constants)
+
+    def logits(self, box: Box, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores of values, clipped to their bounds."""
+        rows = box.to_steps(values) / FINE if self.rows is None else self.rows(values)[:, :-1] / UNIT
+        return rows @ self.slopes + self.constants
 
 
 @dataclass(frozen=True)
@@ -75,12 +130,12 @@ class TrainingPlan:
 
     Attributes:
         price: what training promises and releases.
-        train: from rows to the weights and the map of features they belong to.
+        train: from rows to a linear model.
         steps: how many times the rows are gone through.
     """
 
     price: FitPrice
-    train: Callable[[Data], Trained]
+    train: Callable[[Data], Linear]
     steps: int = 1
 
 
@@ -94,68 +149,213 @@ class Privacy:
 
 
 @dataclass(frozen=True)
-class Surveying:
-    """A survey of the rows, if it finds anything out, and a last phase with what is left of the privacy."""
+class Preparing:
+    """Whitening of the rows, or a count of them, or nothing; and a last phase with the rest of the privacy.
 
-    survey: Survey
+    Attributes:
+        whitening: the releases before the last phase, or None.
+        rows: the declared number of rows, or None.
+        counted: whether a noisy count is released; only without whitening.
+        spent: noise of all phases.
+    """
+
+    whitening: Whitening | None
+    rows: int | None
+    counted: bool
     spent: Spent
 
     @classmethod
-    def plan(cls, survey: Survey, columns: int, last: Phase, privacy: Privacy) -> Surveying:
-        """For rows of ``columns`` features."""
-        first = survey.phase(columns)
-        phases = [last] if first is None else [first, replace(last, share=1 - first.share)]
-        return cls(survey, spend(phases, epsilon=privacy.epsilon, delta=privacy.delta, relation=privacy.relation))
+    def plan(
+        cls, whitening: Whitening | None, rows: int | None, last: Phase, privacy: Privacy, *, counts: bool = True
+    ) -> Preparing:
+        """The phases in order."""
+        counted = whitening is None and rows is None and counts
+        first = [] if whitening is None else whitening.phases()
+        if counted:
+            first = [Phase("count", UNIT**2, 1, Fraction(1, 50))]
+        phases = [*first, replace(last, share=1 - sum((phase.share for phase in first), Fraction(0)))]
+        spent = spend(phases, epsilon=privacy.epsilon, delta=privacy.delta, relation=privacy.relation)
+        return cls(whitening, rows, counted, spent)
 
-    def run(self, row_map: RowMap, values: NDArray[np.float64]) -> tuple[RowMap, float]:
-        """The map of features, centred if that was asked for, and about how many rows there are."""
-        sigma2 = self.spent.of("survey") if self.spent.phases[0].name == "survey" else None
-        found = self.survey.run(row_map, values, sigma2)
-        return replace(row_map, center=found.center), found.rows_estimate
+    def whitened(self, steps: Integers) -> Covariance | None:
+        """Centre and covariance of the rows, or None where they are not paid for."""
+        return None if self.whitening is None else self.whitening.run(steps, self.spent)
+
+    def count(self, raw_rows: int) -> float:
+        """About how many rows there are: declared, or from a noisy count."""
+        if not self.counted:
+            return float(self.rows or 1)
+        sigma2 = self.spent.of("count")
+        noisy = release.release_gaussian(np.array([raw_rows * UNIT], dtype=np.int64), sigma2)
+        return max(float(noisy[0]) / UNIT, math.sqrt(float_nearest(sigma2)) / UNIT, 1.0)
 
 
-def plan_gradient(
-    columns: int,
-    loss: Loss,
-    outputs: int,
-    *,
-    clip: int,
-    steps: int,
-    rate: Fraction,
-    survey: Survey,
-    privacy: Privacy,
-    title: str,
-) -> TrainingPlan:
-    """Noisy gradient descent, with a survey of the rows before it."""
-    descending = Phase("gradient", (clip * UNIT) ** 2, (columns + 1) * outputs, Fraction(1), steps, rate)
-    surveying = Surveying.plan(survey, columns, descending, privacy)
+@dataclass(frozen=True)
+class GradientFit:
+    """Noisy gradient descent on whitened rows, or on rows as their bounds measure them.
 
-    def train(data: Data) -> Trained:
-        row_map, rows_estimate = surveying.run(data.row_map, data.values)
-        descent = Descent(loss, outputs, clip, steps, rate, surveying.spent.of("gradient"), rows_estimate)
-        return descent.run(data.table(row_map), title=title), row_map
+    Attributes:
+        loss: of the model.
+        columns: of the values.
+        outputs: of the model.
+        clip: radius beyond which a row's gradient is cut, in typical lengths of rows (in lengths of a corner, for rows
+            that are not whitened); chosen if None.
+        steps: how many noisy gradients.
+        rate: of the sample that each sees.
+        regularization: of squares of weights.
+        standardized: whether these are weights of standardised columns, or of values between -1 and 1.
+        title: for a progress bar.
+    """
 
-    return TrainingPlan(surveying.spent.price, train, steps)
+    loss: Loss
+    columns: int
+    outputs: int
+    clip: float | None
+    steps: int
+    rate: Fraction
+    regularization: float
+    title: str
+    standardized: bool = True
+    whitened: bool = True
+
+    @property
+    def cap(self) -> int:
+        """Largest norm of a row's part in a gradient, in steps of the loss times UNIT."""
+        return WHOLE if self.whitened else max(int(WHOLE * (self.clip or 0.5)), 1)
+
+    @property
+    def phase(self) -> Phase:
+        """Cost of the gradients."""
+        return Phase("gradient", (self.cap * UNIT) ** 2, self._dimension, Fraction(1), self.steps, self.rate)
+
+    @property
+    def _dimension(self) -> int:
+        return (self.columns + 1) * self.outputs
+
+    def noise(self, sigma2: Fraction) -> float:
+        """Noise of the average of all gradients, in units of a residual of one times a row of norm UNIT."""
+        return math.sqrt(float_nearest(sigma2) / self.steps) / (WHOLE * UNIT * float_nearest(self.rate))
+
+    def on_whitened(
+        self, steps: Integers, targets: Integers, counts: NDArray[np.bool_], found: Covariance, sigma2: Fraction
+    ) -> Linear:
+        """The model of rows whose covariance was paid for."""
+        matrix, largest = found.whitener()
+        noise, typical = self.noise(sigma2), math.sqrt(self.columns + 1)
+        reach = self.clip or reach_for(noise * math.sqrt(self._dimension) / found.rows_estimate)
+        affine = AffineMap.of(found.center, matrix, reach * typical, cut=False)
+        radius = UNIT / affine.constant
+        penalty = np.zeros((self.columns + 1, self.columns + 1))
+        scales = found.variances if self.standardized else np.ones(self.columns)
+        penalty[:-1, :-1] = self.regularization * (matrix * scales) @ matrix.T / radius**2
+        scene = _Scene(found.rows_estimate, largest / radius**2, typical / radius, penalty)
+        table = GradientTable(affine(steps), targets, counts)
+        weights = self._descent(scene, sigma2).run(table, title=self.title)
+        return Linear(*affine.unmapped(weights))
+
+    def on_bounded(self, data: Data, rows_estimate: float, sigma2: Fraction) -> Linear:
+        """The model of rows as their bounds measure them."""
+        row_map = RowMap(data.box, normalize=False)
+        scene = _Scene(rows_estimate, 1.0, 1.0, np.zeros((self.columns + 1, self.columns + 1)))
+        weights = self._descent(scene, sigma2).run(data.table(row_map(data.values)), title=self.title)
+        return Linear.of_rows(weights, row_map)
+
+    def _descent(self, scene: _Scene, sigma2: Fraction) -> Descent:
+        noise = self.noise(sigma2)
+        # Steps that never overshoot, and whose noise, all of it together, does not drown a logit.
+        drowned = noise * self.steps * scene.length / (_DROWNED if self.outputs == 1 else _DROWNED / math.sqrt(2))
+        bound = max(self.loss.curvature * scene.rows * scene.square, drowned)
+        ratio = noise * math.sqrt(self._dimension) / scene.rows
+        # Directions that the rows hardly bend would wander with the noise; a penalty of its size holds them.
+        held = math.sqrt(2) * noise * scene.length / _NOISE * min(ratio / _CALM, 1.0)
+        penalty = scene.penalty + held * np.eye(self.columns + 1)
+        momentum = MOMENTUM * max(1 - ratio / _NOISY, 0.0)
+        # Weights that a penalty holds are where they belong after the first steps.
+        settled = 0.5 - 0.4 * held / (held + bound)
+        return Descent(
+            self.loss, self.outputs, self.cap, self.steps, self.rate, sigma2, bound, penalty, momentum, settled
+        )
+
+
+def plan_gradient(fit: GradientFit, *, whitening: Whitening | None, rows: int | None, privacy: Privacy) -> TrainingPlan:
+    """Noisy gradient descent, and the releases before it."""
+    preparing = Preparing.plan(whitening, rows, fit.phase, privacy)
+    sigma2 = preparing.spent.of("gradient")
+
+    def train(data: Data) -> Linear:
+        steps = data.steps
+        found = preparing.whitened(steps)
+        if found is None:
+            return fit.on_bounded(data, preparing.count(len(data.values)), sigma2)
+        return fit.on_whitened(steps, data.targets, data.counts, found, sigma2)
+
+    return TrainingPlan(preparing.spent.price, train, fit.steps)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scene:
+    """Rows as the descent meets them: how many, mean square in any direction, typical length, and a penalty."""
+
+    rows: float
+    square: float
+    length: float
+    penalty: NDArray[np.float64]
+
+
+def check_clip(clip: Number | None) -> float | None:
+    """The radius of gradients that was asked for, if any."""
+    if clip is None:
+        return None
+    size = exact_positive(clip, "clip")
+    if size > LONGEST_ROW:
+        raise InputError("clip", f"must be at most {LONGEST_ROW} typical lengths of a row, or left out to be chosen")
+    return float_nearest(size)
+
+
+def reach_for(ratio: float) -> float:
+    """Radius beyond which a row's gradient is cut, in typical lengths, for a ratio of noise to rows.
+
+    Where noise rules, all gradients are cut to about one length; with many rows hardly any is cut at all.
+    """
+    return float(min(max(_REACH * max(ratio, 1e-12) ** -_GROWTH, _SHORTEST), _LONGEST))
 
 
 def plan_output(
-    columns: int, loss: SmoothLoss, *, regularization: Fraction | None, survey: Survey, privacy: Privacy
+    columns: int,
+    loss: SmoothLoss,
+    *,
+    regularization: Fraction | None,
+    whitening: Whitening | None,
+    rows: int | None,
+    privacy: Privacy,
 ) -> TrainingPlan:
-    """The minimiser with Gaussian noise, with a survey of the rows before it."""
+    """The minimiser with Gaussian noise, on whitened rows."""
     dimension = (columns + 1) * loss.outputs
-    # With the rows declared there is nothing that the number of rows would be needed for.
-    looking = replace(survey, rows=survey.rows if survey.centers else 1)
     phase = Phase("minimiser", moved_steps(dimension) ** 2, dimension, Fraction(1))
-    surveying = Surveying.plan(looking, columns, phase, privacy)
-    sigma2 = surveying.spent.of("minimiser")
-    release = _output_release(loss, regularization, sqrt_bounds(sigma2)[1] / moved_steps(dimension))
+    preparing = Preparing.plan(whitening, rows, phase, privacy, counts=False)
+    sigma2 = preparing.spent.of("minimiser")
+    noise = sqrt_bounds(sigma2)[1] / moved_steps(dimension)
+    made = _output_release(loss, regularization, noise)
 
-    def train(data: Data) -> Trained:
-        row_map, _ = surveying.run(data.row_map, data.values)
-        return release.release_gaussian(_problem(data.table(row_map), release), sigma2), row_map
+    def train(data: Data) -> Linear:
+        rows, finish = _cut_rows(preparing.whitened(data.steps), data, float_nearest(noise) * math.sqrt(dimension))
+        return finish(made.release_gaussian(_problem(data.table(rows), made), sigma2))
 
-    price = surveying.spent.price
-    return TrainingPlan(replace(price, releases=(*price.releases, _regularized(release.regularization))), train)
+    price = preparing.spent.price
+    return TrainingPlan(replace(price, releases=(*price.releases, _regularized(made.regularization))), train)
+
+
+def _cut_rows(
+    found: Covariance | None, data: Data, noise: float
+) -> tuple[NDArray[np.float64], Callable[[NDArray[np.float64]], Linear]]:
+    """Rows of norm at most UNIT for a minimiser, and how its weights become a model of values."""
+    if found is None:
+        row_map = RowMap(data.box, normalize=False)
+        return row_map(data.values), lambda weights: Linear.of_rows(weights, row_map)
+    matrix, _ = found.whitener()
+    reach = max(reach_for(noise / found.rows_estimate), 1.0)
+    affine = AffineMap.of(found.center, matrix, reach * math.sqrt(len(matrix) + 1), cut=True)
+    return affine(data.steps), lambda weights: Linear(*affine.unmapped(weights))
 
 
 def plan_pure_output(
@@ -165,14 +365,16 @@ def plan_pure_output(
     dimension = (columns + 1) * loss.outputs
     l1 = laplace_sensitivity(dimension, relation)
     scale = l1 / epsilon
-    release = _output_release(loss, regularization, sqrt_bounds(Fraction(2))[1] * scale / moved_steps(dimension))
+    made = _output_release(loss, regularization, sqrt_bounds(Fraction(2))[1] * scale / moved_steps(dimension))
 
-    def train(data: Data) -> Trained:
-        return release.release_laplace(_problem(data.table(data.row_map), release), scale), data.row_map
+    def train(data: Data) -> Linear:
+        row_map = RowMap(data.box)
+        problem = _problem(data.table(row_map(data.values)), made)
+        return Linear.of_rows(made.release_laplace(problem, scale), row_map)
 
     event = DiscreteLaplaceEvent(scale, Fraction(l1), dimension=dimension, relation=relation)
     line = f"minimiser: {dimension} numbers, Laplace noise {float(scale / l1):.4g} × what one row moves"
-    lines = (line, _regularized(release.regularization))
+    lines = (line, _regularized(made.regularization))
     return TrainingPlan(FitPrice(PureDP(epsilon, relation=relation), event, lines), train)
 
 
@@ -189,17 +391,21 @@ def plan_objective(
     if relation is not ADD_REMOVE:
         once = (epsilon / 2, round_down(delta / (1 + exp_bounds(epsilon / 2)[1])))
     default = loss.curvature / (exp_bounds(once[0] * _VOLUME)[0] - 1)
-    release = ObjectiveRelease(loss, _regularization(regularization, default), *once, width)
-    event: Event = release.event
+    made = ObjectiveRelease(loss, _regularization(regularization, default), *once, width)
+    event: Event = made.event
     if relation is not ADD_REMOVE:
         event = ApproxEvent(epsilon, delta, "objective_perturbation", relation=relation)
     lines = (
-        f"minimiser of an objective tilted by {width} numbers: noise {float(release.sigma):.4g} × a row's slope",
-        f"what hides the solver: noise {release.last_noise.sigma:.4g} on every weight",
-        _regularized(release.regularization),
+        f"minimiser of an objective tilted by {width} numbers: noise {float(made.sigma):.4g} × a row's slope",
+        f"what hides the solver: noise {made.last_noise.sigma:.4g} on every weight",
+        _regularized(made.regularization),
     )
-    price = FitPrice(ApproxDP(epsilon, delta, relation=relation), event, lines)
-    return TrainingPlan(price, lambda data: (release.release(data.table(data.row_map)), data.row_map))
+
+    def train(data: Data) -> Linear:
+        row_map = RowMap(data.box)
+        return Linear.of_rows(made.release(data.table(row_map(data.values))), row_map)
+
+    return TrainingPlan(FitPrice(ApproxDP(epsilon, delta, relation=relation), event, lines), train)
 
 
 def _output_release(loss: SmoothLoss, regularization: Fraction | None, noise: Fraction) -> OutputRelease:

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.compose import compose
-from tacit.accounting.composed import Composed
 from tacit.core.errors import BudgetError, InputError
-from tacit.core.events import ComposedEvent, Event, NoEvent, RepeatedEvent, event_to_json
+from tacit.core.events import ApproxEvent, ComposedEvent, Event, NoEvent, RepeatedEvent, event_to_json
+from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_down, format_up
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
-from tacit.learn.budget_allocation import Phase, check_privacy, spend
+from tacit.learn.budget_allocation import Phase, check_privacy, half_delta, spend
 from tacit.learn.estimator import PrivacyReport
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.progress import progress
@@ -130,9 +130,9 @@ class PrivateTrainer:
         self._gradients: PerExample | Stack | None = None
         phase = Phase("gradient", STEPS**2, self._parameters.dimension, Fraction(1), self.steps, self.rate)
         self._spent = spend([phase], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
-        self._single = _single(self._spent.event)
+        self._single = _single(self._spent.once or self._spent.event)
         self._steps = StepCount.begin()
-        self._guarantees: dict[int, Composed] = {}
+        self._guarantees: dict[int, ApproxDP] = {}
 
     def fit(self, *data: Any, steps: int | None = None) -> PrivateTrainer:
         """Take all steps that are left, or this many of them.
@@ -216,19 +216,29 @@ class PrivateTrainer:
     @property
     def event_(self) -> Event:
         """Event of the steps taken so far."""
-        return self._event(self.taken)
+        if self._spent.once is None or not self.taken:
+            return self._event(self.taken)
+        found = self.guarantee_
+        return ApproxEvent(found.epsilon, found.delta, "row_replaced_in_two_steps", relation=self.relation)
 
     @property
-    def guarantee_(self) -> Composed:
+    def guarantee_(self) -> ApproxDP:
         """Guarantee of the steps taken so far."""
         if self.taken == self.steps:
             return self.planned
         if self.taken not in self._guarantees:
-            self._guarantees[self.taken] = compose([self.event_], delta=self.delta, method="pld")
+            self._guarantees[self.taken] = self._composed(self.taken)
         return self._guarantees[self.taken]
 
+    def _composed(self, count: int) -> ApproxDP:
+        if self._spent.once is None or not count:
+            return compose([self._event(count)], delta=self.delta, method="pld")
+        # One row that goes and one that comes; fewer steps have a smaller ε, so that the share of δ is large enough.
+        once = compose([self._event(count)], delta=half_delta(self.epsilon, self.delta), method="pld")
+        return ApproxDP(2 * once.epsilon, self.delta, relation=self.relation)
+
     @property
-    def planned(self) -> Composed:
+    def planned(self) -> ApproxDP:
         """Guarantee of all steps together; at most the ε asked for."""
         return self._spent.guarantee
 
@@ -307,7 +317,7 @@ class PrivateTrainer:
     def _event(self, count: int) -> Event:
         if not count:
             return NoEvent(relation=self.relation)
-        return RepeatedEvent(self._single, count, relation=self.relation)
+        return RepeatedEvent(self._single, count, relation=self._single.relation)
 
     def _plan(self) -> str:
         """Everything the account depends on, as text."""
