@@ -67,6 +67,7 @@ def test_values_frames_and_json_are_as_released(answer: Answer) -> None:
 def test_text_html_pages_and_charts_agree(answer: Answer) -> None:
     counts = [row[N][0] for row in answer.displayed()]
     assert [row[N].text for row in sheet_of(answer).rows] == [f"{count:,}" for count in counts]
+    assert sheet_of(answer).zeros
     drawn = drawing_of(answer)
     assert drawn is not None
     assert [point.value for point in drawn.panels[0].points] == counts

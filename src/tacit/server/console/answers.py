@@ -47,12 +47,13 @@ class PageHead:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table for a page; ``more`` rows did not fit."""
+    """A table for a page; ``more`` rows did not fit, and ``zeros`` says that negative counts are shown as 0."""
 
     heads: tuple[PageHead, ...]
     rows: tuple[tuple[PageCell, ...], ...]
     more: int
     confidence: str
+    zeros: bool = False
 
 
 def sheet_of(answer: Answer) -> Sheet:
@@ -69,7 +70,8 @@ def sheet_of(answer: Answer) -> Sheet:
         )
         for cells in answer.displayed(rows=_MOST_ROWS)
     )
-    return Sheet(heads, rows, max(len(finished.values) - _MOST_ROWS, 0), level_of(answer))
+    more = max(len(finished.values) - _MOST_ROWS, 0)
+    return Sheet(heads, rows, more, level_of(answer), zeros=bool(answer.zeros_note))
 
 
 def drawing_of(answer: Answer) -> Drawing | None:
