@@ -139,7 +139,9 @@ class FinalAggregation:
     def auto_groups(self) -> bool:
         """Whether ``max_groups`` is found privately, or was; see :mod:`tacit.query.planning.auto_limits`."""
         limits = self.limits
-        return limits is not None and limits.groups.is_auto and (self.group_count is None or self.group_count > 1)
+        if limits is None or not limits.groups.is_auto:
+            return False
+        return self.group_count is None or (self.group_count > 1 and bool(self.measures))
 
     @property
     def auto_rows(self) -> bool:

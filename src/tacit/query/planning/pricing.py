@@ -441,7 +441,8 @@ def buy(
     priced, guarantee = _bought(final, relation, terms, currency, amount, weights)
     if priced.keys is None and all(release.mechanism == "constant" for release in priced.releases):
         # A question that releases nothing about any unit, such as the list of public keys, costs nothing.
-        return replace(priced, left_out=None), currency_of(guarantee).nothing(relation)
+        # Neither does the search for limits that would not matter.
+        return replace(priced, left_out=None, limits=None), currency_of(guarantee).nothing(relation)
     return priced, guarantee
 
 
