@@ -198,12 +198,12 @@ def _cautions(loaded: Project) -> Iterator[DoctorFinding]:
 
 
 def _kept(loaded: Project) -> list[str]:
-    """What limits, bounds, types and categories leave out, for the owner's terminal alone."""
+    """Lines about all that limits, bounds, types and categories leave out, for the owner's terminal alone."""
     from tacit.core.cautions import cautions_about_account
     from tacit.curator.accounts import filter_of
     from tacit.project.owner_view import NOT_PRIVATE, owner_views
 
-    lines = []
+    lines: list[str] = []
     for view in owner_views(loaded):
         lines += map(visible, view.lines())
         table = loaded.catalog.table(view.table)

@@ -112,7 +112,7 @@ def _ask_unit(table: DraftTable, looked_at: Path | None) -> DraftTable:
 
 
 def _show_choices(path: Path, unit: str) -> None:
-    """What each max_rows would keep, in exact numbers, for the owner at the terminal."""
+    """Show the share that each max_rows would keep, in exact numbers, to the owner at the terminal."""
     from tacit.project.owner_view import EPSILON, NOT_PRIVATE, draft_choices
     from tacit.project.source import Source
 

@@ -93,9 +93,10 @@ def cautions_about_account(guarantee: Guarantee, *, people: SupportsIndex | None
     epsilon 12 protects little
     delta 0.001 for 500 people protects little
     """
-    own = Fraction(getattr(guarantee, "delta", 0))
-    plain = isinstance(guarantee, PureDP | ApproxDP)
-    stated = guarantee if plain else guarantee.to_approx(max(_USUAL_DELTA, min(2 * own, Fraction(1, 2))))
+    stated = guarantee
+    if not isinstance(stated, PureDP | ApproxDP):
+        own = Fraction(getattr(guarantee, "delta", 0))
+        stated = guarantee.to_approx(max(_USUAL_DELTA, min(2 * own, Fraction(1, 2))))
     epsilon = stated.epsilon if stated.epsilon > _LARGE_ACCOUNT else None
     return cautions(epsilon=epsilon, delta=stated.delta, people=people)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tacit.project.project_file import Project
 
-__all__ = ["NOT_PRIVATE", "ColumnLoss", "LimitChoice", "TableView", "draft_choices", "owner_views"]
+__all__ = ["NOT_PRIVATE", "ColumnLoss", "LimitChoice", "RowsKept", "draft_choices", "owner_views"]
 
 NOT_PRIVATE: Final = "Not private: exact numbers of protected rows, for the owner's eyes. Do not pass them on."
 #: Choices that are shown, until one keeps everything.
@@ -92,8 +92,8 @@ class ColumnLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class TableView:
-    """A protected table as it is.
+class RowsKept:
+    """A protected table, its limits and its losses, in exact numbers.
 
     Args:
         table: its name.
@@ -123,7 +123,7 @@ class TableView:
             yield f"  {loss}"
 
 
-def owner_views(project: Project) -> Iterator[TableView]:
+def owner_views(project: Project) -> Iterator[RowsKept]:
     """The protected tables of a project whose rows are in files or frames, in order."""
     read = {name: source for name, source in project.sources.items() if not source.is_elsewhere}
     tables = [table for table in project.catalog.tables if not table.public]
@@ -135,7 +135,7 @@ def owner_views(project: Project) -> Iterator[TableView]:
 
 
 def draft_choices(source: Source, unit: str) -> tuple[LimitChoice, ...]:
-    """What each ``max_rows`` keeps, of a file whose column ``unit`` names the person."""
+    """Choices of ``max_rows`` for a file whose column ``unit`` names the person."""
     stored = column_types(source, "source")
     kind = TEXT if stored is None else stored.get(unit) or TEXT
     table = Table("draft", (Column(unit, kind),), public=True)
@@ -145,11 +145,11 @@ def draft_choices(source: Source, unit: str) -> tuple[LimitChoice, ...]:
 
 def _view(
     connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, sources: Mapping[str, Source]
-) -> TableView:
+) -> RowsKept:
     (rows,), *_ = connection.execute(f"SELECT count(*) FROM {_quoted(table.name)}").fetchall()
     losses = tuple(filter(None, (_loss(connection, table, column, sources[table.name]) for column in table.columns)))
     if table.unit == ROW:
-        return TableView(table.name, rows, rows, (), {}, losses)
+        return RowsKept(table.name, rows, rows, (), {}, losses)
     unit, joined = _owned(catalog, table)
     counts = _histogram(connection, f"SELECT {unit} AS u FROM {joined}")
     keys = [c for c in table.columns if c.categories is not None and c.name.lower() != (table.unit or "").lower()]
@@ -161,7 +161,7 @@ def _view(
     single = max(counts, default=1) <= 1
     total = sum(number * people for number, people in counts.items())
     by_groups = {name: choices for name, choices in groups.items() if len(choices) > 1}
-    return TableView(table.name, total, sum(counts.values()), () if single else _choices(counts), by_groups, losses)
+    return RowsKept(table.name, total, sum(counts.values()), () if single else _choices(counts), by_groups, losses)
 
 
 def _owned(catalog: Catalog, table: Table) -> tuple[str, str]:
@@ -179,7 +179,7 @@ def _owned(catalog: Catalog, table: Table) -> tuple[str, str]:
 
 
 def _histogram(connection: duckdb.DuckDBPyConnection, owned: str, values: Sequence[Any] = ()) -> Counter[int]:
-    """How many people have so many rows."""
+    """Number of people by number of rows."""
     each = f"SELECT count(*) AS n FROM ({owned}) WHERE u IS NOT NULL GROUP BY u"
     found = connection.execute(f"SELECT n, count(*) FROM ({each}) GROUP BY n", list(values)).fetchall()
     return Counter(dict(found))
@@ -221,7 +221,7 @@ def _loss(connection: duckdb.DuckDBPyConnection, table: Table, column: Column, s
 
 
 def _texts(table: Table, column: Column, source: Source) -> int:
-    """How many texts a column holds that are not empty; 0 where it is not stored as text, or read as it is."""
+    """Number of texts in a column that are not empty; 0 where it is not stored as text, or declared to be text."""
     stored = column_types(source, table.name)
     is_text = source.kind == "csv" if stored is None else stored.get(column.name) == TEXT
     if column.type == TEXT or not is_text:

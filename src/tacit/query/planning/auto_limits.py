@@ -184,7 +184,7 @@ def _listed(key: Expression, values: Sequence[Any]) -> Expression:
 
 
 def _counted(final: FinalAggregation) -> UnitCall:
-    """What is counted in a group: rows, or where all measurements count the same values, these."""
+    """Count of a unit in a group: of rows, or where all measurements count the same values, of these."""
     forms = {_form(measure) for measure in final.measures if measure.auto_rows}
     return forms.pop() if len(forms) == 1 else UnitCall("count_rows", None, None, None, INTEGER)
 
