@@ -193,6 +193,8 @@ def test_an_interview(folder: Path) -> None:
         ("Type of ward", "\n"),
         ("Type of cost", "\n"),
         ("if each person has one row) [patient_id]: ", "\n"),
+        ("Not private: exact numbers of protected rows", ""),
+        ("max_rows = 1: ", ""),
         ("count, at most [auto]: ", "3\n"),
         ("each, at most [auto]: ", "5\n"),
         ("cardiology, oncology, surgery", ""),
