@@ -58,7 +58,7 @@ MOST_FOUND: Final = 2**16
 #: An empty cell is taken for an inhabited one, anywhere, with at most this probability.
 _FALSE_CELL: Final = Fraction(1, 1000)
 #: Beside an inhabited cell an empty one is taken for inhabited with at most this probability.
-_FALSE_NEIGHBOUR: Final = Fraction(1, 50)
+_FALSE_NEIGHBOUR: Final = Fraction(1, 20)
 #: A loss counts so many times as much as noise of the same size: it is in every answer again, and in no interval.
 _LOSS: Final = 3
 #: Longer lists of public keys are not filtered by before the search; undeclared keys then count among a unit's groups.
@@ -247,7 +247,7 @@ def choose(final: FinalAggregation, noisy: Sequence[int], law: NoiseLaw, *, nois
     """The limits with the smallest sum of noise and loss, from noisy counts of cells.
 
     A cell is inhabited if its count exceeds what noise reaches in any of as many empty cells with probability 1/1000,
-    or if it is beside an inhabited one and its count exceeds what noise reaches in one cell with probability 1/50.
+    or if it is beside an inhabited one and its count exceeds what noise reaches in one cell with probability 1/20.
     A unit of a cell has the average of the whole numbers in it. The loss of a pair of limits is the number of rows
     that they leave out, over all inhabited cells, for each group of the answer; where keys are private, there are
     taken to be as many groups as the busiest inhabited cell has.
