@@ -82,3 +82,8 @@ def test_cautions_about_a_whole_budget() -> None:
     assert cautions_about_account(ZCDP("0.1")) == cautions_about_account(GDP(1)) == ()
     assert len(cautions_about_account(ZCDP(5))) == 1
     assert len(cautions_about_account(ZCDP("0.1", delta="0.01"))) == 1
+
+
+def test_cautions_never_fail_whatever_was_used_up() -> None:
+    for delta in ("0.5", "0.999", "1e-9"):
+        assert isinstance(cautions_about_account(ZCDP("0.1", delta=delta)), tuple)

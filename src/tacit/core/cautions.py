@@ -96,7 +96,7 @@ def cautions_about_account(guarantee: Guarantee, *, people: SupportsIndex | None
     stated = guarantee
     if not isinstance(stated, PureDP | ApproxDP):
         own = Fraction(getattr(guarantee, "delta", 0))
-        stated = guarantee.to_approx(max(_USUAL_DELTA, min(2 * own, Fraction(1, 2))))
+        stated = guarantee.to_approx(max(_USUAL_DELTA, min(2 * own, (1 + own) / 2)))
     epsilon = stated.epsilon if stated.epsilon > _LARGE_ACCOUNT else None
     return cautions(epsilon=epsilon, delta=stated.delta, people=people)
 
