@@ -203,6 +203,11 @@ def test_the_rest_is_priced_as_if_the_numbers_had_been_typed() -> None:
         assert [(r.epsilon, r.mechanism) for r in rest.releases] == [(r.epsilon, r.mechanism) for r in typed.releases]
 
 
+def test_another_ceiling_is_another_release() -> None:
+    texts = {planned("SELECT COUNT(*) FROM t", catalog(max_rows_limit=most)).priced.text for most in (5, 6, None)}
+    assert len(texts) == 3
+
+
 def test_the_search_may_be_weighed() -> None:
     heavy = planned(BY_LETTER, weights={"limits": 3})
     assert heavy.priced.limits is not None
@@ -221,7 +226,7 @@ def test_explain_says_so_before_and_after() -> None:
     assert "max_groups AUTO (declared: found privately within the price), max_rows AUTO" in said.limits
     assert "28 cells of powers of two, each unit in one" in said.limits
     assert said.bounding.startswith("as many rows as AUTO finds of a unit count per group, in as many groups as AUTO")
-    assert said.releases[0].name == "categories for max_groups and max_rows"
+    assert said.releases[0].name == "categories for max_groups up to 5 and max_rows up to 64"
     assert (said.releases[0].share, said.releases[0].l1_sensitivity) == ("1/10", "1")
     assert "more with the limits that AUTO finds" in said.errors[0].meaning
     found = explain(with_limits(plan, FoundLimits(4, 8)))

@@ -145,7 +145,9 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
         cell = call("add", cell, reference(source, 1))
     source = ownership.compute(source, [(None, cell)])
     measure = categories_measure(reference(source, 0), None, values=tuple(range(cells.count)), rows=1)
-    named = [name for name, sought in (("max_groups", final.auto_groups), ("max_rows", final.auto_rows)) if sought]
+    # The most that can be found follows from declarations which are in no digest: the name of the release has it.
+    named = [f"max_groups up to {cells.groups[-1]}"] if final.auto_groups else []
+    named += [f"max_rows up to {cells.rows[-1]}"] if final.auto_rows else []
     aggregate = Aggregate(AggregateKind.MOST_COMMON, (0,), Fraction(1), INTEGER, None, " and ".join(named))
     return FinalAggregation(source, (), (measure,), (aggregate,), 1, True, 1)
 
