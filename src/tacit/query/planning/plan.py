@@ -116,7 +116,9 @@ class Plan:
         if part is None:
             return None
         question = Question(loss_question(self.final, part.table), (), (), Options())
-        return replace(self, question=question, priced=part.priced, event=part.priced.event(self.relation), found=(), limits=None)
+        return replace(
+            self, question=question, priced=part.priced, event=part.priced.event(self.relation), found=(), limits=None
+        )
 
     @property
     def stages(self) -> tuple[Plan, ...]:
