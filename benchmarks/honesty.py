@@ -1,13 +1,14 @@
 """Answers beside the truth: which share of the intervals shown holds what the analyst asked for.
 
-    .venv/bin/python benchmarks/honesty.py [--people 20000] [--epsilon 1]
+    .venv/bin/python benchmarks/honesty.py [--people 20000] [--epsilon 1] [--limits auto]
 
 Three made-up schemas (an app, a shop, a hospital) with people of very different activity, and bounds that a careful
 owner would choose. Every question is asked once of the curator and once of plain DuckDB over the same files, as the
 analyst means it: without limits on rows or groups of a person, without clipping. A cell counts as right if its
 interval, at 95 %, holds the plain value. Limits and clipping are not noise, so nothing promises that of the plain
 interval; the widened one (``intervals(bias=True)``) allows for the estimate of what was left out. The table shows both
-shares and how much wider the widened intervals are; below it, how many of the wrong plain intervals are marked. Prints
+shares and how much wider the widened intervals are; below it, how many of the wrong plain intervals are marked. By
+default limits are AUTO: found privately within the price; ``--limits declared`` takes the owner's numbers. Prints
 Markdown.
 """
 
@@ -214,6 +215,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=20_000)
     parser.add_argument("--epsilon", default="1")
+    parser.add_argument("--limits", choices=["auto", "declared"], default="auto")
     wanted = parser.parse_args()
     kinds: dict[str, list[list[Judged]]] = defaultdict(list)
     with TemporaryDirectory() as place:
@@ -222,10 +224,11 @@ def main() -> None:
         (folder / "tacit.toml").write_text(PROJECT)
         curator = tacit.open(folder / "tacit.toml")
         for question in questions():
-            answer = curator.sql(question.sql, epsilon=wanted.epsilon)
+            limits: Any = {"max_groups": "auto", "max_rows": "auto"} if wanted.limits == "auto" else {}
+            answer = curator.sql(question.sql, epsilon=wanted.epsilon, **limits)
             kinds[question.kind].append(judged(answer, plain(folder, question), question.keys))
         curator.close()
-    print(f"{wanted.people:,} people in each schema, epsilon {wanted.epsilon} a question\n")
+    print(f"{wanted.people:,} people in each schema, epsilon {wanted.epsilon} a question, {wanted.limits} limits\n")
     print(
         "| kind of question | questions | cells | intervals that hold the truth | widened ones | times as wide "
         "| median error |"

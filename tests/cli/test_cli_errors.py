@@ -91,7 +91,7 @@ def test_help_loads_no_machinery() -> None:
     loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.split()
     assert "tacit.cli.query" in loaded
     heavy = ("tacit.mechanisms", "tacit.noise", "tacit.query", "tacit.curator", "tacit.ledger", "scipy", "pyarrow")
-    light = {"tacit.query", "tacit.query.request"}  # The table of options, from which the help is made.
+    light = {"tacit.query", "tacit.query.request", "tacit.query.contribution"}  # Options, from which the help is made.
     assert not [
         name
         for name in {*loaded} - light

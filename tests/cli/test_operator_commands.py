@@ -369,6 +369,25 @@ def test_all_in_place(clinic: Path, run: Run, run_json: Json) -> None:
         assert words in shown.stdout
 
 
+def test_the_owner_is_shown_what_is_left_out(clinic: Path, run: Run, run_json: Json) -> None:
+    plain = run("doctor")
+    assert "Not private" not in plain.stdout, "the output of a pipe may be kept"
+    assert "limits visits" not in plain.stdout
+    project = clinic / "tacit.toml"
+    text = project.read_text()
+    project.write_text(text.replace("max_rows = 5\n", "").replace('epsilon = "4"', 'epsilon = "40"'))
+    shown = run("doctor", "--look")
+    assert shown.exit_code == 0
+    assert "max_rows: AUTO, found privately within the price of each question" in shown.stdout
+    assert "epsilon 40 protects little" in shown.stdout
+    assert "Not private: exact numbers of protected rows, for the owner's eyes." in shown.stdout
+    assert "max_rows = 1: " in shown.stdout
+    assert "Not private" not in run("doctor", "--no-look").stdout
+    names = {check["name"] for check in run_json("doctor")["checks"]}
+    assert {"limits visits", "caution patients"} <= names
+    assert "Caution: epsilon 40 protects little" in run("budget").stdout
+
+
 def problems(project: Path) -> dict[str, str]:
     return {finding.name: finding.remedy for finding in examine(project) if not finding.ok}
 

@@ -34,7 +34,7 @@ def opened(folder: Path, source: Any = "visits.parquet", population: str = "pati
     known = {"id": "integer", "ward": {"type": "text", "categories": ["a", "b", "c"]}}
     return open_curator(
         str(place) if isinstance(source, str) else place,
-        unit="id", epsilon="4", population=population, ledger=folder / "a.ledger",
+        unit="id", epsilon="4", max_groups=1, max_rows=1, population=population, ledger=folder / "a.ledger",
         **{"table": "t", "columns": known, **more},
     )  # fmt: skip
 

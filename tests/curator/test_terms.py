@@ -158,7 +158,7 @@ def test_what_may_change_leaves_a_trace(tmp_path: Path) -> None:
     changes = "\n".join(report(tmp_path).changes)
     for words in (
         "visits: max_rows was 2, is 20",
-        "visits: max_groups was 1, is 2",
+        "visits: max_groups was auto, is 2",
         "visits: max_rows_limit was not stated, is 30",
         "visits: cost.bounds was 0 to 90, is 0 to 900",
         "visits: ward.categories was 'a', 'b', is 'a', 'b', 'c'",
@@ -308,7 +308,7 @@ def test_another_name_does_not_hide_what_is_declared(tmp_path: Path) -> None:
     with tacit.open(project) as curator:
         curator.sql("SELECT COUNT(*) FROM again", epsilon="0.1")
     (change,) = report(tmp_path).changes
-    assert "again of clinic was declared after charges: unit patient, max_groups 1, max_rows 200" in change
+    assert "again of clinic was declared after charges: unit patient, max_groups auto, max_rows 200" in change
 
 
 def test_a_fit_stops_too_where_the_unit_was_fixed_anew(tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ from sql.corpus.by_value import BY_VALUE, STRUCTURES
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from support.engine_comparison import NOT_DONE, SECRET, agree, check_close, corpus_frames, final_of, plain, shown
+from tacit.core.relations import ADD_REMOVE
 from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
+from tacit.query.planning.plan import plan_question
+from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 
 
@@ -43,6 +46,23 @@ def test_corpus_of_accepted_questions(other: str) -> None:
         told = agree(other, one, two, ((sql, final_of(sql, CATALOG)) for sql in questions))
     assert len(questions) > 500
     assert told > len(questions) // 2
+
+
+def test_searches_for_limits(other: str) -> None:
+    """The cells of people by groups and rows: made of the nodes that there are, so every engine counts the same."""
+    data = clinic.random_rows(5, 40, 160)
+    frames = clinic.arrow(data)
+    account = Account("zcdp", "1e-6")
+    searches = []
+    for sql in clinic.QUESTIONS[::4]:
+        request = Request(epsilon=1, max_groups="auto", max_rows="auto", account=account)
+        plan = plan_question(resolve(sql, clinic.CATALOG, max_rows="auto"), ADD_REMOVE, request)
+        searches += [(f"limits of {sql}", plan.searches[0].final)] if plan.seeks_limits else []
+    with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
+        assert agree(other, one, two, searches) > 3
+        for name, final in searches[::2]:
+            want = slow_engine.measure(final, clinic.canonical(data), SECRET, numbered=has_row_units(final.source))
+            assert plain(two.measure(MeasurementTask(final, SECRET))) == want, name
 
 
 def test_neighbours(other: str) -> None:

@@ -204,7 +204,7 @@ def test_explain_says_where_numbers_come_from(sql: str, asked: dict[str, int], w
 @pytest.mark.parametrize("name", ["max_groups", "max_rows"])
 @pytest.mark.parametrize(("number", "words"), [
     (0, "must be a whole number from 1 to 999999999, got 0"), (-3, "from 1 to 999999999, got -3"),
-    (10**30, "from 1 to 999999999"), (10**9, "from 1 to 999999999"), ("5", "must be a whole number, not str"),
+    (10**30, "from 1 to 999999999"), (10**9, "from 1 to 999999999"), ("5", "must be a whole number or AUTO"),
     (True, "must be a whole number, not a truth value"), (2.0, "must be a whole number, not float"),
     (Fraction(2), "must be a whole number, not Fraction"), ([3], "must be a whole number, not list"),
     (float("nan"), "must be a whole number, not float"),

@@ -16,7 +16,8 @@ SQL = "SELECT town, COUNT(*), AVG(cost) FROM data GROUP BY town"
 
 @pytest.fixture(scope="module")
 def curator() -> Any:
-    with tacit.open(DATA, unit="person", epsilon="1000", delta="1e-6", columns={"cost": (0, 100)}) as opened:
+    known: dict[str, Any] = {"columns": {"cost": (0, 100)}, "max_groups": 1, "max_rows": 1}
+    with tacit.open(DATA, unit="person", epsilon="1000", delta="1e-6", **known) as opened:
         yield opened
 
 

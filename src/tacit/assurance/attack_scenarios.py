@@ -118,7 +118,9 @@ def _by_secret(
         f"GROUP BY {places}"
     )
     found: dict[KnownRow, list[float]] = {}
-    for *known, secret, count in scene.curator.sql(sql, epsilon=epsilon, max_groups=1, analyst=analyst).finished.values:
+    for *known, secret, count in scene.curator.sql(
+        sql, epsilon=epsilon, max_groups=1, max_rows=1, analyst=analyst
+    ).finished.values:
         if secret in scene.target.values:
             row = found.setdefault(tuple(known), [0.0] * len(scene.target.values))
             row[scene.target.values.index(secret)] = float(count or 0)  # type: ignore[arg-type]
@@ -338,7 +340,9 @@ class _Study:
         price = epsilon / len(self.marginals)
 
         def published() -> NDArray[np.float64]:
-            with open_curator(frame, unit="person", epsilon=2 * epsilon, table="study", columns=declared) as curator:
+            with open_curator(
+                frame, unit="person", epsilon=2 * epsilon, table="study", columns=declared, max_groups=1, max_rows=1
+            ) as curator:
                 tables = []
                 for marginal in self.marginals:
                     keys = ", ".join(quoted(self.columns[place]) for place in marginal.columns)

@@ -251,7 +251,7 @@ class Scene:
     def count(self, where: str, price: Fraction, analyst: str) -> float:
         """Count the people with certain rows, through the curator."""
         sql = f"SELECT COUNT(DISTINCT {self.unit}) AS n FROM {self.target.narrow} WHERE {where}"  # noqa: S608
-        answer = self.curator.sql(sql, epsilon=price, max_groups=1, analyst=analyst)
+        answer = self.curator.sql(sql, epsilon=price, max_groups=1, max_rows=1, analyst=analyst)
         return float(answer.finished.values[0][0] or 0)  # type: ignore[arg-type]
 
 

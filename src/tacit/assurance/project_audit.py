@@ -199,6 +199,7 @@ def _asking(sql: str) -> Callable[[list[dict[str, Any]]], Any]:
             delta="1e-5",
             accounting="approx",
             columns=columns,
+            max_groups=1,
             max_rows=3,
         )
         with curator:

@@ -73,6 +73,8 @@ def show_budget(screen: Console, account: Budget) -> None:
     screen.print(budget_table((share.owner if i else "total", share.lines) for i, share in enumerate(shares)))
     if not account.durable:
         screen.print("Kept in memory: it ends with this process.")
+    for sentence in account.cautions:
+        screen.print(f"Caution: {sentence}", style="yellow", soft_wrap=True)
     if account.questions is not None:
         screen.print(f"{account.questions} more such questions fit.")
 

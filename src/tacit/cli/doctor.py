@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,7 @@ from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
 from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError, TacitError
 from tacit.project.read_project import read_project
+from tacit.query.contribution import AUTO
 
 if TYPE_CHECKING:
     from tacit.cli.operator_options import LedgerLocation
@@ -44,8 +45,22 @@ class DoctorFinding:
     remedy: str = ""
 
 
-def doctor(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
+def doctor(
+    project: ProjectOption = DEFAULT_PROJECT,
+    look: Annotated[
+        bool | None,
+        typer.Option(
+            "--look/--no-look",
+            help="Read the rows and show what limits, bounds and categories leave out; not private. "
+            "By default where the output is a terminal.",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Check the project file, its sources, the ledger, its keys and the installation. Changes nothing.
+
+    On a terminal it also shows the owner, in exact numbers that are not private, what each max_rows and max_groups
+    would keep, and which values are outside their bounds, unreadable or in no category.
 
     Exit code 1 if something needs attention.
     """
@@ -56,6 +71,8 @@ def doctor(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) 
         print_json({"ok": ok, "checks": shown})
     else:
         _show(findings, ok)
+        if ok and (console().is_terminal if look is None else look):
+            _show_kept(project)
     if not ok:
         raise typer.Exit(1)
 
@@ -73,6 +90,8 @@ def examine(project: Path) -> Iterator[DoctorFinding]:
         yield DoctorFinding("project", False, str(problem), f"edit {project} at that place")
         return
     yield from _guarded(project, "project file")
+    yield from _limits(loaded)
+    yield from _cautions(loaded)
     for name, source in loaded.sources.items():
         if source.kind != "table":
             yield _source(loaded, name)
@@ -101,6 +120,16 @@ def _show(findings: list[DoctorFinding], ok: bool) -> None:
     screen.print(table)
     if not ok:
         screen.print(f"{sum(not finding.ok for finding in findings)} to look after.", style="bold red")
+
+
+def _show_kept(project: Path) -> None:
+    screen = console()
+    try:
+        lines = _kept(_load(project))
+    except (TacitError, OSError) as problem:
+        lines = [f"The rows could not be looked at: {visible(str(problem))}"]
+    for index, line in enumerate(lines):
+        screen.print(line, style="" if index else "bold yellow", markup=False, soft_wrap=True)
 
 
 def _versions() -> DoctorFinding:
@@ -144,6 +173,48 @@ def _load(project: Path) -> Project:
     for name, model in loaded.populations.items():
         filter_of(name, model)
     return loaded
+
+
+def _limits(loaded: Project) -> Iterator[DoctorFinding]:
+    """Limits that are found for each question; those of earlier files without a number were 1."""
+    for table in loaded.catalog.tables:
+        auto = [name for name in ("max_groups", "max_rows") if getattr(table, name) == AUTO]
+        if auto:
+            words = (
+                f"{' and '.join(auto)}: AUTO, found privately within the price of each question, as where nothing is "
+                "stated; a number costs nothing (earlier versions took a missing number for 1)"
+            )
+            yield DoctorFinding(f"limits {table.name}", True, words)
+
+
+def _cautions(loaded: Project) -> Iterator[DoctorFinding]:
+    """Budgets that protect little: a sentence for the owner, not a failure."""
+    from tacit.core.cautions import cautions_about_account
+    from tacit.curator.accounts import filter_of
+
+    for name, model in loaded.populations.items():
+        for sentence in cautions_about_account(filter_of(name, model).guarantee):
+            yield DoctorFinding(f"caution {name}", True, sentence)
+
+
+def _kept(loaded: Project) -> list[str]:
+    """Lines about all that limits, bounds, types and categories leave out, for the owner's terminal alone."""
+    from tacit.core.cautions import cautions_about_account
+    from tacit.curator.accounts import filter_of
+    from tacit.project.owner_view import NOT_PRIVATE, owner_views
+
+    lines: list[str] = []
+    for view in owner_views(loaded):
+        lines += map(visible, view.lines())
+        table = loaded.catalog.table(view.table)
+        name = "" if table is None else table.population or ""
+        if view.people and name in loaded.populations:
+            guarantee = filter_of(name, loaded.populations[name]).guarantee
+            known = cautions_about_account(guarantee)
+            lines += [
+                f"  {each}" for each in cautions_about_account(guarantee, people=view.people) if each not in known
+            ]
+    return [NOT_PRIVATE, *lines] if lines else []
 
 
 def _source(loaded: Project, name: str) -> DoctorFinding:

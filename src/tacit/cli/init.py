@@ -263,6 +263,8 @@ def _show(draft: Draft, output: Path, places: list[str]) -> None:
             f"Types were guessed from the first {SAMPLE_ROWS:,} rows of {', '.join(draft.sampled)}. "
             "The file is for your eyes until you have checked them."
         )
+    for sentence in draft.cautions:
+        say(f"Caution: {sentence}")
     say("Bounds are left for you to state: taken from the data they would tell on the most extreme person.")
     if places:
         say("\nTo fill in:")

@@ -15,6 +15,7 @@ def accuracy_lines(draft: Draft, table: DraftTable, column: str, epsilon: str) -
     """One line about the error of the sum and the average of a column; none where no plan can be made."""
     from tacit.project.declared_values import as_declared
     from tacit.query.catalog import Catalog, Column, Population, Table
+    from tacit.query.contribution import AUTO
     from tacit.query.planning.plan import make_plan
     from tacit.query.request import Request
     from tacit.query.types import INTEGER, parse_type
@@ -40,7 +41,8 @@ def accuracy_lines(draft: Draft, table: DraftTable, column: str, epsilon: str) -
     total, mean = (None if error.bound is None else float_up(error.bound) for error in plan.errors)
     if total is None or mean is None:
         return []
+    alone = ", one a person" if AUTO in (table.max_groups, table.max_rows) else ""
     return [
         f"At epsilon {epsilon} a sum and an average asked together are off by up to {total:,.0f} and",
-        f"{mean:,.4g} ({_SUPPOSED:,} rows supposed), 19 times in 20. Wider bounds would mean more.",
+        f"{mean:,.4g} ({_SUPPOSED:,} rows supposed{alone}), 19 times in 20. Wider bounds would mean more.",
     ]

@@ -9,10 +9,11 @@ from pathlib import Path
 import typer
 
 from tacit.cli.init_preview import accuracy_lines
-from tacit.core.errors import InputError
-from tacit.core.numbers import check_count, exact, exact_positive, exact_probability
+from tacit.core.errors import InputError, TacitError
+from tacit.core.numbers import exact, exact_positive, exact_probability
 from tacit.project.project_template import Draft, DraftColumn, DraftTable
 from tacit.project.schema_inference import SAMPLE_ROWS, guess_categories, guess_type, read_sample
+from tacit.query.contribution import ContributionNumber, contribution_number
 
 __all__ = ["interview"]
 
@@ -33,9 +34,11 @@ def interview(draft: Draft, files: Mapping[str, Path]) -> Draft:
             draft,
             epsilon=_number("Budget of all questions ever asked together, as epsilon, such as 4", "epsilon"),
         )
+    _caution(draft)
     if draft.epsilon is not None and draft.delta is None:
         typer.echo("  A delta allows more questions for the same epsilon, and groups whose names are not public.")
         draft = replace(draft, delta=_number("Delta, such as 1e-6; Enter for none", "delta"))
+        _caution(replace(draft, epsilon=None))
     tables, sampled = [], []
     for table in draft.tables:
         if not table.public:
@@ -44,6 +47,12 @@ def interview(draft: Draft, files: Mapping[str, Path]) -> Draft:
             sampled += [path.name] if looked and path is not None else []
         tables.append(table)
     return replace(draft, tables=tuple(tables), sampled=tuple(sampled))
+
+
+def _caution(draft: Draft) -> None:
+    """Say where the budget protects little; nothing is refused for it."""
+    for sentence in draft.cautions:
+        typer.echo(f"  Caution: {sentence}")
 
 
 def _ask_table(table: DraftTable, path: Path | None, draft: Draft) -> tuple[DraftTable, bool]:
@@ -55,7 +64,7 @@ def _ask_table(table: DraftTable, path: Path | None, draft: Draft) -> tuple[Draf
     for column in usable:
         if not column.states_type:
             table = table.with_column(_ask_type(column, rows.get(column.name)))
-    table = _ask_unit(table)
+    table = _ask_unit(table, path if look else None)
     for column in table.columns:
         if column.why_not is None and column.name != table.unit:
             table = table.with_column(_ask_categories(column, rows.get(column.name)))
@@ -80,7 +89,7 @@ def _ask_type(column: DraftColumn, values: list[str | None] | None) -> DraftColu
         typer.echo(f"    {said!r} is none of them.")
 
 
-def _ask_unit(table: DraftTable) -> DraftTable:
+def _ask_unit(table: DraftTable, looked_at: Path | None) -> DraftTable:
     if table.unit is None:
         names = {column.name.lower(): column.name for column in table.columns if column.why_not is None}
         while True:
@@ -94,9 +103,26 @@ def _ask_unit(table: DraftTable) -> DraftTable:
     if table.unit == "row":
         return table
     typer.echo("  Each person's contribution must be limited; the limits are public and set the noise.")
+    typer.echo('  Each is a number, or "auto": found privately, for a tenth of the price of a question.')
+    if looked_at is not None and table.unit is not None:
+        _show_choices(looked_at, table.unit)
     groups = _count("  In how many groups of one answer may one of them count, at most", table.max_groups, "max_groups")
     rows = _count("  And with how many rows in each, at most", table.max_rows, "max_rows")
     return replace(table, max_groups=groups, max_rows=rows)
+
+
+def _show_choices(path: Path, unit: str) -> None:
+    """Show the share that each max_rows would keep, in exact numbers, to the owner at the terminal."""
+    from tacit.project.owner_view import EPSILON, NOT_PRIVATE, draft_choices
+    from tacit.project.source import Source
+
+    try:
+        choices = draft_choices(Source.of(str(path)), unit)
+    except TacitError:
+        return
+    typer.echo(f"  {NOT_PRIVATE} (± of a count at epsilon {EPSILON})")
+    for choice in choices:
+        typer.echo(f"    max_rows = {choice}")
 
 
 def _ask_categories(column: DraftColumn, values: list[str | None] | None) -> DraftColumn:
@@ -159,13 +185,13 @@ def _number(question: str, name: str) -> str | None:
             typer.echo(f"    {problem}")
 
 
-def _count(question: str, default: int, name: str) -> int:
+def _count(question: str, default: ContributionNumber, name: str) -> ContributionNumber:
     while True:
         said = _ask(question, str(default)) or str(default)
         try:
-            return check_count(int(said), name)
-        except (ValueError, InputError):
-            typer.echo("    A whole number, at least 1.")
+            return contribution_number(int(said) if said.isdecimal() else said, name)
+        except InputError:
+            typer.echo("    A whole number, at least 1, or auto.")
 
 
 def _ask(question: str, default: str | None) -> str | None:

@@ -97,8 +97,8 @@ def table(
     confidence: Annotated[
         str | None, typer.Option(help="Confidence of its intervals, if not that of the question.")
     ] = None,
-    max_groups: Annotated[int | None, typer.Option(help="max_groups of the question, if it stated any.")] = None,
-    max_rows: Annotated[int | None, typer.Option(help="max_rows of the question, if it stated any.")] = None,
+    max_groups: Annotated[str | None, typer.Option(help="max_groups of the question, if it stated any.")] = None,
+    max_rows: Annotated[str | None, typer.Option(help="max_rows of the question, if it stated any.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check that a published table is the one that a receipt is about, cell by cell.
@@ -110,6 +110,7 @@ def table(
     tacit receipt table visits.csv receipt.json
     """
     from tacit.cli.open_project import opened
+    from tacit.query.request import OPTIONS
     from tacit.receipts.receipt import Receipt
     from tacit.receipts.verify_receipt import ReceiptCheck
     from tacit.releases.published_table import answer_again, difference, read_table
@@ -121,7 +122,7 @@ def table(
             checks = curator.check_receipt(said).checks
             if all(check.passed for check in checks):
                 stated = {"max_groups": max_groups, "max_rows": max_rows}
-                words = {option: number for option, number in stated.items() if number is not None}
+                words = {name: OPTIONS[name].typed([text]) for name, text in stated.items() if text is not None}
                 answer = answer_again(curator, said, name=name, plan_file=plan, **words)
                 wrong = difference(answer, found, confidence)
                 same = f"{table} has the {len(found.rows)} rows of that release, and nothing else"

@@ -2,8 +2,9 @@
 
 A guarantee of ε = 1000, or of δ = 0.1 for fifty people, is a true statement that promises next to nothing. Nothing is
 refused for it: tests, teaching and comparisons need such numbers. Plans and mechanisms carry a sentence about it
-(``plan.cautions``, ``mechanism.cautions()``), which ``tacit plan`` prints. No Python warning is raised: the number that
-was asked for is the number that holds.
+(``plan.cautions``, ``mechanism.cautions()``), which ``tacit plan`` prints, and so do accounts (``budget.cautions``),
+which a curator, ``tacit init``, ``tacit budget`` and ``tacit doctor`` show. No Python warning is raised: the
+number that was asked for is the number that holds.
 
 >>> for sentence in cautions(epsilon=1000, delta="0.1", people=50):
 ...     print(sentence)
@@ -27,7 +28,7 @@ from tacit.core.numbers import (
     format_up,
 )
 
-__all__ = ["cautions", "cautions_about", "guess_probability"]
+__all__ = ["cautions", "cautions_about", "cautions_about_account", "guess_probability"]
 
 #: From this probability of a right guess on, a sentence is due: ε about 4.6.
 _GUESS: Final = Fraction(99, 100)
@@ -35,6 +36,8 @@ _GUESS: Final = Fraction(99, 100)
 _PUBLISHED: Final = Fraction(1, 10)
 #: A δ this large is mentioned even where the number of people is not known.
 _LARGE_DELTA: Final = Fraction(1, 1000)
+#: The ε of an account, for all answers together, from which on a sentence is due.
+_LARGE_ACCOUNT: Final = 10
 #: The δ at which guarantees without one of their own are read.
 _USUAL_DELTA: Final = Fraction(1, 10**6)
 _MOST_EPSILON: Final = 700
@@ -77,6 +80,25 @@ def cautions_about(guarantee: Guarantee, *, people: SupportsIndex | None = None)
     """
     stated = guarantee if isinstance(guarantee, PureDP | ApproxDP) else guarantee.to_approx(_USUAL_DELTA)
     return cautions(epsilon=stated.epsilon, delta=stated.delta, people=people)
+
+
+def cautions_about_account(guarantee: Guarantee, *, people: SupportsIndex | None = None) -> tuple[str, ...]:
+    """Cautions about what all answers to come may cost one person together: an epsilon above 10, a delta near 1/people.
+
+    >>> from tacit.core.guarantees import ApproxDP
+    >>> cautions_about_account(ApproxDP(8, "1e-6"), people=5000)
+    ()
+    >>> for sentence in cautions_about_account(ApproxDP(12, "1e-3"), people=500):
+    ...     print(sentence.partition(":")[0])
+    epsilon 12 protects little
+    delta 0.001 for 500 people protects little
+    """
+    stated = guarantee
+    if not isinstance(stated, PureDP | ApproxDP):
+        own = Fraction(getattr(guarantee, "delta", 0))
+        stated = guarantee.to_approx(max(_USUAL_DELTA, min(2 * own, (1 + own) / 2)))
+    epsilon = stated.epsilon if stated.epsilon > _LARGE_ACCOUNT else None
+    return cautions(epsilon=epsilon, delta=stated.delta, people=people)
 
 
 def _about_delta(delta: Fraction, people: SupportsIndex | None) -> list[str]:

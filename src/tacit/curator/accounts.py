@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
 from tacit.accounting.filters import Filter, Line
+from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down
@@ -108,6 +109,11 @@ class Budget:
         return cls(found.population, found.guarantee, found.balances, found.questions, durable)
 
     @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences for the owner where the whole budget protects little; usually none."""
+        return cautions_about_account(self.guarantee)
+
+    @property
     def lines(self) -> tuple[Line, ...]:
         """Lines of the population as a whole."""
         return self.balances[0].lines
@@ -126,7 +132,8 @@ class Budget:
         shares = [f"{balance.owner}: {_spent_of(balance)}" for balance in self.balances[1:] if balance.limited]
         more = [] if self.questions is None else [f"{self.questions} more such questions fit"]
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
-        return "; ".join([f"{self.population}: {_spent_of(self.balances[0])}", *shares, *more]) + kept
+        said = "; ".join([f"{self.population}: {_spent_of(self.balances[0])}", *shares, *more]) + kept
+        return " ".join([said, *(f"Caution: {sentence}" for sentence in self.cautions)])
 
 
 def _spent_of(balance: Balance) -> str:

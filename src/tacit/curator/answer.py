@@ -14,9 +14,8 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.ledger import Order, Outcome
 from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
-from tacit.query.planning.auto_bounds import find
 from tacit.query.planning.explain import outline
-from tacit.query.planning.plan import Plan, with_bounds
+from tacit.query.planning.plan import Plan, with_found
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import Request
@@ -93,10 +92,9 @@ def run(
     context: CuratorContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
 ) -> NoisyRelease:
     """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
-    search = plan.first
-    if search is not None:
-        found = run(context, search, progress, seconds)
-        plan = with_bounds(plan, find(plan.final, found.noisy, found.laws))
+    while plan.first is not None:
+        found = run(context, plan.first, progress, seconds)
+        plan = with_found(plan, found.noisy, found.laws)
     secret = context.keys.group_secret(plan.final.population)
     raw_measurements = context.engine.measure(MeasurementTask(plan.final, secret, timeout=seconds, progress=progress))
     released = release(plan, raw_measurements)
@@ -174,7 +172,7 @@ def _salt(context: CuratorContext, sql: str, caller: Caller) -> str:
 
 
 def _statement(planned: PricedPlan, ran: Plan, sql: str, released: str) -> ReceiptStatement:
-    # Where AUTO bounds were found, the plan that ran is another than the one that was reserved for.
+    # Where AUTO bounds or limits were found, the plan that ran is another than the one that was reserved for.
     words, known = (planned.outline, planned.mechanisms) if ran is planned.plan else (outline(ran), None)
     said = about_plan(words, ran, sql, released=released, mechanisms=known)
     return ReceiptStatement([said], words.unit, ran.account, ran.guarantee, ran.catalog)

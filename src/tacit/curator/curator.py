@@ -151,6 +151,15 @@ class Curator(Closing):
             )
         return Budget.of(found, durable=self.ledger.durable)
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences for the owner of the data where a whole budget protects little; usually none."""
+        return tuple(
+            f"{name}: {sentence}"
+            for name in self._context.accounts
+            for sentence in self.budget(population=name).cautions
+        )
+
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables and what is publicly known about their columns."""
         return tuple(TableInfo(table) for table in self._context.catalog.tables)

@@ -16,11 +16,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InternalError
+from tacit.core.errors import InputError, InternalError
 from tacit.core.names import is_name
 from tacit.curator.context import CuratorContext
 from tacit.engines.protocol import MeasurementTask
 from tacit.project.source_binding import scanned
+from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_KEYS
 from tacit.query.planning.contribution_limits import ContributionLimit
 from tacit.query.planning.measures import AggregateKind, MeasureKind, count_measure
@@ -177,7 +178,11 @@ def _summed(raw_cells: NDArray[np.int64], names: tuple[str, ...], wanted: tuple[
 
 
 def countable_rows(
-    context: CuratorContext, source: str, columns: Sequence[str] | None = None, *, max_rows: int | None = None
+    context: CuratorContext,
+    source: str,
+    columns: Sequence[str] | None = None,
+    *,
+    max_rows: ContributionNumber | None = None,
 ) -> MarginalCounts:
     """The rows of a table or of a SELECT, as they can be counted; reads no data.
 
@@ -188,7 +193,7 @@ def countable_rows(
         max_rows: the most rows of one unit that count, if other than declared.
 
     Raises:
-        Refusal, InputError: a column does not exist or has no public list of values.
+        Refusal, InputError: a column does not exist or has no public list of values, or ``max_rows`` is AUTO.
     """
     if is_name(source):
         listed = ", ".join(f'"{name}"' for name in columns or _column_names(context, source)) or "1"
@@ -206,7 +211,14 @@ def countable_rows(
             )
         found[name] = _public_column(rows, named[name], work)
     limit = ContributionLimit("max_rows", rows.max_rows, rows.row_units).stating(max_rows, rows)
-    most = min(limit.number, Sizes().rows(rows))
+    known = Sizes().rows(rows)
+    if limit.is_auto and known > 1:
+        raise InputError(
+            "max_rows",
+            "is AUTO, which questions in SQL alone can find: state how many rows of one person count, here or in the "
+            "project file",
+        )
+    most = min(limit.number, known)
     kept = keep(rows, _all_public(rows, list(found.values()))) if found else rows
     if not kept.row_units:
         kept = first_rows(kept, most)

@@ -26,6 +26,7 @@ from tacit.project.project_file import Project, ProjectModel, build, load, valid
 from tacit.project.source import Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
 from tacit.query.catalog import UNIT_ROWS, Table
+from tacit.query.contribution import ContributionNumber
 from tacit.receipts.keyring import Keyring, keys_in_force, mismatch
 from tacit.receipts.keys import Keys, has_waiting, make_keys, missing_keys, open_keys
 
@@ -58,8 +59,8 @@ def open_curator(
     columns: Mapping[str, Any] | None = None,
     table: str | None = None,
     population: str | None = None,
-    max_groups: int | None = None,
-    max_rows: int | None = None,
+    max_groups: ContributionNumber | None = None,
+    max_rows: ContributionNumber | None = None,
     unit_rows: int | None = None,
     max_groups_limit: int | None = None,
     max_rows_limit: int | None = None,
@@ -92,8 +93,9 @@ def open_curator(
             name of its type, or a mapping with the words of the project file.
         table: its name in queries; by default the name of the file, or ``data`` for frames.
         population: name of the population; by default ``people``.
-        max_groups: the most groups one person counts in, where a question states no number; by default 1.
-        max_rows: the most rows of one person that count per group, likewise; by default 1.
+        max_groups: the most groups one person counts in, where a question states no number; or ``"auto"``, as by
+            default: found privately, within the price of each question.
+        max_rows: the most rows of one person that count per group, likewise.
         unit_rows: the most rows that one person has, for the bound on the work of a question; as many enter a join
             that multiplies rows. Default 256.
         max_groups_limit: ceiling on the ``max_groups`` that a question may state; by default none.
@@ -125,8 +127,8 @@ def open_curator(
                 "source": place.path or "frame",
                 "population": people,
                 "unit": unit,
-                "max_groups": 1 if max_groups is None else max_groups,
-                "max_rows": 1 if max_rows is None else max_rows,
+                "max_groups": max_groups,
+                "max_rows": max_rows,
                 "unit_rows": UNIT_ROWS if unit_rows is None else unit_rows,
                 "max_groups_limit": max_groups_limit,
                 "max_rows_limit": max_rows_limit,

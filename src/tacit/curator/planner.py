@@ -25,6 +25,7 @@ from tacit.curator.quote import Quote
 from tacit.engines.protocol import Engine
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
+from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.explain import Outline, explain, outline
 from tacit.query.planning.plan import Plan, plan_on_terms
 from tacit.query.postprocess.public_join import PublicRows
@@ -106,7 +107,9 @@ class Planner:
         self._sizes = PublicSizes(catalog, engine, version or _always)
         self._accounts = accounts
         self._engine = engine
-        self._questions: WeightedLRUCache[tuple[str, int, int | None], Question] = WeightedLRUCache(_MOST)
+        self._questions: WeightedLRUCache[tuple[str, int, ContributionNumber | None], Question] = WeightedLRUCache(
+            _MOST
+        )
         self._plans: WeightedLRUCache[tuple[str, int, Terms], PricedPlan] = WeightedLRUCache(_MOST)
         self._rows: WeightedLRUCache[tuple[str, Terms, bytes], ReadAnswer] = WeightedLRUCache(_MOST)
 
@@ -126,8 +129,8 @@ class Planner:
         if known is not None:
             return known
         plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
-        for stage in plan.stages:
-            self._engine.check(stage.final)
+        for final in plan.measured:
+            self._engine.check(final)
         return self._plans.put((sql, state, terms), PricedPlan(plan, self._engine), _weight(sql, plan.question))
 
     def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> ReadAnswer:
@@ -144,7 +147,7 @@ class Planner:
         """Public metadata, with the sizes that public tables have now."""
         return self._sizes.now()[1]
 
-    def _question(self, sql: str, state: int, catalog: Catalog, max_rows: int | None) -> Question:
+    def _question(self, sql: str, state: int, catalog: Catalog, max_rows: ContributionNumber | None) -> Question:
         # Measurements depend on the number, so that a question is kept for the one it was resolved for.
         key = (sql, state, max_rows)
         known = self._questions.get(key)

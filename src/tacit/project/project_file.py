@@ -13,9 +13,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic_core import PydanticCustomError
 
 from tacit.accounting.currencies import CurrencyKind
 from tacit.core.errors import InputError
@@ -26,11 +27,13 @@ from tacit.engines.registry import engine_kind, stored_types
 from tacit.ledger.memory import MEMORY
 from tacit.project.declared_values import as_declared
 from tacit.project.source import Source, column_types
-from tacit.query.catalog import UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
+from tacit.query.catalog import ROW, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
+from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.types import SqlType, Value, parse_type
 
 __all__ = [
     "ColumnModel",
+    "ContributionField",
     "PopulationModel",
     "Project",
     "ProjectModel",
@@ -44,6 +47,17 @@ __all__ = [
 _Number = str | int | float
 _Model = TypeVar("_Model", bound=BaseModel)
 _Cell = bool | int | float | str | dt.datetime | dt.date
+
+
+def _contribution(value: Any) -> ContributionNumber:
+    try:
+        return contribution_number(value, "number")
+    except InputError as problem:
+        raise PydanticCustomError("contribution_number", problem.problem) from None
+
+
+#: ``max_groups`` or ``max_rows`` in a file: a whole number, or ``"auto"``.
+ContributionField = Annotated[ContributionNumber, PlainValidator(_contribution)]
 
 
 class _Strict(BaseModel):
@@ -69,8 +83,9 @@ class TableModel(_Strict):
     ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
     anew. Files say by themselves when they change.
 
-    ``max_groups`` and ``max_rows`` hold for questions that state no number; ``max_groups_limit`` and ``max_rows_limit``
-    are ceilings for those that do, and without them any number may be stated.
+    ``max_groups`` and ``max_rows`` hold for questions that state no number: each is one, or ``"auto"``, which has it
+    found privately within the price of a question, as where nothing is stated. ``max_groups_limit`` and
+    ``max_rows_limit`` are ceilings for questions, and without them any number may be stated.
     """
 
     source: str
@@ -78,8 +93,8 @@ class TableModel(_Strict):
     public: bool = False
     population: str | None = None
     unit: str | None = None
-    max_groups: int = Field(default=1, ge=1, strict=True)
-    max_rows: int = Field(default=1, ge=1, strict=True)
+    max_groups: ContributionField | None = None
+    max_rows: ContributionField | None = None
     unit_rows: int = Field(default=UNIT_ROWS, ge=1, strict=True)
     max_groups_limit: int | None = Field(default=None, ge=1, strict=True)
     max_rows_limit: int | None = Field(default=None, ge=1, strict=True)
@@ -259,12 +274,21 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
         population=model.population,
         unit=model.unit,
         foreign_keys=tuple(keys),
-        max_groups=model.max_groups,
-        max_rows=model.max_rows,
+        max_groups=_number(model, model.max_groups),
+        max_rows=_number(model, model.max_rows),
         unit_rows=model.unit_rows,
         max_groups_limit=model.max_groups_limit,
         max_rows_limit=model.max_rows_limit,
     )
+
+
+def _number(model: TableModel, stated: ContributionNumber | None) -> ContributionNumber:
+    """A contribution number; where none is stated and a person may have several rows, it is found privately."""
+    if stated is not None:
+        return stated
+    unit = next((said for name, said in model.columns.items() if name.lower() == (model.unit or "").lower()), None)
+    one_row = model.public or model.unit == ROW or (unit is not None and unit.unique)
+    return 1 if one_row else AUTO
 
 
 def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -> Column:

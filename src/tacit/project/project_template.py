@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tacit.core.cautions import cautions_about_account
+from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.names import is_name
+from tacit.query.contribution import AUTO, ContributionNumber
 
 __all__ = [
     "MARK",
@@ -70,8 +73,8 @@ class DraftTable:
     public: bool = False
     unit: str | None = None
     guess: str | None = None
-    max_groups: int = 1
-    max_rows: int = 1
+    max_groups: ContributionNumber = AUTO
+    max_rows: ContributionNumber = AUTO
 
     def with_column(self, column: DraftColumn) -> DraftTable:
         """Copy with one column in another form."""
@@ -90,6 +93,13 @@ class Draft:
     ledger: str = "tacit.ledger"
     engine: str | None = None
     sampled: tuple[str, ...] = field(default=())
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences for the owner where the budget stated so far protects little; usually none."""
+        epsilon = PureDP(self.epsilon) if self.epsilon is not None else PureDP(0)
+        stated = epsilon if self.delta is None else ApproxDP(epsilon.epsilon, self.delta)
+        return cautions_about_account(stated)
 
 
 def typed_column(name: str, kind: str | None) -> DraftColumn:
@@ -166,13 +176,23 @@ def _table(table: DraftTable, draft: Draft) -> Iterator[str]:
     else:
         yield f"population = {toml_text(draft.population)}"
         yield from _unit(table)
-        yield _aside(f"max_groups = {table.max_groups}", "the most groups of one answer that one of them counts in")
-        yield _aside(f"max_rows = {table.max_rows}", "and with how many rows in each; fewer means less noise")
+        yield from _limits(table)
     yield ""
     yield f"[tables.{table.name}.columns]"
     width = max((len(column.name) for column in table.columns), default=0)
     for column in table.columns:
         yield from _column(column, min(width, 24), table)
+
+
+def _limits(table: DraftTable) -> Iterator[str]:
+    if table.unit == "row":
+        return
+    if AUTO in (table.max_groups, table.max_rows):
+        yield "# Of one person so many groups of an answer count, and so many rows in each. A number costs nothing;"
+        yield '# "auto" has it found privately, for a tenth of the price of a question. Fewer means less noise.'
+    groups, rows = (json.dumps(number) for number in (table.max_groups, table.max_rows))
+    yield _aside(f"max_groups = {groups}", "the most groups of one answer that one of them counts in")
+    yield _aside(f"max_rows = {rows}", "and with how many rows in each; fewer means less noise")
 
 
 def _unit(table: DraftTable) -> Iterator[str]:

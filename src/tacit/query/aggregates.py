@@ -265,8 +265,8 @@ class Measuring(Protocol):
     def rows(self) -> int:
         """The most rows of a unit that count in a group."""
 
-    def measure(self, measure: Measure) -> int:
-        """The index of a measurement; equal ones are taken once."""
+    def measure(self, measure: Measure, *, stated: bool = False) -> int:
+        """The index of a measurement; equal ones are taken once. ``stated``: its clamp does not follow ``rows``."""
 
     def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
         """The public values of an expression, if they are known."""
@@ -384,7 +384,9 @@ class Counts(_OneNumber):
                 raise Refusal(
                     "key_type", "COUNT(DISTINCT x) of a DOUBLE is a matter of rounding; use ROUND or a CAST to DECIMAL."
                 )
-        index = final.measure(count_measure(measure_kind, argument, asked.where, rows=final.rows, clamp=clamp))
+        stated = clamp is not None or measure_kind is MeasureKind.UNITS
+        made = count_measure(measure_kind, argument, asked.where, rows=final.rows, clamp=clamp)
+        index = final.measure(made, stated=stated)
         return Aggregate(kind, (index,), None, INTEGER, None, asked.label)
 
 
@@ -429,7 +431,7 @@ class Sums(_OneNumber):
         measure = sum_measure(
             MeasureKind.SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows, total=asked.per_group
         )
-        index = final.measure(replace(measure, auto=asked.auto))
+        index = final.measure(replace(measure, auto=asked.auto), stated=asked.per_group is not None)
         kind = argument.type if argument.type.kind in (Kind.INTEGER, Kind.DECIMAL) else DOUBLE
         return Aggregate(AggregateKind.SUM, (index,), None, kind, None, asked.label)
 

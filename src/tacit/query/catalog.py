@@ -28,6 +28,7 @@ from tacit.core.names import is_name
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.canonical_unit import ROW, check_units
+from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.types import BOOLEAN, MAX_VALUES, Domain, Kind, Range, SqlType, Value, as_value, finite, ordinal, truth
 
 __all__ = [
@@ -169,7 +170,7 @@ class Table:
         population: the name of the protected population.
         unit: the column that names the person, or ``"row"``; None to find the unit through a foreign key.
         foreign_keys: columns that point to unique columns of other tables.
-        max_groups: the most groups that one unit counts in, where a question states no number.
+        max_groups: the most groups that one unit counts in, or AUTO, where a question states none.
         max_rows: the most rows of one unit that count per group, likewise.
         unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.planning.work`):
         believed where
@@ -186,8 +187,8 @@ class Table:
     population: str | None = None
     unit: str | None = None
     foreign_keys: tuple[ForeignKey, ...] = ()
-    max_groups: int = 1
-    max_rows: int = 1
+    max_groups: ContributionNumber = 1
+    max_rows: ContributionNumber = 1
     unit_rows: int = field(default=UNIT_ROWS, repr=False)
     max_groups_limit: int | None = field(default=None, repr=False)
     max_rows_limit: int | None = field(default=None, repr=False)
@@ -200,8 +201,10 @@ class Table:
         names = [column.name.lower() for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise InputError(self.name, "a table needs columns, each name once")
-        for limit in ("max_groups", "max_rows", "unit_rows"):
-            object.__setattr__(self, limit, check_count(getattr(self, limit), f"{self.name}.{limit}", maximum=10**9))
+        for limit in ("max_groups", "max_rows"):
+            number = contribution_number(getattr(self, limit), f"{self.name}.{limit}", most=10**9)
+            object.__setattr__(self, limit, number)
+        object.__setattr__(self, "unit_rows", check_count(self.unit_rows, f"{self.name}.unit_rows", maximum=10**9))
         self._check_ceilings()
         if self.public and (self.population is not None or self.unit is not None):
             raise InputError(self.name, "a public table has no population and no unit")
@@ -222,12 +225,13 @@ class Table:
                 raise InputError(
                     f"{self.name}.{name}_limit", "bounds what a person adds; a public table has no persons"
                 )
-            if check_count(most, f"{self.name}.{name}_limit", maximum=10**9) < declared:
+            known = check_count(most, f"{self.name}.{name}_limit", maximum=10**9)
+            if declared != AUTO and known < declared:
                 raise InputError(
                     f"{self.name}.{name}_limit",
                     f"is a ceiling of questions and must be at least {name}, which is {declared}; got {most}",
                 )
-            object.__setattr__(self, f"{name}_limit", int(most))
+            object.__setattr__(self, f"{name}_limit", known)
 
     def find(self, name: str) -> Column | None:
         """The column of that name, if there is one."""

@@ -110,8 +110,8 @@ class FinalAggregation:
         max_groups: the most groups one unit counts in (L0); 1 without keys.
         public_keys: whether every key is public and their product small enough to return whole.
         group_count: how many public groups there are; 1 without keys; None for private keys.
-        limits: where ``max_groups`` and the rows of the measurements come from; None when made by hand. Not part of the
-            text: what decides the answer are the numbers.
+        limits: where ``max_groups`` and the rows of the measurements come from; None when made by hand. Of it the text
+            has AUTO alone: what decides the answer are the numbers.
     """
 
     source: RelationNode
@@ -135,6 +135,19 @@ class FinalAggregation:
         """Whether AUTO bounds are to be found, or were; see :mod:`tacit.query.planning.auto_bounds`."""
         return any(measure.auto for measure in self.measures)
 
+    @property
+    def auto_groups(self) -> bool:
+        """Whether ``max_groups`` is found privately, or was; see :mod:`tacit.query.planning.auto_limits`."""
+        limits = self.limits
+        if limits is None or not limits.groups.is_auto:
+            return False
+        return self.group_count is None or (self.group_count > 1 and bool(self.measures))
+
+    @property
+    def auto_rows(self) -> bool:
+        """Whether ``max_rows`` is found privately, or was."""
+        return any(measure.auto_rows for measure in self.measures)
+
     def growth(self, measures: Iterable[int]) -> int:
         """With which power of bounds that are yet to be found some measurements grow."""
         sought = [self.measures[index] for index in measures if self.measures[index].auto]
@@ -151,7 +164,8 @@ class FinalAggregation:
         keys = [f"{text_of(key.expression)}={key.values!r}" for key in self.keys]
         cells = [f"{a.kind.value}{a.measures}{a.parameter}:{a.type}:{a.bounds}" for a in self.aggregates]
         lines = [relation_text(self.source), *keys, *(m.text for m in self.measures), *cells]
-        return "\n".join([*lines, f"{self.max_groups} {self.public_keys} {self.group_count}"])
+        groups = f"{self.max_groups}{' auto' if self.auto_groups else ''}"
+        return "\n".join([*lines, f"{groups} {self.public_keys} {self.group_count}"])
 
 
 def final_over(final: FinalAggregation, source: RelationNode, change: Change) -> FinalAggregation:

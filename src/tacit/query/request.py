@@ -36,13 +36,14 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
+from tacit.query.contribution import AUTO, MOST_COUNTED, ContributionNumber, contribution_number
 
 if TYPE_CHECKING:
     from tacit.query.parsing.query_options import Options
 
 __all__ = [
-    "ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "OPTIONS", "Account", "OptionKind", "QuestionOption", "QuestionOptions",
-    "Request", "Terms", "agreed", "settle", "takes_options",
+    "ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "LIMITS", "OPTIONS", "Account", "OptionKind", "QuestionOption",
+    "QuestionOptions", "Request", "Terms", "agreed", "settle", "takes_options",
 ]  # fmt: skip
 
 #: The kinds of account.
@@ -51,6 +52,8 @@ ACCOUNTS: Final = ("pure", "approx", "zcdp", "gdp")
 KEYS: Final = "keys"
 #: The name under which the search for AUTO bounds is weighed.
 BOUNDS: Final = "bounds"
+#: The name under which the search for AUTO ``max_groups`` and ``max_rows`` is weighed.
+LIMITS: Final = "limits"
 #: The name under which ``within`` speaks of every aggregate.
 EVERY: Final = "*"
 #: Longer typed counts are mistakes.
@@ -67,6 +70,8 @@ class OptionKind(Enum):
     PROBABILITY = "probability"
     #: A whole number of things.
     COUNT = "count"
+    #: A whole number of things, or AUTO.
+    LIMIT = "limit"
     #: A positive number for every aggregate, or one for each that is named.
     AMOUNTS = "amounts"
     #: A positive number for each aggregate that is named.
@@ -111,8 +116,10 @@ class QuestionOption:
         Raises:
             InputError: it is not such a number.
         """
-        if self.kind is OptionKind.COUNT:
-            return Fraction(check_count(value, self.name, maximum=int(self.high)))
+        if self.kind in (OptionKind.COUNT, OptionKind.LIMIT):
+            typed = self.kind is OptionKind.LIMIT and isinstance(value, str)
+            whole = _whole(value, self.name, " or AUTO") if typed else value
+            return Fraction(check_count(whole, self.name, maximum=int(self.high)))
         if self.kind is OptionKind.PROBABILITY:
             return exact_probability(value, self.name, zero=self.name in ("delta", "bias_share"))
         return exact_positive(value, self.name)
@@ -124,12 +131,11 @@ class QuestionOption:
         if self.named and not (self.kind is OptionKind.AMOUNTS and len(texts) == 1 and "=" not in texts[0]):
             return self._by_name(texts)
         (text,) = texts
-        if self.kind is not OptionKind.COUNT:
-            return text
-        digits = text.replace(",", "").replace(" ", "").replace("_", "")
-        if not digits.isascii() or not digits.isdigit() or len(digits) > _MOST_TYPED:
-            raise InputError(self.name, "must be a whole number")
-        return int(digits)
+        if self.kind is OptionKind.LIMIT and text.strip().lower() == AUTO:
+            return AUTO
+        if self.kind in (OptionKind.COUNT, OptionKind.LIMIT):
+            return _whole(text, self.name, " or AUTO" if self.kind is OptionKind.LIMIT else "")
+        return text
 
     def _by_name(self, texts: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -144,9 +150,14 @@ class QuestionOption:
         return found
 
 
+def _whole(text: str, name: str, more: str = "") -> int:
+    digits = text.replace(",", "").replace(" ", "").replace("_", "")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > _MOST_TYPED:
+        raise InputError(name, f"must be a whole number{more}")
+    return int(digits)
+
+
 _TINY, _HUGE = Fraction(1, 10**12), Fraction(10**6)
-#: Of groups and rows of one person; a number that has no effect beyond may be stated up to here.
-_MOST_COUNTED: Final = Fraction(999_999_999)
 # fmt: off
 _TABLE: Final = (
     QuestionOption("epsilon", OptionKind.AMOUNT, "0.5", "price, in ε", "price of the whole question in epsilon",
@@ -162,12 +173,12 @@ _TABLE: Final = (
     QuestionOption("confidence", OptionKind.PROBABILITY, "0.95", "Intervals at",
                    "confidence of the intervals and of within, by default 0.95",
                    low=Fraction(1, 100), high=1 - Fraction(1, 10**18), clause="confidence"),
-    QuestionOption("max_groups", OptionKind.COUNT, "2", "Groups per person, at most",
-                   "most groups that one unit counts in, if other than declared; noise grows with it",
-                   high=_MOST_COUNTED, clause="max_groups_contributed"),
-    QuestionOption("max_rows", OptionKind.COUNT, "3", "Rows per person and group, at most",
-                   "most rows of one unit that count per group, if other than declared; noise grows with it",
-                   high=_MOST_COUNTED, clause="max_rows_contributed"),
+    QuestionOption("max_groups", OptionKind.LIMIT, "2", "Groups per person, at most",
+                   "most groups that one unit counts in, or AUTO, if other than declared; noise grows with it",
+                   high=Fraction(MOST_COUNTED), clause="max_groups_contributed"),
+    QuestionOption("max_rows", OptionKind.LIMIT, "3", "Rows per person and group, at most",
+                   "most rows of one unit that count per group, or AUTO, if other than declared; noise grows with it",
+                   high=Fraction(MOST_COUNTED), clause="max_rows_contributed"),
     QuestionOption("weights", OptionKind.WEIGHTS, "column=2", "Weights, column=2",
                    "importance of aggregates: weight 2 gets twice the epsilon of weight 1",
                    low=Fraction(1, 10**6), high=Fraction(10**6)),
@@ -213,8 +224,8 @@ class QuestionOptions(TypedDict, total=False):
     mu: Number | None
     within: Number | Mapping[str, Number] | None
     confidence: Number
-    max_groups: int | None
-    max_rows: int | None
+    max_groups: ContributionNumber | None
+    max_rows: ContributionNumber | None
     weights: Mapping[str, Number] | None
     bias_share: Number
     suppose: int | None
@@ -228,9 +239,10 @@ class Request:
         sql: the question; empty where a plan is made from a question that was resolved before.
         within: one number for every aggregate, or a number for each one named, by its column in the answer or by its
             text such as ``avg(cost)``.
-        max_groups: more or less than declared; not more than the owner's ceiling, if there is one.
+        max_groups: more or less than declared, not more than the owner's ceiling, if there is one; or AUTO.
         max_rows: likewise.
-        weights: by the same names, or ``"keys"``, or ``"bounds"`` for the search for AUTO bounds.
+        weights: by the same names, or ``"keys"``, or ``"bounds"`` and ``"limits"`` for the searches for AUTO
+            bounds and AUTO limits.
         bias_share: of the price; see :mod:`tacit.query.planning.left_out`.
         account: the account that pays.
     """
@@ -242,8 +254,8 @@ class Request:
     mu: Number | None = None
     within: Number | Mapping[str, Number] | None = None
     confidence: Number = "0.95"
-    max_groups: int | None = None
-    max_rows: int | None = None
+    max_groups: ContributionNumber | None = None
+    max_rows: ContributionNumber | None = None
     weights: Mapping[str, Number] | None = None
     bias_share: Number = "0.04"
     suppose: int | None = None
@@ -255,13 +267,13 @@ class Request:
         return {name: getattr(self, name) for name in OPTIONS}  # type: ignore[return-value]  # mypy: a key is any text
 
     @property
-    def stated_rows(self) -> int | None:
+    def stated_rows(self) -> ContributionNumber | None:
         """``max_rows``, checked: a question is resolved for it.
 
         Raises:
             InputError: it is no such number.
         """
-        return None if self.max_rows is None else int(OPTIONS["max_rows"].exact(self.max_rows))
+        return None if self.max_rows is None else contribution_number(self.max_rows, "max_rows")
 
     @property
     def is_priced(self) -> bool:
@@ -325,12 +337,12 @@ class Terms:
     delta: Fraction | None
     within: tuple[tuple[str, Fraction], ...]
     confidence: Fraction
-    max_groups: int | None
+    max_groups: ContributionNumber | None
     weights: tuple[tuple[str, Fraction], ...]
     rule: str
     suppose: int | None
     alone: Fraction | None = field(default=None, repr=False)
-    max_rows: int | None = field(default=None, repr=False)
+    max_rows: ContributionNumber | None = field(default=None, repr=False)
     bias_share: Fraction = field(default=Fraction(0), repr=False)
 
 
@@ -368,12 +380,12 @@ def settle(request: Request, options: Options) -> Terms:
         delta=delta,
         within=within,
         confidence=confidence,
-        max_groups=_count(request, options, "max_groups"),
+        max_groups=_limit(request, options, "max_groups"),
         weights=tuple(sorted(weights.items())),
         rule=options.group_selection or "AUTO",
         suppose=_count(request, options, "suppose"),
         alone=alone,
-        max_rows=_count(request, options, "max_rows"),
+        max_rows=_limit(request, options, "max_rows"),
         bias_share=share,
     )
 
@@ -433,7 +445,15 @@ def _count(request: Request, options: Options, name: str) -> int | None:
     return None if value is None else int(OPTIONS[name].exact(value))
 
 
-_Stated = TypeVar("_Stated", int, Fraction)
+def _limit(request: Request, options: Options, name: str) -> ContributionNumber | None:
+    """The contribution number that the request states, if the text of the query does not contradict it."""
+    value = getattr(request, name)
+    beside = None if value is None else contribution_number(value, name)
+    agreed(name, getattr(options, name), beside)
+    return beside
+
+
+_Stated = TypeVar("_Stated", bound=int | str | Fraction)
 
 
 def agreed(name: str, inside: _Stated | None, beside: _Stated | None) -> _Stated | None:
@@ -443,7 +463,9 @@ def agreed(name: str, inside: _Stated | None, beside: _Stated | None) -> _Stated
         InputError: the two are not the same number.
     """
     if beside is not None and inside is not None and beside != inside:
-        raise InputError(
-            name, f"is {float(inside):.10g} in the query and {float(beside):.10g} beside it; state it once"
-        )
+        raise InputError(name, f"is {_shown(inside)} in the query and {_shown(beside)} beside it; state it once")
     return inside if beside is None else beside
+
+
+def _shown(stated: int | str | Fraction) -> str:
+    return stated.upper() if isinstance(stated, str) else f"{float(stated):.10g}"

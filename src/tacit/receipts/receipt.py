@@ -232,7 +232,7 @@ def exact_event(release: Release) -> Event:
 
 
 def mechanisms_of(priced: Priced) -> list[dict[str, Any]]:
-    """Lines of a receipt about each mechanism, in order: the search for AUTO bounds, keys, numbers, the rest."""
+    """Lines of a receipt about each mechanism, in order: searches for AUTO, keys, numbers, the rest."""
     lines = []
     for part in priced.parts:
         lines += [] if part.keys is None else [_about_selection(part.keys)]

@@ -7,8 +7,9 @@ The form is one line of JSON with sorted keys and no spaces::
 A key is written by the type of its column: integers as they are (as text beyond 2⁵³, where other readers round),
 decimals as ``p/q``, doubles in hexadecimal, dates and timestamps in ISO form. A noisy entry has its ``shape``, its
 integers row by row, and ``wide`` where they are Python's own integers rather than 64 bits; a tree of counts also its
-``tree`` (width and arity). ``found`` has the bounds that AUTO found, if it looked for some, and ``left_out`` the
-noisy table of what bounding left out, if it was bought. Scales and laws are not
+``tree`` (width and arity). ``found`` has the bounds that AUTO found, if it looked for some, ``limits`` the numbers
+``max_groups`` and ``max_rows`` likewise, and ``left_out`` the noisy table of what bounding left out, if it was bought.
+Scales and laws are not
 written: they follow from the plan, which is part of the question.
 """
 
@@ -26,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
-from tacit.query.planning.plan import Plan, with_bounds
+from tacit.query.planning.auto_limits import FoundLimits
+from tacit.query.planning.plan import Plan, with_bounds, with_limits
 from tacit.query.planning.quantile_tree import NoisyTree, Tree
 from tacit.query.release import KeyTuple, NoisyRelease
 from tacit.query.types import Kind, SqlType, Value
@@ -64,6 +66,9 @@ def released_to_text(released: NoisyRelease) -> str:
         "keys": [[_write(value, kind) for value, kind in zip(key, types, strict=True)] for key in released.keys],
         "noisy": [_write_noisy(entry) for entry in released.noisy],
     }
+    if released.plan.limits is not None:
+        limits = released.plan.limits
+        content["limits"] = {"max_groups": limits.groups, "max_rows": limits.rows, "seen": limits.seen}
     if released.plan.found:
         content["found"] = [[str(found.low), str(found.high)] for found in released.plan.found]
     if released.noisy_left_out is not None:
@@ -83,6 +88,8 @@ def released_from_text(text: str, plan: Plan) -> NoisyRelease:
         content = json.loads(text)
         if content["format"] != _FORMAT or content["version"] != _VERSION:
             raise ValueError(f"version {content['version']!r}")
+        if "limits" in content:
+            plan = with_limits(plan, _read_limits(content["limits"]))
         if "found" in content:
             plan = with_bounds(plan, [(Fraction(low), Fraction(high)) for low, high in content["found"]])
         types = [key.expression.type for key in plan.final.keys]
@@ -105,6 +112,13 @@ def _read_left_out(content: dict[str, Any], plan: Plan) -> tuple[int, ...] | Non
     if len(counts) != part.table.cells:
         raise ValueError("a table of another size")
     return counts
+
+
+def _read_limits(content: dict[str, Any]) -> FoundLimits:
+    numbers = [content[name] for name in ("max_groups", "max_rows")]
+    if not all(number is None or (type(number) is int and number > 0) for number in numbers):
+        raise ValueError("limits are whole numbers")
+    return FoundLimits(numbers[0], numbers[1], seen=bool(content["seen"]))
 
 
 def _check_exact(content: object) -> None:

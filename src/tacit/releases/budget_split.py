@@ -178,7 +178,14 @@ def _split_approx(parts: _Parts, own: Fraction) -> Split:
     weights = parts.weights
 
     def laplace(factor: Fraction) -> tuple[Plan, ...]:
-        return parts.plan(lambda delta: Account("approx", delta or None), "epsilon", [factor * w for w in weights])
+        plans = parts.plan(lambda delta: Account("approx", delta or None), "epsilon", [factor * w for w in weights])
+        if any(plan.seeks_limits for plan in plans):
+            raise InputError(
+                "statistics",
+                "AUTO max_groups and max_rows cannot be planned for in an approx account; state numbers for every "
+                "statistic, or in the project file",
+            )
+        return plans
 
     def concentrated(factor: Fraction) -> tuple[Plan, ...]:
         return parts.plan(lambda delta: Account("zcdp", delta or None), "rho", [factor * w**2 for w in weights])

@@ -142,8 +142,8 @@ def _split(context: CuratorContext, batch: BatchPlan) -> Split:
         kind = context.accounts[population.name].kind
         split = split_total(batch, questions, population.relation, kind, catalog=context.catalog.digest)
         for plan in split.plans:
-            for stage in plan.stages:
-                context.engine.check(stage.final)
+            for final in plan.measured:
+                context.engine.check(final)
     return split
 
 

@@ -24,11 +24,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import exact_positive, exact_probability
-from tacit.project.project_file import validate
+from tacit.project.project_file import ContributionField, validate
+from tacit.query.contribution import ContributionNumber
 from tacit.query.request import OPTIONS
 
 __all__ = ["BatchPlan", "Statistic", "load_batch"]
@@ -46,8 +47,8 @@ class _StatisticModel(_Strict):
     sql: str
     weight: _Number = 1
     title: str = ""
-    max_groups: int | None = Field(default=None, ge=1, strict=True)
-    max_rows: int | None = Field(default=None, ge=1, strict=True)
+    max_groups: ContributionField | None = None
+    max_rows: ContributionField | None = None
 
 
 class _ReleaseModel(_Strict):
@@ -76,16 +77,16 @@ class Statistic:
         sql: the question.
         weight: how much it matters; one of weight 2 gets twice the epsilon of one of weight 1.
         title: for people.
-        max_groups: the most groups that one unit counts in, if other than declared.
-        max_rows: the most rows of one unit that count per group, if other than declared.
+        max_groups: the most groups that one unit counts in, or AUTO, if other than declared.
+        max_rows: the most rows of one unit that count per group, or AUTO, if other than declared.
     """
 
     name: str
     sql: str
     weight: Fraction
     title: str
-    max_groups: int | None
-    max_rows: int | None = None
+    max_groups: ContributionNumber | None
+    max_rows: ContributionNumber | None = None
 
 
 @dataclass(frozen=True, slots=True)

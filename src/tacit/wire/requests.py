@@ -24,6 +24,7 @@ from pydantic import (
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
+from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.request import OPTIONS, OptionKind, Request
 from tacit.wire.values import decimal_text
 
@@ -70,6 +71,10 @@ def _count(name: str, value: Any) -> int:
     if not isinstance(value, NumberText) or not value.whole:
         raise InputError(name, f"must be a whole number, not {_kind(value)}")
     return int(value)
+
+
+def _limit(name: str, value: Any) -> ContributionNumber:
+    return contribution_number(value, name) if type(value) is str else _count(name, value)
 
 
 def _numbers(name: str, value: Any) -> dict[str, str]:
@@ -156,6 +161,7 @@ _AMOUNT: Final = {
     "description": "read exactly from its decimal text; at most 40 digits",
 }
 _AMOUNTS: Final = {"type": "object", "additionalProperties": _AMOUNT}
+_LIMIT: Final = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "enum": [AUTO]}]}
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _SCOPES: Final = {"type": "array", "items": {"type": "string", "enum": list(_KNOWN_SCOPES)}}
 _CAPS: Final = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
@@ -169,6 +175,7 @@ _OPTION_TYPES: Final[Mapping[OptionKind, Any]] = {
     OptionKind.AMOUNT: _Amount,
     OptionKind.PROBABILITY: _Amount,
     OptionKind.COUNT: Annotated[int, _by(_count), WithJsonSchema({"type": "integer", "minimum": 1})],
+    OptionKind.LIMIT: Annotated[Any, _by(_limit), WithJsonSchema(_LIMIT)],
     OptionKind.AMOUNTS: Annotated[Any, _by(_number_or_numbers), WithJsonSchema({"anyOf": [_AMOUNT, _AMOUNTS]})],
     OptionKind.WEIGHTS: Annotated[Any, _by(_numbers), WithJsonSchema(_AMOUNTS)],
 }
@@ -283,6 +290,8 @@ def request_text(request: Request) -> str:
 def _written(value: Any, name: str) -> str:
     if OPTIONS[name].kind is OptionKind.COUNT:
         return str(check_count(value, name))
+    if OPTIONS[name].kind is OptionKind.LIMIT:
+        return json.dumps(contribution_number(value, name))
     if not isinstance(value, Mapping):
         return decimal_text(value, name)
     if not all(isinstance(key, str) for key in value):

@@ -588,8 +588,8 @@ class TableTold(ResponseBody):
     public: bool
     population: str | None
     unit: str | None
-    max_groups: int
-    max_rows: int
+    max_groups: int | Literal["auto"] = Field(description='"auto" where it is found privately for each question')
+    max_rows: int | Literal["auto"] = Field(description="likewise")
     unit_rows: int
     max_groups_limit: int | None = Field(description="the most groups that a question may state; null for any number")
     max_rows_limit: int | None = Field(description="likewise the most rows")

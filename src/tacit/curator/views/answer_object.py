@@ -11,6 +11,7 @@ from tacit.query.postprocess.result import Finished
 if TYPE_CHECKING:
     from tacit.curator.accounts import Entry
     from tacit.query.planning.auto_bounds import Found
+    from tacit.query.planning.auto_limits import FoundLimits
     from tacit.query.planning.plan import Plan
     from tacit.receipts.receipt import Receipt
 
@@ -41,3 +42,8 @@ class Answer(AnswerViews):
     def bounds(self) -> tuple[Found, ...]:
         """The bounds that AUTO found, as released; empty without AUTO."""
         return self.plan.found
+
+    @property
+    def limits(self) -> FoundLimits | None:
+        """The ``max_groups`` and ``max_rows`` that AUTO found, as released; None without AUTO."""
+        return self.plan.limits

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tacit.curator.accounts import Entry
     from tacit.query.planning.auto_bounds import Found
+    from tacit.query.planning.auto_limits import FoundLimits
     from tacit.query.postprocess.bounding_loss import LeftOut
 
 __all__ = ["AnswerRows", "AnswerViews"]
@@ -99,6 +100,11 @@ class AnswerViews:
     def bounds(self) -> tuple[Found, ...]:
         """The bounds that AUTO found, as released; empty without AUTO."""
         return ()
+
+    @property
+    def limits(self) -> FoundLimits | None:
+        """The ``max_groups`` and ``max_rows`` that AUTO found, as released; None without AUTO."""
+        return None
 
     @property
     def raw(self) -> Self:
@@ -185,6 +191,11 @@ class AnswerViews:
         level = self.finished.confidence if confidence is None else exact_probability(confidence, "confidence")
         return f"{float_nearest(100 * level):.6g}% intervals"
 
+    def found_text(self) -> str:
+        """The limits and bounds that AUTO found, in a sentence each that ends with a space; empty without any."""
+        limits = "" if self.limits is None else f"Limits found: {self.limits}. "
+        return limits + (f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else "")
+
     @property
     def note(self) -> str:
         """Cost of the numbers and meaning of their intervals, in a sentence each."""
@@ -193,11 +204,10 @@ class AnswerViews:
     @property
     def meaning(self) -> str:
         """Meaning of the intervals, and what they do not cover, in a sentence each."""
-        found = f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else ""
         lost = "clipping to bounds and dropped groups are not in them."
         if self.left_out is not None:
             lost = f"what was left out is not in them. {self.left_out}"
-        return f"{found}{self.confidence_text()} over the noise; {lost}"
+        return f"{self.found_text()}{self.confidence_text()} over the noise; {lost}"
 
     def __len__(self) -> int:
         return len(self.finished.values)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.core.errors import InputError
+from tacit.query.contribution import AUTO, ContributionNumber
 from tacit.query.refusal import Refusal
 from tacit.query.request import OPTIONS, OptionKind, QuestionOption
 
@@ -32,8 +33,8 @@ class Options:
         epsilon: the guarantee of the whole query.
         delta: likewise.
         rho: a zCDP price instead of epsilon.
-        max_groups: ``max_groups_contributed``.
-        max_rows: ``max_rows_contributed``, the most rows of a unit that count per group.
+        max_groups: ``max_groups_contributed``, a number or AUTO.
+        max_rows: ``max_rows_contributed``, the most rows of a unit that count per group, or AUTO.
         group_selection: one of :data:`SELECTION_STRATEGIES`.
         within: half the width of the interval asked for, instead of epsilon.
         max_rows_joined: the most rows of a unit that enter a join which multiplies them, where that is less than the
@@ -45,8 +46,8 @@ class Options:
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     rho: Fraction | None = None
-    max_groups: int | None = None
-    max_rows: int | None = None
+    max_groups: ContributionNumber | None = None
+    max_rows: ContributionNumber | None = None
     group_selection: str | None = None
     within: Fraction | None = None
     confidence: Fraction | None = None
@@ -134,17 +135,21 @@ def _reader(option: QuestionOption) -> Callable[[str, Token], object]:
         except InputError as problem:
             raise Refusal("option", f"{problem}.") from None
 
-    return _count if option.kind is OptionKind.COUNT else read
+    return {OptionKind.COUNT: _count, OptionKind.LIMIT: _limit}.get(option.kind, read)
 
 
-def _count(name: str, token: Token) -> int:
+def _limit(name: str, token: Token) -> ContributionNumber:
+    return AUTO if _is_word(token, AUTO.upper()) else _count(name, token, ", or AUTO")
+
+
+def _count(name: str, token: Token, more: str = "") -> int:
     if (
         token.token_type is not TokenType.NUMBER
         or not token.text.isascii()
         or not token.text.isdigit()
         or len(token.text) > 9
     ):
-        raise Refusal("option", f"{name} must be a whole number between 1 and 999999999.")
+        raise Refusal("option", f"{name} must be a whole number between 1 and 999999999{more}.")
     if int(token.text) == 0:
         raise Refusal("option", f"{name} must be at least 1.")
     return int(token.text)

@@ -2,6 +2,7 @@
 
 Modules:
 * :mod:`.auto_bounds` — ``CLAMP(x, AUTO)``: bounds found privately within the stated price
+* :mod:`.auto_limits` — AUTO ``max_groups`` and ``max_rows``: limits found privately within the stated price
 * :mod:`.contribution_limits` — Contribution limits: how many groups of a unit count, and how many of its rows in each,
   and who says so
 * :mod:`.explain` — Explanation of a plan in text

@@ -52,7 +52,7 @@ __all__ = [
     "find",
     "provisional",
     "search_of",
-    "search_share",
+    "search_shares",
     "sought",
 ]
 
@@ -134,10 +134,10 @@ def _is_negative(span: Range) -> bool:
     return span.high is not None and span.high <= 0
 
 
-def search_share(weight: Fraction, *, squared: bool) -> Fraction:
-    """The share of a budget that goes to the search; ``squared`` as in :mod:`tacit.query.planning.pricing`."""
-    claim = weight * weight if squared else weight
-    return claim / (claim + _REST)
+def search_shares(weights: Sequence[Fraction], *, squared: bool) -> tuple[Fraction, ...]:
+    """The shares of a budget that go to searches; ``squared`` as in :mod:`tacit.query.planning.pricing`."""
+    claims = [weight * weight if squared else weight for weight in weights]
+    return tuple(claim / (sum(claims) + _REST) for claim in claims)
 
 
 def edges_of(argument: Expression) -> tuple[Fraction, ...]:
@@ -258,7 +258,7 @@ def _measured(measure: Measure, argument: Expression, bounds: Bounds) -> Measure
         made = leaves_measure(argument, measure.where, bounds=bounds, step=step, rows=measure.rows)
     else:
         made = sum_measure(measure.kind, argument, measure.where, bounds=bounds, step=step, rows=measure.rows)
-    return replace(made, auto=True)
+    return replace(made, auto=True, auto_rows=measure.auto_rows)
 
 
 def _step(argument: Expression, bounds: Bounds) -> Fraction:

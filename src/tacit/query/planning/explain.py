@@ -20,6 +20,7 @@ from tacit.core.sensitivity import Sensitivity
 from tacit.mechanisms.laplace import Laplace
 from tacit.query.aggregates import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
+from tacit.query.planning.auto_limits import cells_of
 from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Outline, Plan, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
@@ -90,7 +91,7 @@ class Explanation:
         bounds: which AUTO bounds will be found and how, or which were, in words; None without any.
         left_out: which share of the price buys an estimate of what bounding leaves out, and of what, in words; None
             where nothing can be left out.
-        releases: one line each, in the order in which they are made: the search for AUTO bounds, the selection of keys,
+        releases: one line each, in the order in which they are made: the searches for AUTO, the selection of keys,
             the rest, the table of what is left out. While AUTO bounds are not found, sensitivities and scales that
             depend on them are multiples of b, the larger of the two bounds in steps.
         charge: the guarantee of the whole query, in the currency of the account.
@@ -155,7 +156,7 @@ def explain(plan: Plan) -> Explanation:
         account=plan.account,
         alone=_alone(plan.guarantee),
         confidence=str(plan.confidence),
-        errors=tuple(_error(error) for error in plan.errors),
+        errors=tuple(_error(error, plan) for error in plan.errors),
         digest=plan.digest,
         advice=range_advice(plan),
         left_out=_left_out(plan),
@@ -163,14 +164,27 @@ def explain(plan: Plan) -> Explanation:
 
 
 def _limits(plan: Plan) -> str:
-    limits = limits_of(plan.final)
-    return f"{limits.groups.words(plan.final.max_groups)}, {limits.rows.words(limits.rows.number)}"
+    limits, final = limits_of(plan.final), plan.final
+    # A number that AUTO need not find is 1: one group of all, or units that are counted once.
+    groups = limits.groups if final.auto_groups or not limits.groups.is_auto else replace(limits.groups, single=True)
+    rows = limits.rows if final.auto_rows or not limits.rows.is_auto else replace(limits.rows, single=True)
+    words = f"{groups.words(final.max_groups)}, {rows.words(rows.number)}"
+    if plan.limits is not None and not plan.limits.seen:
+        words += "; too few people for a search at this price: state numbers"
+    if not plan.seeks_limits:
+        return words
+    cells = cells_of(final)
+    return (
+        f"{words}; AUTO looks first, at noisy counts of units in {cells.count} cells of powers of two, each unit in "
+        "one, for the limits whose noise and estimated loss are smallest together; noise below is that of 1 group and "
+        "1 row and grows with the limits found"
+    )
 
 
 def _bounds(plan: Plan) -> str | None:
     if plan.found:
         return "found: " + "; ".join(map(str, plan.found))
-    if plan.first is None:
+    if plan.priced.first is None:
         return None
     names = "; ".join(value.name for value in sought(plan.final))
     mistaken = percent(FALSE_CELL)
@@ -181,8 +195,7 @@ def _bounds(plan: Plan) -> str | None:
 
 
 def _search(plan: Plan) -> Iterator[ExplainedRelease]:
-    search = plan.priced.first
-    if search is not None:
+    for search in plan.priced.searches:
         yield from (_release(plan, search.budget, release) for release in search.releases)
 
 
@@ -285,11 +298,12 @@ def _alone(guarantee: AccountGuarantee) -> str | None:
     return f"epsilon {_shown(pair.epsilon, _DIGITS)} at delta {_shown(pair.delta, _DIGITS)}"
 
 
-def _error(error: ExpectedError) -> ExplainedError:
+def _error(error: ExpectedError, plan: Plan) -> ExplainedError:
     if error.bound is None:
         return ExplainedError(error.label, None, "depends on how many values a group has; state suppose to see it")
     bound = _shown(error.bound, _DIGITS) + ("", " times the larger bound", " times its square")[error.power]
-    return ExplainedError(error.label, bound, error.meaning(bound))
+    grows = " while max_groups and max_rows are 1; more with the limits that AUTO finds" if plan.seeks_limits else ""
+    return ExplainedError(error.label, bound, error.meaning(bound) + grows)
 
 
 # The same prices, sensitivities and scales are shown again and again.

@@ -45,7 +45,7 @@ steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -176,6 +176,8 @@ class Measure:
         categories: the declared values; empty unless CATEGORIES.
         auto: whether the analyst wrote ``CLAMP(x, AUTO)``: low and high stand for bounds that are found privately
             (:mod:`tacit.query.planning.auto_bounds`), or were.
+        auto_rows: whether ``rows`` and ``clamp`` follow a ``max_rows`` that is found privately
+            (:mod:`tacit.query.planning.auto_limits`), or was; they stand for one row until then.
     """
 
     kind: MeasureKind
@@ -191,10 +193,15 @@ class Measure:
     width: int = 1
     categories: tuple[Value | None, ...] = ()
     auto: bool = False
+    auto_rows: bool = False
 
     def __post_init__(self) -> None:
         if not self.clamp[0] <= 0 <= self.clamp[1]:
             raise InternalError(f"a unit without rows has 0, which is not in {self.clamp}")
+
+    def of_rows(self, rows: int) -> Measure:
+        """The same of at most so many rows, of a measurement of one row: every clamp is a multiple of ``rows``."""
+        return replace(self, rows=rows, clamp=(rows * self.clamp[0], rows * self.clamp[1]))
 
     @property
     def unit_of_value(self) -> Fraction:
@@ -222,7 +229,7 @@ class Measure:
         numbers = (
             f"{self.step} {self.low}..{self.high} @{self.centre} {self.clamp} {self.rows} {self.leaf}x{self.width}"
         )
-        sought = " auto" if self.auto else ""
+        sought = (" auto" if self.auto else "") + (" auto rows" if self.auto_rows else "")
         return f"{self.kind.value}({what}{where}) [{numbers} {self.categories!r}{sought}]"
 
 

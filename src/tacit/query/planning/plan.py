@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from typing import Final
+from typing import Any, Final
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.core.errors import InputError, InternalError
@@ -24,16 +24,19 @@ from tacit.mechanisms.base import smallest_that
 from tacit.query.aggregates import ExpectedError, entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, search_of, sought
+from tacit.query.planning import auto_limits
+from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, find, search_of, sought
+from tacit.query.planning.auto_limits import FoundLimits, limited
 from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits, scans
 from tacit.query.planning.left_out import loss_question
+from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Derive, FinalAggregation, Question, Regroup
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Scan
 from tacit.query.relational.expressions import Reference
-from tacit.query.request import BOUNDS, EVERY, KEYS, Request, Terms, settle
+from tacit.query.request import BOUNDS, EVERY, KEYS, LIMITS, Request, Terms, settle
 
 __all__ = [
     "Outline",
@@ -46,11 +49,15 @@ __all__ = [
     "plan_question",
     "protected_scans",
     "with_bounds",
+    "with_found",
+    "with_limits",
 ]
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
 LARGEST_EPSILON: Final = Fraction(50)
 _PRICE_DIGITS: Final = 4
+#: The error that noise exceeds with this probability is compared with what AUTO limits leave out.
+_COMPARED: Final = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,8 @@ class Plan:
         guarantee: the charge, in the currency of the account: PureDP, ApproxDP, ZCDP or GDP.
         event: everything that is released, as accountants read it.
         catalog: a digest of the metadata; empty when the question was made by hand.
-        found: the AUTO bounds, once :attr:`first` has run; see :func:`with_bounds`.
+        found: the AUTO bounds, once their search has run; see :func:`with_bounds`.
+        limits: the AUTO limits, once their search has run; see :func:`with_limits`.
     """
 
     question: Question
@@ -76,15 +84,30 @@ class Plan:
     event: ComposedEvent
     catalog: str = ""
     found: tuple[Found, ...] = ()
+    limits: FoundLimits | None = None
 
     @cached_property
+    def searches(self) -> tuple[Plan, ...]:
+        """The searches that are still to be run, in order: for AUTO limits, then for AUTO bounds."""
+        pending = []
+        if self.priced.limits is not None and self.limits is None:
+            pending.append((self.priced.limits, auto_limits.search_of(self.final)))
+        if self.priced.first is not None and not self.found:
+            pending.append((self.priced.first, search_of(self.final)))
+        return tuple(
+            replace(
+                self,
+                question=Question(search, (), (), Options()),
+                priced=priced,
+                event=priced.event(self.relation),
+            )
+            for priced, search in pending
+        )
+
+    @property
     def first(self) -> Plan | None:
-        """The search for AUTO bounds, to be run before; None where nothing is to be found, or all is found."""
-        search = self.priced.first
-        if search is None or self.found:
-            return None
-        question = Question(search_of(self.final), (), (), Options())
-        return replace(self, question=question, priced=search, event=search.event(self.relation))
+        """The next search to be run before; None where nothing is to be found, or all is found."""
+        return self.searches[0] if self.searches else None
 
     @cached_property
     def left_out(self) -> Plan | None:
@@ -93,12 +116,21 @@ class Plan:
         if part is None:
             return None
         question = Question(loss_question(self.final, part.table), (), (), Options())
-        return replace(self, question=question, priced=part.priced, event=part.priced.event(self.relation), found=())
+        return replace(
+            self, question=question, priced=part.priced, event=part.priced.event(self.relation), found=(), limits=None
+        )
 
     @property
     def stages(self) -> tuple[Plan, ...]:
-        """Plans that read data, in order: the search for AUTO bounds, the query, the table of what it leaves out."""
-        return tuple(stage for stage in (self.first, self, self.left_out) if stage is not None)
+        """Plans that read data, in order: searches for AUTO, the query, the table of what it leaves out."""
+        return (*self.searches, self, *(() if self.left_out is None else (self.left_out,)))
+
+    @property
+    def measured(self) -> tuple[FinalAggregation, ...]:
+        """Aggregations that an engine must accept beforehand; of AUTO limits the largest that can be found."""
+        final, part = auto_limits.widest(self.final), self.priced.left_out
+        table = () if part is None else (loss_question(final, part.table),)
+        return (*(search.final for search in self.searches), final, *table)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -118,9 +150,16 @@ class Plan:
     @cached_property
     def unit_work(self) -> int:
         """Bound on the row operations of one unit in the whole question; see :mod:`tacit.query.planning.work`."""
-        # The search for AUTO bounds reads the same relation once more.
-        table = 0 if self.left_out is None else unit_work(self.left_out.final)
-        return unit_work(self.final) * (1 if self.priced.first is None else 2) + table
+        # A search for AUTO bounds reads the same relation once more, and one for limits groups it besides.
+        work = unit_work(self.final) * (1 if self.priced.first is None else 2)
+        if self.priced.limits is not None:
+            work += unit_work(auto_limits.search_of(self.final))
+        return work if self.left_out is None else work + unit_work(self.left_out.final)
+
+    @property
+    def seeks_limits(self) -> bool:
+        """Whether AUTO limits are yet to be found; until then everything stands for one group and one row."""
+        return self.priced.limits is not None and self.limits is None
 
     @property
     def account(self) -> str:
@@ -155,6 +194,7 @@ class Plan:
             self.priced.text,
             repr(_exactly(self.guarantee)),
             repr(self.found),
+            *([] if self.limits is None else [repr(self.limits)]),
         ]
         return hashlib.sha256(f"({', '.join(parts)})".encode()).hexdigest()
 
@@ -187,6 +227,13 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
             "CLAMP(x, lo, hi)",
         )
     question = replace(question, final=_with_groups(question.final, terms))
+    if terms.currency == "within" and auto_limits.seeks_limits(question.final):
+        sought_limits = [name for name in ("max_groups", "max_rows") if getattr(question.final, f"auto_{name[4:]}")]
+        raise InputError(
+            "within",
+            f"cannot be promised before AUTO finds {' and '.join(sought_limits)}: noise grows with it; state epsilon, "
+            f"or {' and '.join(f'{name} = a number' for name in sought_limits)}",
+        )
     _check_keys(question.final, terms)
     names = _names(question)
     weights = _weights(question.final, terms, names)
@@ -208,13 +255,38 @@ def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
     """
     question = replace(plan.question, final=bounded(plan.final, bounds))
     found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
-    if plan.priced.asked is None:
-        raise InternalError("there are no AUTO bounds to be found")
-    rest = buy_rest(question.final, plan.relation, plan.priced.budget, plan.priced.asked, plan.priced.first)
-    priced = replace(rest, left_out=plan.priced.left_out)
+    return replace(_priced_again(plan, question), found=found)
+
+
+def with_limits(plan: Plan, found: FoundLimits) -> Plan:
+    """The plan of the rest of a query, once its AUTO limits are found; the price stays what it was.
+
+    Args:
+        plan: of a question with AUTO limits.
+        found: by :func:`tacit.query.planning.auto_limits.find_limits`.
+    """
+    question = replace(plan.question, final=limited(plan.final, found))
+    return replace(_priced_again(plan, question), limits=found)
+
+
+def with_found(plan: Plan, noisy: Sequence[Any], laws: Sequence[NoiseLaw]) -> Plan:
+    """The plan of the rest of a query, from what the first of its searches released."""
+    if plan.priced.limits is None or plan.limits is not None:
+        return with_bounds(plan, find(plan.final, noisy, laws))
+    # Noise is compared at one fixed confidence, so that an answer which is looked at again has the same limits.
+    return with_limits(plan, auto_limits.find_limits(plan.final, plan.priced, noisy, laws, _COMPARED))
+
+
+def _priced_again(plan: Plan, question: Question) -> Plan:
+    """The plan with what was found in its question, at the same price."""
+    bought = plan.priced
+    if bought.asked is None:
+        raise InternalError("there is nothing AUTO to be found")
+    rest = buy_rest(question.final, plan.relation, bought.budget, bought.asked, bought.first, bought.limits)
+    priced = replace(rest, left_out=bought.left_out)
     event = priced.event(plan.relation)
     check_charge(event, plan.guarantee)
-    return replace(plan, question=question, priced=priced, event=event, found=found)
+    return replace(plan, question=question, priced=priced, event=event)
 
 
 def _with_groups(final: FinalAggregation, terms: Terms) -> FinalAggregation:
@@ -317,13 +389,13 @@ def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dic
 def _weights(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> Weights:
     """One weight per measurement: the largest of the aggregates that read it."""
     stated = dict(terms.weights)
-    keys, bounds = stated.pop(KEYS, Fraction(1)), stated.pop(BOUNDS, Fraction(1))
+    keys, bounds, limits = (stated.pop(name, Fraction(1)) for name in (KEYS, BOUNDS, LIMITS))
     by_aggregate = {_index(name, names, "weights"): weight for name, weight in stated.items()}
     weights = []
     for measure in range(len(final.measures)):
         readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
         weights.append(max((by_aggregate.get(i, Fraction(1)) for i in readers), default=Fraction(1)))
-    return Weights(weights, keys, bounds)
+    return Weights(weights, keys, bounds, limits)
 
 
 def _index(name: str, names: dict[str, int], parameter: str) -> int:
@@ -402,16 +474,25 @@ def _unit(scans: list[Scan]) -> str:
 def _bounding(plan: Plan) -> str:
     final = plan.final
     rows = max((measure.rows for measure in final.measures), default=1)
-    parts = [f"at most {rows} {'row' if rows == 1 else 'rows'} of a unit count per group"]
+    auto = plan.seeks_limits
+    counted = "as many rows as AUTO finds" if auto and final.auto_rows else f"at most {_many(rows, 'row')}"
+    parts = [f"{counted} of a unit count per group"]
     if final.keys:
-        parts.append(
-            f"in at most {final.max_groups} {'group' if final.max_groups == 1 else 'groups'}, chosen by a keyed hash"
+        kept = (
+            "as many groups as AUTO finds"
+            if auto and final.auto_groups
+            else f"at most {_many(final.max_groups, 'group')}"
         )
+        parts.append(f"in {kept}, chosen by a keyed hash")
     entering = [f"{most} of {name}" for name, most in cuts(final.source)]
     if entering:
         shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
         parts.append(f"of those that enter joins which multiply them, chosen by a keyed hash: {shown}")
     return ", ".join(parts)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _keys(plan: Plan) -> str:
@@ -423,7 +504,11 @@ def _keys(plan: Plan) -> str:
         return f"public: all {final.group_count} values of {names}, present in the data or not"
     needed = plan.keys.mechanism().error(1 - plan.confidence)
     chance = percent(plan.confidence)
-    return f"private: values of {names} with enough units; a group of {needed} units is kept with probability {chance}"
+    where = ", where AUTO finds max_groups 1" if plan.seeks_limits and final.auto_groups else ""
+    return (
+        f"private: values of {names} with enough units; a group of {needed} units is kept with probability "
+        f"{chance}{where}"
+    )
 
 
 def percent(share: Fraction) -> str:

@@ -40,7 +40,8 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
 from tacit.query.aggregates import expected_error
-from tacit.query.planning.auto_bounds import search_of, search_share
+from tacit.query.planning import auto_limits
+from tacit.query.planning.auto_bounds import search_of, search_shares
 from tacit.query.planning.left_out import LossTable, cell_counts, loss_table
 from tacit.query.planning.measures import Block, blocks_of
 from tacit.query.planning.noise_distribution import NoiseLaw
@@ -222,6 +223,7 @@ class Priced:
             which the rest is priced again once bounds are found; all that decides noise is then in this value.
         left_out: the table of what bounding leaves out, which comes last and has a budget of its own; None where it is
             not bought.
+        limits: the search for AUTO limits, which comes first of all and has a budget of its own.
     """
 
     budget: PlanBudget
@@ -230,22 +232,29 @@ class Priced:
     first: Priced | None = None
     asked: Asked | None = None
     left_out: LossPricing | None = field(default=None, repr=False)
+    limits: Priced | None = field(default=None, repr=False)
 
     @cached_property
     def text(self) -> str:
         """Its one text, for digests."""
-        return repr(self) if self.left_out is None else f"{self!r}, {self.left_out!r}"
+        parts = [repr(self), *(repr(part) for part in (self.left_out,) if part is not None)]
+        return ", ".join(parts) + ("" if self.limits is None else f" limits {self.limits!r}")
 
     @property
     def amount(self) -> Fraction:
-        """Of the whole price, the search and the table of what is left out included."""
+        """Of the whole price, searches and the table of what is left out included."""
         return sum((part.budget.amount for part in self.parts), Fraction(0))
 
     @property
     def parts(self) -> tuple[Priced, ...]:
         """Parts with a budget of their own, in the order in which they run."""
         last = () if self.left_out is None else (self.left_out.priced,)
-        return (*(() if self.first is None else (self.first,)), self, *last)
+        return (*self.searches, self, *last)
+
+    @property
+    def searches(self) -> tuple[Priced, ...]:
+        """The searches that come before, in order: for AUTO limits, then for AUTO bounds."""
+        return tuple(search for search in (self.limits, self.first) if search is not None)
 
     def event(self, relation: Relation) -> ComposedEvent:
         """Everything that is released, as accountants read it."""
@@ -408,11 +417,12 @@ def mu_of_epsilon(epsilon: Fraction) -> GDP:
 
 
 class Weights(NamedTuple):
-    """Relative weights of every measurement, the selection of keys and the search for AUTO bounds."""
+    """Relative weights of every measurement, the selection of keys and the searches for AUTO bounds and limits."""
 
     measures: list[Fraction]
     keys: Fraction
     bounds: Fraction
+    limits: Fraction = Fraction(1)
 
 
 _RULES: Final = {
@@ -431,21 +441,27 @@ def buy(
     priced, guarantee = _bought(final, relation, terms, currency, amount, weights)
     if priced.keys is None and all(release.mechanism == "constant" for release in priced.releases):
         # A question that releases nothing about any unit, such as the list of public keys, costs nothing.
-        return replace(priced, left_out=None), currency_of(guarantee).nothing(relation)
+        # Neither does the search for limits that would not matter.
+        return replace(priced, left_out=None, limits=None), currency_of(guarantee).nothing(relation)
     return priced, guarantee
 
 
 def buy_rest(
-    final: FinalAggregation, relation: Relation, budget: PlanBudget, asked: Asked, first: Priced | None
+    final: FinalAggregation,
+    relation: Relation,
+    budget: PlanBudget,
+    asked: Asked,
+    first: Priced | None,
+    limits: Priced | None = None,
 ) -> Priced:
-    """Releases that a budget buys besides a search for AUTO bounds, before or after it.
+    """Releases that a budget buys besides the searches for AUTO bounds and limits, before or after them.
 
     The kind of noise is decided without the confidence of intervals, which may differ when an answer is looked at
     again.
     """
     weights, keys, rule = asked
     priced = price(final, budget, relation, weights=weights, keys_weight=keys, rule=rule)
-    return replace(priced, first=first, asked=asked)
+    return replace(priced, first=first, asked=asked, limits=limits)
 
 
 def _bought(
@@ -468,12 +484,20 @@ def _bought(
         return replace(answered(rest), left_out=LossPricing(table, own))
 
     def answered(budget: PlanBudget) -> Priced:
-        if not final.seeks_bounds:
+        claims = {}
+        if auto_limits.seeks_limits(final):
+            claims["limits"] = (weights.limits, auto_limits.search_of(final))
+        if final.seeks_bounds:
+            claims["first"] = (weights.bounds, search_of(final))
+        if not claims:
             return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
-        share = search_share(weights.bounds, squared=budget.currency != "epsilon")
-        search = price(search_of(final), PlanBudget(budget.currency, budget.amount * share), relation)
-        rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
-        return buy_rest(final, relation, rest, asked, search)
+        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.currency != "epsilon")
+        searches = {
+            name: price(search, PlanBudget(budget.currency, budget.amount * share), relation)
+            for (name, (_, search)), share in zip(claims.items(), shares, strict=True)
+        }
+        rest = PlanBudget(budget.currency, budget.amount * (1 - sum(shares)), budget.delta)
+        return buy_rest(final, relation, rest, asked, searches.get("first"), searches.get("limits"))
 
     match terms.account:
         case "pure":

@@ -353,7 +353,9 @@ def rows_inside(source: RelationNode) -> int | None:
     """
     if source.is_public:
         return None
-    most = max(Sizes().rows(source), source.max_rows)
+    most = Sizes().rows(source)
+    if isinstance(source.max_rows, int):
+        most = max(most, source.max_rows)
     return most if most <= LARGEST_PRESUMED else None
 
 

@@ -35,6 +35,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
+from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.expressions import TRUE, Expression, Literal, Reference, rewrite, text_of
 from tacit.query.types import Domain, SqlType, Value
 
@@ -109,7 +110,7 @@ class RelationNode:
         unit: the slot of the unit column; None for public relations.
         population: whose units; None for public relations.
         max_groups: how many groups a unit counts in where a question states no number, as declared for the tables
-            below (the largest of them); 1 where a unit has one row.
+            below (the largest of them, AUTO among them); 1 where a unit has one row.
         max_rows: how many rows of a unit count per group, likewise.
         weight: how many nodes the tree has when shared parts are counted each time they occur.
     """
@@ -117,8 +118,8 @@ class RelationNode:
     fields: tuple[Field, ...]
     unit: int | None
     population: str | None
-    max_groups: int
-    max_rows: int
+    max_groups: ContributionNumber
+    max_rows: ContributionNumber
     weight: int = field(compare=False)
 
     @property

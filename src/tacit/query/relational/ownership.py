@@ -22,9 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from tacit.query import limits
 from tacit.query.catalog import ROW, Catalog, Column, Table
+from tacit.query.contribution import ContributionNumber, larger
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,
@@ -75,6 +77,9 @@ __all__ = [
     "stack",
     "window",
 ]
+
+#: The fields that all relations have, in order.
+_Shape = tuple[tuple[Field, ...], int | None, str | None, ContributionNumber, ContributionNumber, int]
 
 _TWO_PERSONS = (
     "A join of protected tables must say that both rows belong to the same person: "
@@ -215,7 +220,7 @@ def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Exp
         unit = len(fields)
         old = left.fields[left.unit]
         fields = (*fields, replace(old, name=None, domain=replace(old.domain, nullable=False)))
-    rows, groups = max(left.max_rows, right.max_rows), max(left.max_groups, right.max_groups)
+    rows, groups = larger(left.max_rows, right.max_rows), larger(left.max_groups, right.max_groups)
     weight = _weight(1 + left.weight + right.weight, size(condition), len(fields))
     return Join(fields, unit, left.population or right.population, groups, rows, weight, left, right, kind, condition)
 
@@ -255,7 +260,8 @@ def stack(parts: Sequence[RelationNode]) -> RelationNode:
     fields = tuple(_stacked([part.fields[i] for part in aligned]) for i in range(len(aligned[0].fields)))
     first = aligned[0]
     weight = _weight(1 + sum(part.weight for part in aligned), 0, len(fields))
-    groups, rows = max(part.max_groups for part in parts), max(part.max_rows for part in parts)
+    groups = reduce(larger, (part.max_groups for part in parts))
+    rows = reduce(larger, (part.max_rows for part in parts))
     return UnionAll(fields, first.unit, first.population, groups, rows, weight, tuple(aligned))
 
 
@@ -429,7 +435,7 @@ def _with_public_values(
     return tuple(known)
 
 
-def _shape(source: RelationNode, work: int) -> tuple[tuple[Field, ...], int | None, str | None, int, int, int]:
+def _shape(source: RelationNode, work: int) -> _Shape:
     weight = _weight(1 + source.weight, work, len(source.fields))
     return source.fields, source.unit, source.population, source.max_groups, source.max_rows, weight
 

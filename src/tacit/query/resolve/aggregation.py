@@ -13,6 +13,7 @@ import datetime as dt
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -478,8 +479,10 @@ class FinalBuilder:
                 )
         raise Refusal("too_many_keys", f"There are more than {limits.MAX_KEYS} public keys; group by fewer values.")
 
-    def measure(self, measure: Measure) -> int:
-        """The index of a measurement; equal ones are taken once."""
+    def measure(self, measure: Measure, *, stated: bool = False) -> int:
+        """The index of a measurement; equal ones are taken once. ``stated``: its clamp does not follow ``rows``."""
+        if self.limits.rows.is_auto and not stated:
+            measure = replace(measure, auto_rows=True)
         if measure not in self.measures:
             self.measures.append(measure)
         return self.measures.index(measure)

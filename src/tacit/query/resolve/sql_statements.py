@@ -22,6 +22,7 @@ from sqlglot import exp
 from tacit.core.errors import InputError
 from tacit.query import limits
 from tacit.query.catalog import Catalog
+from tacit.query.contribution import ContributionNumber
 from tacit.query.parsing.parse import parse
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.work import bound_question, bound_rows, equated
@@ -638,7 +639,7 @@ Result = TypeVar("Result")
 _SHALLOW: Final = 200
 
 
-def resolve(sql: str, catalog: Catalog, *, max_rows: int | None = None) -> Question:
+def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Question:
     """Resolve a query to the planner's own terms; a pure function of the arguments.
 
     Args:
@@ -677,9 +678,9 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
     return bound_rows(found)
 
 
-def _resolve(sql: str, catalog: Catalog, max_rows: int | None) -> Question:
+def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question:
     parsed = parse(sql)
-    rows = agreed("max_rows", parsed.options.max_rows, max_rows)
+    rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     released = Queries(catalog, replace(parsed.options, max_rows=rows)).question(parsed.tree)
     names = [column.name.lower() for column in released.columns]
     if len(set(names)) != len(names):

@@ -149,7 +149,7 @@ def _is_theirs(visit: PageRequest, position: int) -> bool:
 
 
 def _words(answer: Answer, *, again: bool) -> str:
-    found = f" Bounds found: {'; '.join(map(str, answer.bounds))}." if answer.bounds else ""
+    found = f" {answer.found_text()}".rstrip()
     if again:
         start = "Released before, and shown again for nothing."
     elif answer.charge.repeated:

@@ -11,6 +11,7 @@ from tacit.curator.accounts import Budget
 from tacit.curator.curator import TableInfo
 from tacit.curator.views.answer_text import format_value
 from tacit.query.catalog import ROW, Column, Table
+from tacit.query.contribution import ContributionNumber
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.page_request import PageRequest
 
@@ -82,10 +83,15 @@ def _about(table: Table) -> str:
         unit = f"Persons are found through {'another table' if key is None else key.table}"
     else:
         unit = f"The column {table.unit} says which person a row belongs to"
-    groups = "1 group" if table.max_groups == 1 else f"{table.max_groups} groups"
-    rows = "1 row" if table.max_rows == 1 else f"{table.max_rows} rows"
+    rows, groups = _most(table.max_rows, "row"), _most(table.max_groups, "group")
     more = "" if table.unit == ROW else f" A question may state other numbers{_up_to(table)}."
-    return f"{unit}. Of one person, at most {rows} in each of at most {groups} count.{more}"
+    return f"{unit}. Of one person, {rows} in each of {groups} count.{more}"
+
+
+def _most(number: ContributionNumber, noun: str) -> str:
+    if isinstance(number, str):
+        return f"as many {noun}s as AUTO finds for each question"
+    return f"at most {number} {noun}{'' if number == 1 else 's'}"
 
 
 def _up_to(table: Table) -> str:

@@ -1,0 +1,100 @@
+"""Limits that a question finds: without a stated bound, stored with the answer, in its receipt, in planned releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tacit
+from tacit.core.errors import InputError
+from tacit.curator.curator import Curator
+from tacit.query.planning.auto_limits import FoundLimits
+from tacit.releases.planned_release import release_batch
+
+pytestmark = pytest.mark.usefixtures("seeded")
+
+PEOPLE, ROWS = 4000, 6
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+BY_WARD = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """4,000 people with 6 rows each, 3 in each of two wards."""
+    people = [i for i in range(PEOPLE) for _ in range(ROWS)]
+    wards = ["abc"[(i + j % 2) % 3] for i in range(PEOPLE) for j in range(ROWS)]
+    pq.write_table(pa.table({"id": people, "ward": wards}), tmp_path / "visits.parquet")
+    return tmp_path
+
+
+def opened(folder: Path, **more: Any) -> Curator:
+    columns = {"ward": ["a", "b", "c"]}
+    return tacit.open(folder / "visits.parquet", unit="id", **{"epsilon": "8", "columns": columns, **more})
+
+
+def test_without_a_stated_bound_nothing_is_cut_to_one_row(folder: Path) -> None:
+    with opened(folder, ledger=folder / "a.ledger") as curator:
+        answer = curator.sql(COUNT, epsilon="1")
+        assert answer.limits == FoundLimits(None, 8)
+        assert abs(int(answer.finished.values[0][0]) - PEOPLE * ROWS) < 300  # type: ignore[call-overload]
+        assert "Limits found: max_rows 8." in answer.note
+        assert "Limits found: max_rows 8." in " ".join(str(answer).split())
+        assert curator.sql(COUNT, epsilon="1", max_rows=1).limits is None
+        (said,) = answer.receipt["answers"]
+        assert said["bounding"] == "at most 8 rows of a unit count per group"
+        assert [line["name"] for line in said["mechanisms"]] == [
+            "categories for max_rows up to 256",
+            "rows for count_rows(*)",
+        ]
+        assert curator.check_receipt(answer.receipt).ok
+        groups = curator.sql(BY_WARD, epsilon="1")
+        assert groups.limits is not None
+        assert (groups.limits.groups, groups.limits.rows) in ((2, 4), (2, 8), (3, 4), (3, 8))
+        assert curator.tables()[0].table.max_rows == "auto"
+    with opened(folder, ledger=folder / "a.ledger") as again:
+        repeated = again.sql(COUNT, epsilon="1")
+        assert repeated.charge.repeated
+        assert (repeated.finished.values, repeated.limits) == (answer.finished.values, answer.limits)
+        other = again.sql(COUNT, epsilon="1", confidence="0.5")
+        assert other.charge.repeated
+        assert other.limits == answer.limits
+        assert again.ledger.verify().ok
+
+
+def test_a_stated_auto_is_what_is_declared(folder: Path) -> None:
+    with opened(folder, max_groups="AUTO", max_rows="auto") as curator:
+        first = curator.sql(COUNT, epsilon="1")
+        assert curator.sql(COUNT, epsilon="1", max_rows="AUTO").charge.repeated
+        assert first.limits is not None
+    with opened(folder, max_rows=2, max_groups=1, max_rows_limit=4) as curator:
+        assert curator.sql(COUNT, epsilon="1").limits is None
+        assert curator.sql(COUNT, epsilon="1", max_rows="auto").limits == FoundLimits(None, 4), (
+            "never above the ceiling"
+        )
+
+
+def test_a_planned_release_finds_limits_where_prices_add_up(folder: Path) -> None:
+    text = '[release]\nepsilon = "2"\n{delta}[statistics.n]\nsql = "{sql}"\n{limits}'
+    plan = folder / "plan.toml"
+    plan.write_text(text.format(delta="", sql=COUNT, limits='max_rows = "auto"\n'))
+    with opened(folder) as curator:
+        done = release_batch(curator, plan)
+        assert done.answers["n"].limits == FoundLimits(None, 8)
+    plan.write_text(text.format(delta='delta = "1e-6"\n', sql=COUNT, limits=""))
+    with (
+        opened(folder, delta="1e-5", accounting="approx") as curator,
+        pytest.raises(InputError, match="AUTO max_groups"),
+    ):
+        release_batch(curator, plan)
+
+
+def test_cautions_are_shown_by_the_curator(folder: Path) -> None:
+    with opened(folder, epsilon="40") as curator:
+        assert curator.cautions[0].startswith("people: epsilon 40 protects little")
+        assert "Caution: epsilon 40 protects little" in str(curator.budget())
+    with opened(folder) as curator:
+        assert curator.cautions == ()
