@@ -254,7 +254,7 @@ class BoundingLoss:
 
     @cached_property
     def seen_biases(self) -> tuple[MeasureBias, ...]:
-        """The same, by causes that are seen."""
+        """Losses by causes that are seen."""
         return tuple(self._bias(measure, self.seen) for measure in self.final.measures)
 
     def _bias(self, measure: Measure, causes: Collection[str]) -> MeasureBias:
