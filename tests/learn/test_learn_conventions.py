@@ -22,6 +22,8 @@ from tacit.core.errors import InputError
 from tacit.core.relations import REPLACE_ONE
 from tacit.learn import (
     PCA,
+    AdditiveClassifier,
+    AdditiveRegressor,
     GaussianNB,
     KMeans,
     LinearRegression,
@@ -85,6 +87,8 @@ def estimators() -> list[Any]:
         LogisticRegression(**classes),
         LinearSVC(**classes, method="output"),
         GaussianNB(**classes),
+        AdditiveClassifier(**classes, rounds=20),
+        AdditiveRegressor(**target, rounds=20),
         LinearRegression(**target, method="gradient", n=100),
         Ridge(**target),
         PCA(**plenty),

@@ -19,6 +19,8 @@ from tacit.core.errors import InputError
 from tacit.core.guarantees import PureDP
 from tacit.learn import (
     PCA,
+    AdditiveClassifier,
+    AdditiveRegressor,
     GaussianNB,
     KMeans,
     LinearRegression,
@@ -102,6 +104,8 @@ MODELS: dict[str, Callable[..., Any]] = {
     "kmeans": lambda **more: KMeans(**PRIVACY, n_clusters=3, **more),
     "bayes": lambda **more: GaussianNB(**PRIVACY, classes=[0, 1], **more),
     "scaler": lambda **more: StandardScaler(**PRIVACY, **more),
+    "additive": lambda **more: AdditiveClassifier(**PRIVACY, classes=[0, 1], rounds=4, **more),
+    "additive regression": lambda **more: AdditiveRegressor(**PRIVACY, target_bounds=(-1, 2), rounds=4, **more),
     "svc": lambda **more: LinearSVC(**PRIVACY, classes=[0, 1], steps=5, **more),
 }
 

@@ -27,6 +27,8 @@ from tacit.core.guarantees import PureDP
 from tacit.core.relations import REPLACE_ONE
 from tacit.learn import (
     PCA,
+    AdditiveClassifier,
+    AdditiveRegressor,
     GaussianNB,
     KMeans,
     LinearRegression,
@@ -52,6 +54,9 @@ FITS: list[Any] = [
     KMeans(**TWO, n_clusters=2, steps=4, relation="replace_one"),
     GaussianNB(**TWO, **CLASSES),
     GaussianNB(**TWO, classes=[0, 1, 2]),
+    AdditiveClassifier(**TWO, **CLASSES, rounds=3),
+    AdditiveClassifier(**TWO, classes=[0, 1, 2], rounds=3, relation="replace_one"),
+    AdditiveRegressor(**TWO, **LINE, rounds=3),
     Ridge(**TWO, **LINE),
     LinearRegression(**TWO, **LINE),
     LinearRegression(**TWO, **LINE, method="statistics"),
@@ -88,6 +93,12 @@ WRONG: list[Any] = [
     *(GaussianNB(**{**TWO, **CLASSES, **more}) for more in (
         {"classes": None}, {"classes": [1]}, {"delta": None}, {"bounds": None}, {"epsilon": -1},
         {"bounds": [(0, 1)] * 3},
+    )),
+    *(AdditiveClassifier(**{**TWO, **CLASSES, **more}) for more in (
+        {"rounds": 1}, {"classes": None}, {"delta": None}, {"bounds": None}, {"bounds": [(0, 1)] * 3}, {"epsilon": 0},
+    )),
+    *(AdditiveRegressor(**{**TWO, **LINE, **more}) for more in (
+        {"rounds": 10**5}, {"target_bounds": None}, {"delta": None}, {"bounds": [(0, 1)] * 3}, {"relation": "x"},
     )),
     *(Ridge(**{**TWO, **LINE, **more}) for more in (
         {"alpha": -1}, {"target_bounds": None}, {"target_bounds": (2, 1)}, {"delta": None}, {"bounds": [(0, 1)] * 3},

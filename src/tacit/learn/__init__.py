@@ -3,6 +3,7 @@
 Entered only when used (``from tacit.learn import LogisticRegression``); needs the extra ``learn``.
 
 Modules:
+* :mod:`.additive` — Additive models under differential privacy: one shape per feature, learned on exact histograms
 * :mod:`.budget_allocation` — Allocation of (ε, δ) among the releases of a fit, before any data is seen
 * :mod:`.estimator` — Base class of private estimators
 * :mod:`.feature_map` — Feature maps: public maps from values to integer rows, and the paid survey of where the rows
@@ -43,6 +44,7 @@ Modules:
 * :mod:`.whitening` — Whitening: centre and covariance of the rows, paid for, and the public map that rids rows of them
 """
 
+from tacit.learn.additive import AdditiveClassifier, AdditiveRegressor
 from tacit.learn.kmeans import KMeans
 from tacit.learn.logistic import LogisticRegression
 from tacit.learn.naive_bayes import GaussianNB
@@ -55,6 +57,8 @@ from tacit.learn.svm import LinearSVC
 
 __all__ = [
     "PCA",
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "GaussianNB",
     "KMeans",
     "LinearRegression",

@@ -1,0 +1,474 @@
+"""Additive models under differential privacy: one shape per feature, learned on exact histograms.
+
+The score of a row is a constant plus one number for each feature, looked up at the bin in which the value lies. A fit
+releases the numbers of rows per bin once, then rounds of sums of residuals per bin. Shapes are pulled towards straight
+lines as far as the noise asks for, so that no bin stands out because of noise. Everything that depends on rows is a sum
+of integers; ``additive.proof.md`` has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.charts import altair
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number, check_count, float_nearest
+from tacit.core.relations import Relation, as_relation
+from tacit.core.sensitivity import check_bounds
+from tacit.learn import release
+from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.integer_rows import FINE, UNIT, Box, Integers
+from tacit.learn.labels import ClassLabels
+from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
+from tacit.learn.progress import progress
+from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is_fitted
+from tacit.learn.value_reading import as_elements, one_column, read_numbers
+
+__all__ = ["AdditiveClassifier", "AdditiveRegressor", "Shape"]
+
+Floats = NDArray[np.float64]
+
+#: Bins of a feature, of equal width between its bounds.
+_BINS: Final = 64
+#: Rounds of sums of residuals.
+_ROUNDS: Final = 60
+#: Part of the privacy for the numbers of rows per bin.
+_COUNTS: Final = Fraction(1, 10)
+#: Momentum of the rounds.
+_MOMENTUM: Final = 0.8
+#: Sizes that differences of a shape from one bin to the next, and differences of these, are expected to have.
+_SLOPE: Final = 0.25
+_BEND: Final = 0.03
+#: Inertia of a bin against the noise of all rounds together.
+_INERTIA: Final = 0.01
+#: No score is larger; sums over features stay far below 2⁶³.
+_LARGEST_SCORE: Final = 32.0
+#: Residuals of a regression count up to this many standard deviations.
+_REGRESSION_CLIP: Final = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Contribution of one feature to the score, bin by bin.
+
+    Attributes:
+        feature: its name, or its place.
+        edges: of the bins, in the units of the data; one more than bins.
+        values: of each bin; one column per output.
+        lower, upper: ends of an interval of about 95 % for each, for noise and sampling together.
+    """
+
+    feature: str
+    edges: Floats
+    values: Floats
+    lower: Floats
+    upper: Floats
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """Plan of the releases of an additive fit.
+
+    Attributes:
+        columns: histograms, that of a target included.
+        features: columns that have shapes.
+        outputs: scores per row.
+        clip: norm of residuals, in steps of the loss.
+        rounds: sums of residuals.
+    """
+
+    columns: int
+    features: int
+    outputs: int
+    clip: int
+    rounds: int
+
+    def phases(self) -> list[Phase]:
+        """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual."""
+        counts = Phase("bins", UNIT**2, self.columns * _BINS, _COUNTS)
+        width = self.features * _BINS * self.outputs
+        return [counts, Phase("residuals", self.clip**2 * self.features, width, 1 - _COUNTS, self.rounds)]
+
+    @property
+    def unit(self) -> int:
+        """A row in a bin, in steps: its square times the columns is at most UNIT²."""
+        return math.isqrt(UNIT * UNIT // self.columns)
+
+
+def bins_of(steps: Integers) -> Integers:
+    """The bin of each value given in steps between its bounds: 0 to 63, by integers."""
+    return cast("Integers", np.minimum((steps + FINE) * _BINS // (2 * FINE), _BINS - 1))
+
+
+def raw_bin_sums(places: Integers, added: Integers) -> Integers:
+    """For every column and bin the sum of what its rows add, exactly; shape (columns, bins, outputs)."""
+    total = np.zeros((places.shape[1], _BINS, added.shape[1]), dtype=np.int64)
+    for column in range(places.shape[1]):
+        np.add.at(total[column], places[:, column], added)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """Shapes of a fit: a table of scores, constants, and standard errors."""
+
+    table: Floats
+    constants: Floats
+    errors: Floats
+
+
+def _descend(
+    plan: _Rounds, loss: Loss, places: Integers, targets: Integers, counts: Floats, sigma2: Fraction, title: str
+) -> _Fitted:
+    """Rounds of noisy sums of residuals: accelerated steps on shapes that are pulled towards straight lines.
+
+    Args:
+        plan: of the releases.
+        loss: of the model.
+        places: bins of the rows that count.
+        targets: of these rows.
+        counts: noisy numbers of rows per feature and bin, at least zero.
+        sigma2: of the noise in a sum, in steps.
+        title: for a progress bar.
+    """
+    sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
+    noise = sigma / math.sqrt(plan.rounds / 2)
+    rows = max(float(counts.sum(axis=1).mean()), 1.0)
+    slope, bend = np.diff(np.eye(_BINS), axis=0), np.diff(np.eye(_BINS), 2, axis=0)
+    smooth = slope.T @ slope / _SLOPE**2 + bend.T @ bend / _BEND**2 + 0.05 * np.eye(_BINS)
+    # A bin counts as far as its rows say more than the noise: weights of least squares, from noisy numbers of rows.
+    trust = loss.curvature * counts / (loss.curvature * counts + noise**2)
+    # Shapes of several features share what a row's residual says; half of them at once is where most tables lie.
+    together = max(plan.features / 2, 1.0)
+    bounds = [loss.curvature * together * np.diag(each) + smooth for each in counts * trust]
+    inverses = [np.linalg.inv(each + (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(_BINS)) for each in bounds]
+    table = np.zeros((plan.features, _BINS, plan.outputs))
+    constants = np.zeros(plan.outputs)
+    ahead, offset = table, constants
+    tables, offsets = [], []
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    for step in progress(range(plan.rounds), title):
+        scores = np.rint(np.clip(ahead, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
+        whole = np.rint(np.clip(offset, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
+        raw = raw_residuals(plan, loss, places, targets, scores, whole)
+        noisy = release.release_gaussian(raw, sigma2).reshape(table.shape) / WHOLE
+        found = np.stack(
+            [
+                each - inverse @ (share[:, None] * one + smooth @ each)
+                for each, inverse, one, share in zip(ahead, inverses, noisy, trust, strict=True)
+            ]
+        )
+        # A constant in a shape is one of the model.
+        means = np.einsum("fb,fbk->fk", shares, found)
+        found = found - means[:, None, :]
+        held = loss.curvature * rows + sigma * math.sqrt(_BINS * plan.rounds / plan.features) / 2
+        moved = offset - noisy.sum(axis=1).mean(axis=0) / held
+        ahead, table = found + _MOMENTUM * (found - table), found
+        offset, constants = moved + _MOMENTUM * (moved - constants), moved
+        if step >= plan.rounds // 2:
+            tables.append(table)
+            offsets.append(constants)
+    middle = np.mean(tables, axis=0)
+    apart = middle - np.mean(tables[: (len(tables) + 1) // 2], axis=0)
+    for feature in range(plan.features):
+        # Half of the difference of two halves is as noisy as their average: shrunk by that much.
+        weights = shares[feature][:, None]
+        size = float((weights * middle[feature] ** 2).sum())
+        middle[feature] *= max(1 - float((weights * apart[feature] ** 2).sum()) / size, 0.0) if size > 0 else 0.0
+    errors = np.stack([_errors(loss, each, smooth, noise, share) for each, share in zip(counts, trust, strict=True)])
+    return _Fitted(middle, np.mean(offsets, axis=0), errors)
+
+
+def raw_residuals(
+    plan: _Rounds, loss: Loss, places: Integers, targets: Integers, scores: Integers, constants: Integers
+) -> Integers:
+    """Sums of residuals per feature and bin before noise, exactly; a row adds at most clip·√features in norm."""
+    logits = np.broadcast_to(constants, (len(places), plan.outputs)).copy()
+    for feature in range(plan.features):
+        logits += scores[feature][places[:, feature]]
+    residuals = clip_residuals(loss.residuals(logits, targets), np.full(len(places), plan.clip))
+    return raw_bin_sums(places[:, : plan.features], residuals)
+
+
+def _errors(loss: Loss, counts: Floats, smooth: Floats, noise: float, trust: Floats) -> Floats:
+    """Standard errors of a shape: noise and sampling, seen through the local curvature."""
+    inverse = np.linalg.inv(loss.curvature / 2 * np.diag(counts * trust) + smooth)
+    spread = inverse @ np.diag(trust**2 * (noise**2 + loss.curvature * counts)) @ inverse
+    return cast("Floats", np.sqrt(np.maximum(np.diag(spread), 0.0)))
+
+
+class _Additive(PrivateEstimator):
+    """Base of both additive models."""
+
+    epsilon: Number
+    delta: Number | None
+    bounds: Any
+    rounds: int
+    relation: Relation | str
+
+    _fitted: _Fitted
+
+    def _rounds(self) -> int:
+        return check_count(self.rounds, "rounds", minimum=2, maximum=10**4)
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self, "shapes_")
+        places = bins_of(self._box.to_steps(self._read(X, reset=False)))
+        columns = np.arange(places.shape[1])
+        return cast("Floats", self._fitted.table[columns, places].sum(axis=1) + self._fitted.constants)
+
+    def _keep_shapes(self, fitted: _Fitted, box: Box, unit: float = 1.0) -> None:
+        columns = len(fitted.table)
+        names = [str(name) for name in getattr(self, "feature_names_in_", range(columns))]
+        ends = np.linspace(-1, 1, _BINS + 1)[:, None]
+        edges = np.broadcast_to(box.middle, (columns,)) + ends * np.broadcast_to(box.half_width, (columns,))
+        self._box, self._fitted = box, fitted
+        self.intercept_, self.scores_ = fitted.constants * unit, fitted.table * unit
+        self.shapes_ = []
+        for place, name in enumerate(names):
+            values, wide = fitted.table[place] * unit, 1.96 * fitted.errors[place][:, None] * unit
+            self.shapes_.append(Shape(name, edges[:, place], values, values - wide, values + wide))
+
+    def plot_shape(self, feature: int | str, output: int = 0) -> Any:
+        """The shape of one feature with its interval, as an Altair chart."""
+        check_is_fitted(self, "shapes_")
+        names = [shape.feature for shape in self.shapes_]
+        if isinstance(feature, str) and feature not in names:
+            raise InputError("feature", f"must be one of {', '.join(names)}")
+        shape = self.shapes_[names.index(feature) if isinstance(feature, str) else feature]
+        middles = (shape.edges[:-1] + shape.edges[1:]) / 2
+        rows = [
+            {"value": float(x), "score": float(s), "low": float(a), "high": float(b)}
+            for x, s, a, b in zip(
+                middles, shape.values[:, output], shape.lower[:, output], shape.upper[:, output], strict=True
+            )
+        ]
+        alt = altair()
+        base = alt.Chart(alt.Data(values=rows)).encode(x=alt.X("value:Q", title=shape.feature))
+        band = base.mark_area(opacity=0.3).encode(y=alt.Y("low:Q", title="score"), y2="high:Q")
+        return band + base.mark_line().encode(y="score:Q")
+
+
+class AdditiveClassifier(ClassifierMixin, ClassLabels, _Additive):  # type: ignore[misc]
+    """A generalised additive model of classes: explainable boosting on exact histograms.
+
+    >>> AdditiveClassifier(epsilon=1, delta="1e-5", bounds=(0, 1), classes=[0, 1]).get_params()["rounds"]
+    60
+
+    Args:
+        epsilon: of the guarantee, for everything that a fit releases.
+        delta: likewise.
+        bounds: public bounds of the features, one pair or one per column.
+        classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
+        rounds: how many sums of residuals are released.
+        relation: which tables are neighbours.
+
+    Attributes:
+        shapes_: one :class:`Shape` per feature, with intervals; :meth:`plot_shape` shows it.
+        scores_: values of all shapes, by feature, bin and output.
+        intercept_: constants of the scores.
+        guarantee_, event_: what the fit promises and what it released.
+
+    Privacy:
+        (ε, δ)-DP under ``relation``: numbers of rows per bin, then ``rounds`` sums of residuals per bin, all with
+        discrete Gaussian noise.
+
+    Sensitivity:
+        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√columns (√2 times that for more than two
+        classes) to a sum of residuals.
+
+    Error:
+        the standard error of a bin is in ``shapes_``; it holds for the noise and, by the local curvature, for sampling.
+
+    Assumes:
+        bounds and classes were not read off the data.
+
+    References:
+        Nori, Caruana, Bu, Shen, Kulkarni (2021) for private explainable boosting; Eilers, Marx (1996) for the penalty.
+        Proof: ``additive.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        bounds: Any = None,
+        classes: Iterable[Any] | None = None,
+        rounds: int = _ROUNDS,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.rounds = rounds
+        self.relation = relation
+
+    def fit(self, X: Any, y: Any) -> AdditiveClassifier:
+        """Learn the shapes, once; another fit costs the guarantee again."""
+        values = self._read(X, reset=True)
+        box = Box.read(self.bounds, None)
+        box.check_columns(values.shape[1])
+        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
+        plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
+        kept = places >= 0
+        bins = bins_of(box.to_steps(values))[kept]
+        counts = _counts(plan, bins, spent.of("bins"))
+        loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
+        targets = places[kept][:, None]
+        fitted = _descend(plan, loss, bins, targets, counts, spent.of("residuals"), type(self).__name__)
+        self._keep_shapes(fitted, box)
+        self._keep(spent.price)
+        if chosen is not None:
+            self._add_discovery(chosen)
+        return self
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        Box.read(self.bounds, None).check_columns(columns)
+        classes = len(self._declared_classes())
+        return self._plan(columns, classes, *check_gaussian_privacy(self.epsilon, self.delta))[1].price
+
+    def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Rounds, Spent]:
+        outputs = 1 if classes == 2 else classes
+        clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
+        plan = _Rounds(columns, columns, outputs, clip, self._rounds())
+        return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: for two classes one number per row, positive for the second; else one per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of each class, in the order of ``classes_``."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return cast("Floats", weights / weights.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        check_is_fitted(self, "shapes_")
+        return cast("NDArray[Any]", self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]
+    """A generalised additive model of a number: explainable boosting on exact histograms.
+
+    >>> model = AdditiveRegressor(epsilon=1, delta="1e-5", bounds=(0, 1), target_bounds=(0, 3))
+    >>> model.get_params()["target_bounds"]
+    (0, 3)
+
+    The arguments are those of :class:`AdditiveClassifier`, with ``target_bounds``, the public bounds of the target, in
+    place of classes.
+
+    Privacy:
+        (ε, δ)-DP under ``relation``, by the same releases; the target has a histogram as well.
+
+    Sensitivity:
+        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹⁴·√columns to a sum of residuals.
+
+    Error:
+        as for :class:`AdditiveClassifier`. Residuals beyond two standard deviations of the target count as two.
+
+    Assumes:
+        bounds were not read off the data.
+
+    References:
+        as for :class:`AdditiveClassifier`. Proof: ``additive.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        bounds: Any = None,
+        target_bounds: Any = None,
+        rounds: int = _ROUNDS,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.rounds = rounds
+        self.relation = relation
+
+    def fit(self, X: Any, y: Any) -> AdditiveRegressor:
+        """Learn the shapes, once; another fit costs the guarantee again."""
+        values = self._read(X, reset=True)
+        if y is None:
+            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
+        columns = values.shape[1]
+        box, target_box = self._boxes(columns)
+        targets = read_numbers(one_column(as_elements(y)))
+        self._same_length(values, targets)
+        plan, spent = self._plan(columns)
+        steps = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
+        places = bins_of(steps)
+        counts = _counts(plan, places, spent.of("bins"))
+        middle, spread = _middle_and_spread(counts[-1])
+        # A whole factor and a shift: the target in steps of 1/GRID of its standard deviation, by integers alone.
+        factor = max(round(GRID / (spread * FINE) * 2**30), 1)
+        standard = (steps[:, -1:] - round(middle * FINE)) * factor >> 30
+        residuals = spent.of("residuals")
+        fitted = _descend(plan, Squared(), places, standard, counts[:-1], residuals, type(self).__name__)
+        self._unit = GRID * 2.0**30 / (factor * FINE) * float(target_box.half_width[0])
+        self._start = float(target_box.middle[0]) + round(middle * FINE) / FINE * float(target_box.half_width[0])
+        self._ends = target_box
+        self._keep_shapes(fitted, box, self._unit)
+        self._keep(spent.price)
+        return self
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        self._boxes(columns)
+        return self._plan(columns)[1].price
+
+    def _boxes(self, columns: int) -> tuple[Box, Box]:
+        box = Box.read(self.bounds, None)
+        if self.target_bounds is None:
+            raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
+        low, high = check_bounds(self.target_bounds, "target_bounds")
+        box.check_columns(columns)
+        return box, Box((low,), (high,))
+
+    def _plan(self, columns: int) -> tuple[_Rounds, Spent]:
+        epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
+        plan = _Rounds(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, self._rounds())
+        return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+
+    def predict(self, X: Any) -> Floats:
+        """Predictions for rows clipped to the bounds, themselves clipped to the bounds of the target."""
+        check_is_fitted(self, "shapes_")
+        scores = self._start + self._scores(X)[:, 0] * self._unit
+        return np.clip(scores, float_nearest(self._ends.low[0]), float_nearest(self._ends.high[0]))
+
+
+def _counts(plan: _Rounds, places: Integers, sigma2: Fraction) -> Floats:
+    """Noisy numbers of rows per column and bin, none below zero."""
+    ones = np.full((len(places), 1), plan.unit, dtype=np.int64)
+    noisy = release.release_gaussian(raw_bin_sums(places, ones), sigma2)
+    return np.maximum(noisy[:, :, 0] / plan.unit, 0.0)
+
+
+def _middle_and_spread(counts: Floats) -> tuple[float, float]:
+    """Mean and standard deviation of a target between -1 and 1, from noisy numbers of rows per bin."""
+    middles = (np.arange(_BINS) + 0.5) * 2 / _BINS - 1
+    # Bins of no more rows than noise brings would widen the spread.
+    kept = np.where(counts > 3 * float(np.median(counts)) / 2, counts, 0.0) if counts.any() else np.ones(_BINS)
+    shares = kept / max(float(kept.sum()), 1e-9)
+    mean = float(shares @ middles)
+    return mean, max(math.sqrt(max(float(shares @ (middles - mean) ** 2), 0.0)), 0.02)

@@ -1,0 +1,102 @@
+"""Additive models: integers per row, shapes that are found, intervals that hold, and convergence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tacit.core.errors import InputError
+from tacit.learn import AdditiveClassifier, AdditiveRegressor
+from tacit.learn.additive import _Rounds, bins_of, raw_bin_sums, raw_residuals
+from tacit.learn.integer_rows import FINE, UNIT
+from tacit.learn.losses import WHOLE, Logistic, Softmax
+
+STEPS = arrays(np.int64, (4, 3), elements=st.integers(-FINE, FINE))
+
+
+@given(STEPS)
+def test_every_value_has_one_bin(steps: np.ndarray) -> None:
+    places = bins_of(steps)
+    assert ((places >= 0) & (places < 64)).all()
+    assert (bins_of(np.array([[-FINE], [FINE - 1], [FINE]])).ravel() == [0, 63, 63]).all()
+
+
+@given(STEPS, st.integers(0, 2), arrays(np.int64, (3, 64, 3), elements=st.integers(-40_000, 40_000)))
+def test_a_row_adds_no_more_than_declared(steps: np.ndarray, label: int, scores: np.ndarray) -> None:
+    places = bins_of(steps)
+    plan = _Rounds(3, 3, 3, 11_585, 4)
+    counts, residuals = plan.phases()
+    ones = raw_bin_sums(places[:1], np.full((1, 1), plan.unit))
+    assert int((ones.astype(object) ** 2).sum()) <= counts.l2_squared <= UNIT**2
+    targets = np.full((4, 1), label)
+    parts = [
+        raw_residuals(plan, Softmax(), places[i : i + 1], targets[i : i + 1], scores, np.zeros(3, dtype=np.int64))
+        for i in range(4)
+    ]
+    whole = raw_residuals(plan, Softmax(), places, targets, scores, np.zeros(3, dtype=np.int64))
+    assert (whole == sum(parts)).all()
+    for part in parts:
+        assert int((part.astype(object) ** 2).sum()) <= residuals.l2_squared
+
+
+def test_a_bound_that_forgets_the_features_is_exceeded() -> None:
+    """The test of the test: one residual in each of three features is longer than one residual."""
+    plan = _Rounds(3, 3, 1, WHOLE, 4)
+    part = raw_residuals(
+        plan, Logistic(), np.zeros((1, 3), np.int64), np.ones((1, 1), np.int64), np.full((3, 64, 1), -40_000),
+        np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
+    assert int((part**2).sum()) > WHOLE**2
+
+
+def ring(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    made = np.random.default_rng(2)
+    X = made.uniform(-2, 2, size=(rows, 3))
+    scores = 1.5 * X[:, 0] ** 2 - 2 + np.sin(2 * X[:, 1])
+    return X, scores, (made.random(rows) < 1 / (1 + np.exp(-scores))).astype(int)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_shapes_are_found_and_follow_epsilon() -> None:
+    X, scores, y = ring(8000)
+    best = ((scores[6000:] > 0) == y[6000:]).mean()
+    found = []
+    for epsilon in ("0.1", 1, 100):
+        model = AdditiveClassifier(epsilon=epsilon, delta="1e-5", bounds=(-2, 2), classes=[0, 1])
+        found.append(model.fit(X[:6000], y[:6000]).score(X[6000:], y[6000:]))
+        assert np.allclose(model.predict_proba(X[:5]).sum(axis=1), 1)
+    assert found[0] < found[1] + 0.01
+    assert found[1] > best - 0.05
+    assert found[2] > best - 0.02
+    square, wave, nothing = model.shapes_
+    middles = (square.edges[:-1] + square.edges[1:]) / 2
+    truth = 1.5 * middles**2
+    off = square.values[:, 0] - truth
+    assert np.abs(off - off.mean()).mean() < 0.3
+    assert np.abs(nothing.values).max() < 0.5 < np.abs(wave.values).max()
+    inside = (square.lower[:, 0] <= truth + off.mean()) & (truth + off.mean() <= square.upper[:, 0])
+    assert inside.mean() > 0.7
+
+
+@pytest.mark.usefixtures("seeded")
+def test_regression_bends_where_a_line_cannot() -> None:
+    made = np.random.default_rng(3)
+    X = made.uniform(0, 1, size=(5000, 3))
+    y = 10 * (X[:, 0] - 0.5) ** 2 + np.sin(6 * X[:, 1]) + 0.3 * made.normal(size=5000)
+    possible = 1 - 0.09 / y.var()
+    for epsilon, slack in ((3, 0.1), (100, 0.02)):
+        model = AdditiveRegressor(epsilon=epsilon, delta="1e-5", bounds=(0, 1), target_bounds=(-2, 5))
+        assert model.fit(X[:4000], y[:4000]).score(X[4000:], y[4000:]) > possible - slack
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_chart_of_a_shape() -> None:
+    pytest.importorskip("altair")
+    X, _, y = ring(300)
+    model = AdditiveClassifier(epsilon=1, delta="1e-3", bounds=(-2, 2), classes=[0, 1], rounds=2).fit(X, y)
+    assert "layer" in model.plot_shape(0).to_dict()
+    with pytest.raises(InputError, match="feature"):
+        model.plot_shape("height")
