@@ -307,10 +307,9 @@ class SubsetSelection(SupportProtocol):
         """The set, one bit per category."""
         place = self.domain.place(value)
         holds = draws.toss(self._coin)
-        bits = np.zeros(self.k, dtype=np.bool_)
         others = draws.subset(self.chosen - holds, self.k - 1)
-        bits[others + (others >= place)] = True
-        bits[place] = holds
+        bits = np.empty(self.k, dtype=np.bool_)
+        bits[:place], bits[place], bits[place + 1 :] = others[:place], holds, others[place:]
         return np.packbits(bits, bitorder="little").tobytes()
 
     def accumulate(self, counts: Counts, rows: Rows) -> None:
