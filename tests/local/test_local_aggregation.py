@@ -22,6 +22,7 @@ from tacit.local import (
     SubsetSelection,
     UnaryEncoding,
 )
+from tacit.local.protocol import column_sums
 
 PROTOCOLS: list[LocalProtocol] = [
     KaryResponse(categories=300, epsilon="1"),
@@ -146,3 +147,10 @@ def test_a_client_needs_no_heavy_library() -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("rows", [0, 1, 254, 255, 256, 600])
+def test_column_sums_do_not_overflow(rows: int) -> None:
+    bits = np.ones((rows, 3), dtype=np.uint8)
+    bits[::2, 1] = 0
+    assert column_sums(bits).tolist() == [rows, rows // 2, rows]

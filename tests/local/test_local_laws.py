@@ -214,7 +214,7 @@ def test_subsets_are_drawn_uniformly(seeded: object, size: int) -> None:
     found = np.zeros(bound)
     for _ in range(draws):
         chosen = SYSTEM.subset(size, bound)
-        assert len(set(chosen.tolist())) == size
+        assert chosen.sum() == size
         found[chosen] += 1
     share = size / bound
     assert (abs(found - draws * share) <= 5 * np.sqrt(draws * share * (1 - share)) + 1e-9).all()

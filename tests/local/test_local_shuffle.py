@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from fractions import Fraction
+from functools import cache
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -14,6 +15,7 @@ from tacit.core.errors import InputError
 from tacit.local import HadamardResponse, KaryResponse, amplified, shuffled_delta
 
 
+@cache
 def shuffled_law(protocol: KaryResponse, values: tuple[int, ...]) -> dict[tuple[int, ...], Fraction]:
     """The exact law of how often each category is named, which is all that shuffling leaves."""
     law: dict[tuple[int, ...], Fraction] = {(0,) * protocol.k: Fraction(1)}
@@ -35,7 +37,7 @@ def true_delta(protocol: KaryResponse, others: tuple[int, ...], odds: Fraction) 
     )
 
 
-@pytest.mark.parametrize(("k", "n"), [(2, 1), (2, 2), (2, 6), (2, 12), (3, 5), (4, 4)])
+@pytest.mark.parametrize(("k", "n"), [(2, 1), (2, 2), (2, 8), (3, 4), (4, 3)])
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "3"])
 def test_the_bound_is_above_every_true_divergence(k: int, n: int, epsilon: str) -> None:
     """All contents of the other people's values; both bounds, the general one and that of k-ary response."""
@@ -83,7 +85,7 @@ def test_the_sum_of_tails_is_the_divergence(k: int, n: int, at: str) -> None:
 
 
 def test_more_people_hide_better_and_few_people_not_at_all() -> None:
-    found = [float(amplified("1", n=n, delta="1e-6").epsilon) for n in (1, 100, 10_000, 1_000_000)]
+    found = [float(amplified("1", n=n, delta="1e-6").epsilon) for n in (1, 100, 2_000, 200_000)]
     assert found == sorted(found, reverse=True)
     assert 0.9999 < found[0] <= 1.0
     # About 1/√n from there on.

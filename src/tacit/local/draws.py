@@ -42,8 +42,8 @@ class Draws(Protocol):
     def below(self, bound: int) -> int:
         """An integer from 0 to ``bound`` - 1, each equally likely."""
 
-    def subset(self, size: int, bound: int) -> NDArray[np.intp]:
-        """``size`` different integers below ``bound``, each such set equally likely."""
+    def subset(self, size: int, bound: int) -> NDArray[np.bool_]:
+        """Marks at ``size`` of ``bound`` places, each such set equally likely."""
 
 
 class SystemDraws:
@@ -61,25 +61,23 @@ class SystemDraws:
         """An integer from 0 to ``bound`` - 1, each equally likely."""
         return sample_below(bound, entropy.current())
 
-    def subset(self, size: int, bound: int) -> NDArray[np.intp]:
-        """``size`` different integers below ``bound``, each such set equally likely.
+    def subset(self, size: int, bound: int) -> NDArray[np.bool_]:
+        """Marks at ``size`` of ``bound`` places, each such set equally likely.
 
         Few are drawn by Floyd's algorithm. Many are the places of the smallest of ``bound`` random words: all orders of
         different words are equally likely, and words of which two are equal at the border are drawn again.
         """
+        marks: NDArray[np.bool_] = np.zeros(bound, dtype=np.bool_)
         if size <= _FEW:
-            chosen: set[int] = set()
             for top in range(bound - size, bound):
                 drawn = self.below(top + 1)
-                chosen.add(top if drawn in chosen else drawn)
-            return np.array(sorted(chosen), dtype=np.intp)
+                marks[top if marks[drawn] else drawn] = True
+            return marks
         while True:
             words = entropy.current().words(bound)
-            if size == bound:
-                return np.arange(bound)
-            order = np.argpartition(words, size)
-            if words[order[:size]].max() < words[order[size]]:
-                return order[:size]
+            marks = words <= np.partition(words, size - 1)[size - 1]
+            if np.count_nonzero(marks) == size:
+                return marks
 
 
 SYSTEM: Final = SystemDraws()
@@ -109,10 +107,12 @@ class _Scripted:
     def below(self, bound: int) -> int:
         return self._choose(lambda _: Fraction(1, bound), bound)
 
-    def subset(self, size: int, bound: int) -> NDArray[np.intp]:
+    def subset(self, size: int, bound: int) -> NDArray[np.bool_]:
         number = math.comb(bound, size)
         place = self._choose(lambda _: Fraction(1, number), number)
-        return np.array(next(islice(combinations(range(bound), size), place, None)), dtype=np.intp)
+        marks = np.zeros(bound, dtype=np.bool_)
+        marks[list(next(islice(combinations(range(bound), size), place, None)))] = True
+        return marks
 
 
 def output_law(randomise: Callable[[Draws], bytes]) -> dict[bytes, Fraction]:

@@ -29,6 +29,7 @@ from tacit.local.protocol import (
     Rows,
     bits_of,
     bytes_of_bits,
+    column_sums,
     in_words,
     window_truth,
 )
@@ -241,7 +242,7 @@ class UnaryEncoding(SupportProtocol):
 
     def accumulate(self, counts: Counts, rows: Rows) -> None:
         """Count the ones of each category."""
-        counts += bits_of(rows, self.k).sum(axis=0, dtype=np.int64)
+        counts += column_sums(bits_of(rows, self.k))
 
     def support(self, counts: Counts) -> Counts:
         """A report supports the categories whose bits are set."""
@@ -306,18 +307,17 @@ class SubsetSelection(SupportProtocol):
         """The set, one bit per category."""
         place = self.domain.place(value)
         holds = draws.toss(self._coin)
-        bits = np.zeros(self.k, dtype=np.bool_)
         others = draws.subset(self.chosen - holds, self.k - 1)
-        bits[others + (others >= place)] = True
-        bits[place] = holds
+        bits = np.empty(self.k, dtype=np.bool_)
+        bits[:place], bits[place], bits[place + 1 :] = others[:place], holds, others[place:]
         return np.packbits(bits, bitorder="little").tobytes()
 
     def accumulate(self, counts: Counts, rows: Rows) -> None:
         """Count the sets that hold each category."""
         bits = bits_of(rows, self.k)
-        if (bits.sum(axis=1, dtype=np.int64) != self.chosen).any():
+        if (np.bitwise_count(rows).sum(axis=1, dtype=np.int64) != self.chosen).any():
             raise InputError("reports", f"hold a set that has not {self.chosen} categories")
-        counts += bits.sum(axis=0, dtype=np.int64)
+        counts += column_sums(bits)
 
     def support(self, counts: Counts) -> Counts:
         """A report supports the categories in its set."""

@@ -347,10 +347,10 @@ def clopper_pearson(
     Each limit is missed with probability at most ``tail``. The ends next to the border are moved onto it: only there
     could unlike coins undercut the binomial tail. Quantiles are floats; both limits are moved outwards a little.
     """
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
     found = np.asarray(counts, dtype=np.float64)
     with np.errstate(all="ignore"):
-        low = np.where(found <= min(1, n - 1), 0.0, beta.ppf(tail, found, n - found + 1))
-        high = np.where(found >= max(n - 1, 1), 1.0, beta.isf(tail, found + 1, n - found))
+        low = np.where(found <= min(1, n - 1), 0.0, betaincinv(found, n - found + 1, tail))
+        high = np.where(found >= max(n - 1, 1), 1.0, 1 - betaincinv(n - found, found + 1, tail))
     return low - _QUANTILE_SLACK, high + _QUANTILE_SLACK
