@@ -396,8 +396,8 @@ def _losses(relation: RelationNode, counted: Sequence[_Counted], table: LossTabl
             total = columns[1]
             cut = case([(call("is_null", total), _whole(0))], _beyond(total, ends, quarter))
         elif not each.once and ROWS in table.causes:
-            over = call("sub", number, _whole(each.rows))
-            cut = _parts(case([(call("gt", over, _whole(0)), over)], _whole(0)), table)
+            most = _whole(each.rows)
+            cut = _parts(call("sub", call("greatest", number, most), most), table)
         excess = call("coalesce", columns[-1], _whole(0)) if each.clipped else _whole(0)
         found.append(_Loss(_parts(number, table), cut, excess))
     return found
