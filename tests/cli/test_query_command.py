@@ -40,7 +40,8 @@ def test_json(clinic: Path, run_json: Json) -> None:
     assert told["columns"][1] == {"name": "visits", "type": "INTEGER", "interval": True, "not_negative": True}
     assert [row["ward"] for row in told["rows"]] == ["cardiology", "oncology", "surgery"]
     cell = told["rows"][0]["visits"]
-    assert set(cell) == {"value", "low", "high"}
+    assert set(cell) - {"marked"} == {"value", "low", "high", "bias_low", "bias_high"}
+    assert [cause["cause"] for cause in told["left_out"]["causes"]]
     assert cell["low"] <= cell["value"] <= cell["high"]
     assert told["confidence"] == "0.9"
     assert told["charge"]["amounts"] == {"epsilon": "0.5"}

@@ -9,7 +9,7 @@ The table is an ordinary final aggregation, made of nodes that every engine know
 
     per unit and key: number of values, values beyond max_rows, clipping  (UnitAggregate)
     per unit:         the same added up over listed keys, number of keys  (UnitAggregate)
-    cell:             causes and the power of two of the loss             (ProjectColumns)
+    cell:             which causes apply, and the power of two of the loss (ProjectColumns)
     final:            COUNT(*) of each cell, one row of one group per unit
 
 *Loss* of a unit is what the released numbers lack of it, in rows: for counts, rows; for sums and means, multiples of
@@ -25,13 +25,17 @@ Proof: ``left_out.proof.md``.
 from __future__ import annotations
 
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Final, NamedTuple
 
 from tacit.query.aggregates import AggregateCall, unit_call
 from tacit.query.limits import MAX_RELATIONS
+from tacit.query.planning.contribution_limits import scans
 from tacit.query.planning.measures import Measure, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey
@@ -47,7 +51,7 @@ from tacit.query.relational.expressions import (
     literal,
 )
 from tacit.query.relational.functions import call, case, in_list
-from tacit.query.types import BOOLEAN, INTEGER, Domain, Kind, SqlType, from_ordinal
+from tacit.query.types import BOOLEAN, INTEGER, Domain, Kind, SqlType, Value, from_ordinal
 
 __all__ = [
     "CAUSES",
@@ -81,6 +85,10 @@ _LONG_LIST: Final = 64
 _MOST_LISTED: Final = 3_000
 #: Kinds of values of one question that are looked at, so that the statement stays within the limits of a clause.
 _MOST_COUNTED: Final = 12
+#: Questions about tables that are kept.
+_MOST_RECENT: Final = 32
+_RECENT: OrderedDict[int, tuple[FinalAggregation, LossTable, FinalAggregation]] = OrderedDict()
+_LOCK: Final = threading.Lock()
 #: Relational operators of the question about the table, at most.
 _NODES: Final = 10
 #: Measurements that add values up, or search among them, and so depend on bounds.
@@ -89,7 +97,7 @@ _BOUNDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED
 
 @dataclass(frozen=True, slots=True)
 class LossTable:
-    """The cells: for each combination of causes with a loss, one per power of two; once more for dropped keys.
+    """The cells: each possible cause applies to a unit or not, and its loss has one of some powers of two.
 
     Args:
         causes: the possible ones, of :data:`CAUSES`, in that order.
@@ -102,32 +110,21 @@ class LossTable:
     parts: int
 
     @property
-    def losing(self) -> tuple[str, ...]:
-        """The possible causes of a loss in the released numbers: all but dropped keys."""
-        return tuple(cause for cause in self.causes if cause != KEYS)
-
-    @property
-    def width(self) -> int:
-        """Number of cells without regard to dropped keys."""
-        return 1 + ((1 << len(self.losing)) - 1) * self.buckets
-
-    @property
     def cells(self) -> int:
         """Number of cells."""
-        return self.width * (2 if KEYS in self.causes else 1)
+        return self.buckets << len(self.causes)
 
     def listing(self) -> Iterator[tuple[int, frozenset[str], int]]:
-        """Every cell: its number, the causes that apply to its units, and the power of two of their loss; -1 for none.
+        """Every cell that a unit can be in: its number, the causes that apply, and the power of two of the loss.
 
-        A cell without a loss stands first, then those of each combination of causes; all of it once more for units
-        with dropped keys.
+        Units without a loss are in one cell, with -1 for the power of two.
         """
-        for offset, dropped in ((0, ()), (self.width, (KEYS,)))[: 2 if KEYS in self.causes else 1]:
-            yield offset, frozenset(dropped), -1
-            for combination in range(1, 1 << len(self.losing)):
-                applies = frozenset((*dropped, *(c for i, c in enumerate(self.losing) if combination >> i & 1)))
-                first = offset + 1 + (combination - 1) * self.buckets
-                yield from ((first + bucket, applies, bucket) for bucket in range(self.buckets))
+        for cell, (*flags, bucket) in enumerate(product(*[(False, True)] * len(self.causes), range(self.buckets))):
+            causes = frozenset(cause for cause, applies in zip(self.causes, flags, strict=True) if applies)
+            if causes - {KEYS}:
+                yield cell, causes, bucket
+            elif bucket == 0:
+                yield cell, causes, -1
 
     def most(self, bucket: int) -> Fraction:
         """The largest loss of a bucket, in rows; expected losses are no whole numbers, and the last one has no end."""
@@ -138,7 +135,7 @@ class LossTable:
 def loss_table(final: FinalAggregation) -> LossTable | None:
     """The table of a question; None where nothing can be left out, or every row is a person of its own."""
     source = final.source
-    if source.row_units or not final.measures or not final.aggregates or source.weight > MAX_RELATIONS - _NODES:
+    if _is_row_level(source) or not final.measures or not final.aggregates or source.weight > MAX_RELATIONS - _NODES:
         return None
     most = Sizes().rows(source)
     rows = [m.rows for m in final.measures if m.kind is not MeasureKind.UNITS]
@@ -156,7 +153,12 @@ def loss_table(final: FinalAggregation) -> LossTable | None:
         return None
     parts = _QUARTERS if any(m.kind in _BOUNDED for m in final.measures) else 1
     buckets = min(_MOST_BUCKETS, max(most.bit_length(), 1)) + parts.bit_length() - 1
-    return LossTable(causes, buckets, parts)
+    return LossTable(causes, buckets if set(causes) - {KEYS} else 1, parts)
+
+
+def _is_row_level(source: RelationNode) -> bool:
+    """Whether units are rows of a table, of which no one has more than one."""
+    return any(scan.row_units for scan in scans(source))
 
 
 def _may_be_clipped(measure: Measure) -> bool:
@@ -212,7 +214,24 @@ def _row_clamp(measure: Measure) -> tuple[int, int]:
 
 
 def loss_question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
-    """The final aggregation that counts units in the cells of the table, over the same rows as ``final``."""
+    """The final aggregation that counts units in the cells of the table, over the same rows as ``final``.
+
+    The last ones are kept, so that other prices of one question find what engines have remembered about it.
+    """
+    with _LOCK:
+        known = _RECENT.get(id(final))
+    if known is not None and known[:2] == (final, table):
+        return known[2]
+    made = _question(final, table)
+    with _LOCK:
+        # The aggregation is kept with its id, so that the id stays its own.
+        _RECENT[id(final)] = final, table, made
+        while len(_RECENT) > _MOST_RECENT:
+            _RECENT.popitem(last=False)
+    return made
+
+
+def _question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
     unit = final.source.unit
     if unit is None:
         raise AssertionError("a final aggregation needs an owned source")
@@ -224,17 +243,23 @@ def loss_question(final: FinalAggregation, table: LossTable) -> FinalAggregation
     groups, others = parts.pop(), parts.pop()
     losses = [_Loss(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
     # One step more, so that an engine computes a loss once and not for every power of two.
-    source, (code, loss, unit_of_loss, dropped) = _named(source, _codes(losses, groups, others, final, table))
-    source, (cell,) = _named(source, [_cell(code, loss, unit_of_loss, dropped, table)])
-    return cell_counts(source, cell, table)
+    flags, loss, one = _flags(losses, groups, others, final, table)
+    source, (*flags, loss, one) = _named(source, [*flags, loss, one])
+    return cell_counts(source, [*flags, _bucket(loss, one, table)], table)
 
 
-def cell_counts(source: RelationNode, cell: Expression, table: LossTable) -> FinalAggregation:
+def cell_counts(source: RelationNode, cell: Sequence[Expression], table: LossTable) -> FinalAggregation:
     """The counts of cells, of a relation with one row per unit; its price depends on the table alone."""
-    key = GroupKey("cell", cell, tuple(range(table.cells)))
+    values: list[tuple[Value | None, ...]] = [(False, True)] * len(table.causes)
+    keys = [
+        GroupKey(name, part, listed)
+        for name, part, listed in zip(
+            (*table.causes, "loss"), cell, (*values, tuple(range(table.buckets))), strict=True
+        )
+    ]
     measure = count_measure(MeasureKind.ROWS, None, None, rows=1)
     shown = Aggregate(AggregateKind.COUNT_ROWS, (0,), None, INTEGER, None, "people by what was left out")
-    return FinalAggregation(source, (key,), (measure,), (shown,), 1, True, table.cells)
+    return FinalAggregation(source, tuple(keys), (measure,), (shown,), 1, True, table.cells)
 
 
 def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationNode, list[Expression]]:
@@ -371,8 +396,8 @@ def _losses(relation: RelationNode, counted: Sequence[_Counted], table: LossTabl
             total = columns[1]
             cut = case([(call("is_null", total), _whole(0))], _beyond(total, ends, quarter))
         elif not each.once and ROWS in table.causes:
-            over = call("sub", number, _whole(each.rows))
-            cut = _parts(case([(call("gt", over, _whole(0)), over)], _whole(0)), table)
+            most = _whole(each.rows)
+            cut = _parts(call("sub", call("greatest", number, most), most), table)
         excess = call("coalesce", columns[-1], _whole(0)) if each.clipped else _whole(0)
         found.append(_Loss(_parts(number, table), cut, excess))
     return found
@@ -439,38 +464,34 @@ def _is_listed(value: Expression, key: GroupKey, most: int) -> Expression:
     return found
 
 
-def _codes(
+def _flags(
     losses: Sequence[_Loss], groups: Expression, others: Expression, final: FinalAggregation, table: LossTable
-) -> list[Expression]:
-    """The combination of causes, the loss, what one part of it is worth there, and whether other keys were dropped."""
+) -> tuple[list[Expression], Expression, Expression]:
+    """For each cause whether it applies; the loss; and what one part of it is worth there."""
     kept = _whole(final.max_groups)
     applies = {
+        GROUPS: call("gt", groups, kept),
         ROWS: _any(loss.cut for loss in losses),
         CLIPPING: _any(loss.excess for loss in losses),
-        GROUPS: call("gt", groups, kept),
+        KEYS: call("gt", others, _whole(0)),
     }
-    code: Expression = _whole(0)
-    for bit, cause in enumerate(table.losing):
-        flag = case([(applies[cause], _whole(1 << bit))], _whole(0))
-        code = flag if bit == 0 else call("add", code, flag)
     cut = GROUPS in table.causes
-    amounts = [_amount(loss, groups, kept) if cut else call("add", loss.cut, loss.excess) for loss in losses]
+    amounts = [_amount(loss, groups, kept) if cut else _plus(loss.cut, loss.excess) for loss in losses]
     loss = amounts[0] if len(amounts) == 1 else call("greatest", *amounts)
-    return [code, loss, groups if cut else _whole(1), call("gt", others, _whole(0))]
+    one: Expression = _whole(1)
+    # A unit may be in no listed group at all.
+    return [applies[cause] for cause in table.causes], loss, call("greatest", groups, one) if cut else one
 
 
-def _cell(code: Expression, loss: Expression, unit: Expression, dropped: Expression, table: LossTable) -> Expression:
-    """The number of a unit's cell. A loss that is NULL, because it is too large, is in the last bucket."""
-    cell: Expression = _whole(0)
-    if table.losing:
-        limits = [call("mul", unit, _whole(2 ** (i + 1))) for i in range(table.buckets - 1)]
-        bucket = case([(call("lt", loss, limit), _whole(i)) for i, limit in enumerate(limits)], _whole(len(limits)))
-        before = call("mul", call("sub", code, _whole(1)), _whole(table.buckets))
-        place = call("add", call("add", before, bucket), _whole(1))
-        cell = case([(call("eq", code, _whole(0)), _whole(0))], place)
-    if KEYS in table.causes:
-        cell = call("add", cell, case([(dropped, _whole(table.width))], _whole(0)))
-    return cell
+def _plus(one: Expression, other: Expression) -> Expression:
+    nothing = _whole(0)
+    return other if one == nothing else one if other == nothing else call("add", one, other)
+
+
+def _bucket(loss: Expression, one: Expression, table: LossTable) -> Expression:
+    """The power of two of a loss; one that is NULL, because it is too large, is in the last bucket."""
+    limits = [call("mul", one, _whole(2 ** (i + 1))) for i in range(table.buckets - 1)]
+    return case([(call("lt", loss, limit), _whole(i)) for i, limit in enumerate(limits)], _whole(len(limits)))
 
 
 def _any(amounts: Iterable[Expression]) -> Expression:
@@ -481,6 +502,7 @@ def _any(amounts: Iterable[Expression]) -> Expression:
 
 def _amount(loss: _Loss, groups: Expression, kept: Expression) -> Expression:
     """The loss times the number of groups: all, less what stays of each group over the groups that stay; and excess."""
-    stays = call("mul", call("sub", loss.all, loss.cut), call("least", groups, kept))
+    remaining = loss.all if loss.cut == _whole(0) else call("sub", loss.all, loss.cut)
+    stays = call("mul", remaining, call("least", groups, kept))
     missing = call("sub", call("mul", loss.all, groups), stays)
-    return call("add", missing, call("mul", loss.excess, groups))
+    return _plus(missing, call("mul", loss.excess, groups))

@@ -478,7 +478,7 @@ def _bought(
             return answered(budget)
         share = terms.bias_share
         # The cell of a unit is a matter of the run; the price depends on the number of cells alone.
-        counts = cell_counts(final.source, literal(0, INTEGER), table)
+        counts = cell_counts(final.source, [literal(0, INTEGER)] * (len(table.causes) + 1), table)
         own = price(counts, PlanBudget(budget.currency, budget.amount * share), relation)
         rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
         return replace(answered(rest), left_out=LossPricing(table, own))

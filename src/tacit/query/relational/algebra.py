@@ -296,6 +296,12 @@ class UnitAggregate(RelationNode):
     keys: tuple[Expression, ...]
     calls: tuple[UnitCall, ...]
 
+    @property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit: grouped by the unit alone, each unit has one."""
+        only = self.keys[0] if len(self.keys) == 1 else None
+        return self.unit is not None and isinstance(only, Reference) and only.slot == self.source.unit
+
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
