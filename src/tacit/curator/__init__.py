@@ -14,6 +14,8 @@ Modules:
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit
 * :mod:`.planner` — Planner with a cache of recent questions and plans
 * :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
+* :mod:`.table_synthesis_release` — Synthetic tables made inside the curator: one charge, a receipt of every
+  measurement, a table that is free to use
 * :mod:`.views` — Views of an answer: text, tables, charts
 * :mod:`.workload_release` — Workloads answered inside the curator, charged and receipted like questions
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -15,6 +16,7 @@ from tacit.curator.failures import hide_internal_errors
 from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
 from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.quote import Quote
+from tacit.curator.table_synthesis_release import SyntheticTable, synthesize
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.progress_bar import terminal_progress
 from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
@@ -25,6 +27,7 @@ from tacit.receipts.keyring import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
+from tacit.synth.table_synthesis import Method
 from tacit.synth.workload import Workload
 
 __all__ = ["Curator", "TableInfo"]
@@ -269,6 +272,49 @@ class Curator(Closing):
     def explain_workload(self, source: str, workload: Workload, **options: Unpack[QuestionOptions]) -> WorkloadQuote:
         """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
         return quote_workload(self._context, source, workload, options)
+
+    @takes_options
+    def synthesize(
+        self,
+        source: str,
+        columns: Sequence[str] | None = None,
+        *,
+        rows: int | None = None,
+        method: Method = "aim",
+        marginals: Sequence[Sequence[str]] | None = None,
+        analyst: str | None = None,
+        idempotency_key: str = "",
+        progress: Callable[[str], None] | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> SyntheticTable:
+        """A synthetic table with the marginals of a protected one: one charge, then free to use for everyone.
+
+        Needs the extra ``synth``. The same request again is free and draws another table from the same measurements.
+        The account must be a zcdp or approx account.
+
+        Args:
+            source: the name of a table, or a SELECT of rows.
+            columns: to be synthesised; by default all with declared categories or bounds. Integers with more than 64
+                values are put into 32 equal bins.
+            rows: how many to draw; by default about as many as there are, estimated privately.
+            method: ``"aim"`` chooses marginals round by round, ``"mst"`` a tree of pairs in one go, ``"independent"``
+                measures columns alone, ``"marginals"`` those that are listed.
+            marginals: for ``"marginals"`` the sets of columns to measure; for ``"aim"`` those whose error matters, by
+                default all pairs.
+            options: see below.
+            analyst: who asks; by default the curator's own.
+            idempotency_key: see :meth:`sql`.
+            progress: told in words what was measured, for the owner's terminal; it speaks of what is released alone.
+
+        Raises:
+            Refusal, InputError: a column has no public list of values, or the extra is missing; nothing is charged.
+            BudgetError: the account does not allow the charge.
+        """
+        caller = Caller(analyst or self.analyst, idempotency_key)
+        return synthesize(
+            self._context, source, columns, options, caller,
+            rows=rows, method=method, marginals=marginals, progress=progress,
+        )  # fmt: skip
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.

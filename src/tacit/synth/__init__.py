@@ -3,9 +3,11 @@
 Modules:
 * :mod:`.count_measurement` — Noisy measurements of counts: an integer strategy, exact Gaussian noise, and the
   sensitivity of the two
+* :mod:`.graphical_model` — Graphical models of a table: fitted to noisy marginals by ``mbi``, queried and sampled here
 * :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance
+* :mod:`.table_synthesis` — Measurements for a synthetic table: which marginals are measured, within one zCDP budget
 * :mod:`.workload` — Workloads: many counting queries over the cross product of some columns, as one value
 * :mod:`.workload_answer` — Answers to a workload: every query with its variance, consistent with one another, from the
   noisy integers alone

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.synth.workload import Factor
 
-__all__ = ["LARGEST_FACTOR", "CentredStrategy", "DenseStrategy", "IntegerStrategy", "strategy_for"]
+__all__ = ["LARGEST_FACTOR", "CentredStrategy", "DenseStrategy", "IdentityStrategy", "IntegerStrategy", "strategy_for"]
 
 #: Values of one factor whose strategy is optimised.
 LARGEST_FACTOR: Final = 2_048
@@ -108,6 +108,41 @@ class CentredStrategy(IntegerStrategy):
         return (np.eye(self.size) - 1 / self.size) / self.size**2
 
 
+@dataclass(frozen=True)
+class IdentityStrategy(IntegerStrategy):
+    """The counts themselves."""
+
+    size: int
+
+    @property
+    def inputs(self) -> int:
+        """Number of cells."""
+        return self.size
+
+    @property
+    def outputs(self) -> int:
+        """Number of integers."""
+        return self.size
+
+    @property
+    def column_squares(self) -> tuple[int, int]:
+        """1 for a column; two different ones have the product 0."""
+        return (0 if self.size > 1 else 1), 1
+
+    def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:  # noqa: ARG002 - the same along all
+        """The counts."""
+        return counts
+
+    def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """The noisy counts."""
+        return noisy
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """The identity."""
+        return np.eye(self.size)
+
+
 @dataclass(frozen=True, eq=False)
 class DenseStrategy(IntegerStrategy):
     """A matrix of integers of full column rank.
@@ -159,7 +194,7 @@ class DenseStrategy(IntegerStrategy):
         return np.linalg.inv(self._gram.astype(np.float64))
 
 
-def strategy_for(factor: Factor, size: int, *, factors: int = 1) -> DenseStrategy:
+def strategy_for(factor: Factor, size: int, *, factors: int = 1) -> IdentityStrategy | DenseStrategy:
     """A strategy for the queries of a factor over ``size`` values, near the optimum for their total variance.
 
     Args:
@@ -176,7 +211,7 @@ def strategy_for(factor: Factor, size: int, *, factors: int = 1) -> DenseStrateg
             f"{len(factor.rows[0])}",
         )  # fmt: skip
     if factor.kind == "each":
-        return DenseStrategy(np.eye(size, dtype=np.int64)) if size <= LARGEST_FACTOR else _too_large(factor, size)
+        return IdentityStrategy(size)
     if factor.kind == "total":
         raise InputError("workload", "a total needs no strategy; it is a sum of counts")
     return _optimised(factor, size, factors) if size <= LARGEST_FACTOR else _too_large(factor, size)

@@ -4,6 +4,7 @@
 writes what ``engines/sql`` asks for; ``statements`` bounds units in SQL, and ``fast`` does so in memory.
 
 Modules:
+* :mod:`.arrow_query` — Ordinary SQL about Arrow tables that are public: no files, no network, nothing protected
 * :mod:`.csv_lines` — CSV reader by lines: a line can harm itself only
 * :mod:`.database` — Locked DuckDB database over one state of the declared sources, its sessions and their timeouts
 * :mod:`.dialect` — DuckDB dialect

@@ -1,0 +1,333 @@
+"""Measurements for a synthetic table: which marginals are measured, within one zCDP budget.
+
+============= ====================================================================================================
+method        measures
+============= ====================================================================================================
+independent   every column by itself
+marginals     every column by itself, and the sets of columns that the owner lists
+mst           every column, then the pairs of a spanning tree chosen privately for what single columns do not explain
+aim           every column, then round by round the marginal that the model so far explains worst, chosen privately
+============= ====================================================================================================
+
+Selections are by the exponential mechanism on integer scores, measurements by Gaussian noise on integer counts. All of
+it, adaptively chosen or not, stays within the ρ of the budget: a measurement that would exceed it is not made. How
+many rounds there are, and how large the model may grow, follows from the price, public sizes and released numbers.
+
+Proof: ``table_synthesis.proof.md``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError, InternalError
+from tacit.core.events import ComposedEvent, Event
+from tacit.core.numbers import round_down, sqrt_bounds
+from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.mechanisms.exponential import Exponential
+from tacit.synth.count_measurement import CountMeasurement, CountSource, divide
+from tacit.synth.graphical_model import (
+    GraphicalModel,
+    NoisyMarginal,
+    estimated_total,
+    fit_model,
+    model_size,
+    sketch_model,
+)
+from tacit.synth.strategy import IdentityStrategy
+
+__all__ = ["METHODS", "Chosen", "Measured", "Method", "SynthesisPlan", "Transcript", "measure_table"]
+
+Method = Literal["aim", "mst", "independent", "marginals"]
+METHODS: Final = ("aim", "mst", "independent", "marginals")
+Columns = tuple[str, ...]
+#: Scores are counted in steps of this part of a row.
+_STEPS: Final = 16
+#: Megabytes that a model may have.
+_LARGEST_MODEL: Final = 16.0
+#: Rounds for each column that a whole budget is planned for; rounds grow where little is left to learn.
+_ROUNDS: Final = 16
+_SELECTION: Final = Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class SynthesisPlan:
+    """Everything that decides the measurements of a synthetic table, but the data.
+
+    Args:
+        method: which marginals are measured.
+        sizes: number of values of each column.
+        rho: zCDP price of all measurements and selections together.
+        rows: the most rows of one unit that count.
+        relation: which databases are neighbours.
+        sets: of ``marginals`` those to measure; of ``aim`` those whose error matters.
+    """
+
+    method: Method
+    sizes: Mapping[str, int]
+    rho: Fraction
+    rows: int = 1
+    relation: Relation = ADD_REMOVE
+    sets: tuple[Columns, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError("method", f"must be one of {', '.join(METHODS)}, got {self.method!r}")
+        if not self.sizes:
+            raise InputError("columns", "must name at least one column")
+        if self.method == "marginals" and not self.sets:
+            raise InputError("marginals", "must list the sets of columns to measure")
+        unknown = [name for names in self.sets for name in names if name not in self.sizes]
+        if unknown:
+            raise InputError("marginals", f"names {unknown[0]!r}, which is not among the columns")
+
+    @property
+    def candidates(self) -> tuple[Columns, ...]:
+        """Marginals that may be measured: their exact counts are computed, whichever are chosen."""
+        singles = [(name,) for name in self.sizes]
+        if self.method == "independent":
+            return tuple(singles)
+        if self.method == "marginals":
+            return tuple(dict.fromkeys([*singles, *self.sets]))
+        if self.method == "mst" or not self.sets:
+            return (*singles, *itertools.combinations(self.sizes, 2))
+        below = {
+            part for names in self.sets for size in range(1, len(names) + 1) for part in _combinations(names, size)
+        }
+        return tuple(dict.fromkeys([*singles, *sorted(below, key=lambda names: (len(names), names))]))
+
+    def cells(self, names: Columns) -> int:
+        """Number of combinations."""
+        return math.prod(self.sizes[name] for name in names)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A marginal that was measured: what was released, and by which mechanism."""
+
+    measurement: CountMeasurement
+    noisy: NDArray[np.int64]
+
+    @property
+    def marginal(self) -> NoisyMarginal:
+        """The noisy counts."""
+        return NoisyMarginal(
+            self.measurement.columns, self.measurement.solve(self.noisy), math.sqrt(self.measurement.sigma2)
+        )
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A selection: of how many candidates, at which ε, and the columns that were chosen."""
+
+    candidates: int
+    epsilon: Fraction
+    columns: Columns
+
+
+@dataclass
+class Transcript:
+    """Everything that is released about a table, in order."""
+
+    measured: list[Measured] = field(default_factory=list)
+    chosen: list[Chosen] = field(default_factory=list)
+
+    @property
+    def marginals(self) -> list[NoisyMarginal]:
+        """The noisy marginals."""
+        return [each.marginal for each in self.measured]
+
+    def event(self, relation: Relation) -> ComposedEvent:
+        """All releases, as accountants read them."""
+        events: list[Event] = [each.measurement.event for each in self.measured]
+        events += [Exponential(epsilon=c.epsilon, sensitivity=1, relation=relation).event for c in self.chosen]
+        return ComposedEvent(tuple(events), relation=relation)
+
+
+def measure_table(
+    plan: SynthesisPlan, source: CountSource, progress: Callable[[str], None] | None = None
+) -> Transcript:
+    """Select and measure within the budget of a plan; the only function here that sees exact counts."""
+    run = _Run(plan, source, progress or (lambda _: None))
+    {"independent": run.independent, "marginals": run.listed, "mst": run.spanning_tree, "aim": run.adaptive}[
+        plan.method
+    ]()
+    return run.transcript
+
+
+class _Run:
+    """One run under a budget of ρ, which no sequence of releases can exceed."""
+
+    def __init__(self, plan: SynthesisPlan, source: CountSource, progress: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._source = source
+        self._progress = progress
+        self._left = plan.rho
+        self.transcript = Transcript()
+
+    # -- releases
+
+    def _spend(self, rho: Fraction) -> None:
+        if rho <= 0 or rho > self._left:
+            raise InternalError("a measurement would exceed the budget of a synthetic table")
+        self._left -= rho
+
+    def _measure(self, names: Columns, rho: Fraction) -> Measured:
+        self._spend(rho)
+        strategies = tuple(IdentityStrategy(self._plan.sizes[name]) for name in names)
+        measurement = CountMeasurement(names, strategies, rho, self._plan.rows, self._plan.relation)
+        made = Measured(measurement, measurement.release(self._source))
+        self.transcript.measured.append(made)
+        self._progress(f"measured {', '.join(names)}")
+        return made
+
+    def _choose(self, scores: Mapping[Columns, int], moved: int, rho: Fraction) -> Columns:
+        """One candidate by the exponential mechanism; one unit moves each score by at most ``moved``."""
+        epsilon = round_down(sqrt_bounds(8 * rho)[0], 12)
+        self._spend(epsilon**2 / 8)
+        mechanism = Exponential(epsilon=epsilon, sensitivity=moved, relation=self._plan.relation)
+        listed = list(scores)
+        found = listed[choose(mechanism, [scores[names] for names in listed])]
+        self.transcript.chosen.append(Chosen(len(listed), epsilon, found))
+        return found
+
+    def _distance(self, names: Columns, expected: NDArray[np.float64]) -> int:
+        """The l1 distance of exact counts from public ones, in steps; an integer that one row moves by _STEPS."""
+        public = np.rint(_STEPS * np.clip(expected, -1e12, 1e12)).astype(np.int64)
+        return int(np.abs(_STEPS * self._source(names) - public).sum())
+
+    @property
+    def _moved(self) -> int:
+        """Steps by which one unit moves a distance."""
+        return _STEPS * self._plan.rows * (1 if self._plan.relation is ADD_REMOVE else 2)
+
+    # -- methods
+
+    def independent(self) -> None:
+        """Every column by itself."""
+        names = [(name,) for name in self._plan.sizes]
+        for each, rho in zip(names, divide(self._left, np.ones(len(names))), strict=True):
+            self._measure(each, rho)
+
+    def listed(self) -> None:
+        """Every column, and the sets that are listed, each set with the price of three columns."""
+        names = self._plan.candidates
+        claims = [1.0 if len(each) == 1 else 3.0 for each in names]
+        for each, rho in zip(names, divide(self._left, claims), strict=True):
+            self._measure(each, rho)
+
+    def spanning_tree(self) -> None:
+        """A third for columns, a third for choosing pairs, a third for measuring them."""
+        sizes, whole = self._plan.sizes, self._left
+        singles = [(name,) for name in sizes]
+        edges = len(singles) - 1
+        first = whole if not edges else whole / 3
+        for each, rho in zip(singles, divide(first, np.ones(len(singles))), strict=True):
+            self._measure(each, rho)
+        if not edges:
+            return
+        model = fit_independent(sizes, self.transcript.marginals)
+        scores = {
+            pair: self._distance(pair, np.multiply.outer(model[pair[0]], model[pair[1]]) / model_total(model))
+            for pair in itertools.combinations(sizes, 2)
+        }
+        groups = {name: name for name in sizes}
+        share = whole / 3 / edges
+        pairs: list[Columns] = []
+        for _ in range(edges):
+            open_pairs = {pair: score for pair, score in scores.items() if groups[pair[0]] != groups[pair[1]]}
+            found = self._choose(open_pairs, self._moved, share)
+            joined, kept = groups[found[0]], groups[found[1]]
+            groups = {name: kept if group == joined else group for name, group in groups.items()}
+            pairs.append(found)
+        for pair, rho in zip(pairs, divide(self._left, np.ones(edges)), strict=True):
+            self._measure(pair, rho)
+
+    def adaptive(self) -> None:
+        """Round by round the marginal that is explained worst, until the budget is spent."""
+        plan, whole = self._plan, self._left
+        rounds = _ROUNDS * len(plan.sizes)
+        measure, select = (1 - _SELECTION) * whole / rounds, _SELECTION * whole / rounds
+        for name in plan.sizes:
+            self._measure((name,), measure)
+        open_sets = {names: self._weight(names) for names in plan.candidates if len(names) > 1}
+        heaviest = max(open_sets.values(), default=0)
+        if not open_sets:
+            return
+        model = sketch_model(plan.sizes, self.transcript.marginals)
+        last = False
+        while not last:
+            last = self._left < 2 * (measure + select)
+            if last:
+                measure, select = (1 - _SELECTION) * self._left, _SELECTION * self._left
+            allowed = self._small_enough(open_sets)
+            noise = math.sqrt(2 / math.pi) * math.sqrt(plan.rows**2 / (2 * float(measure)))
+            expected = model.marginals(list(allowed))
+            scores = {
+                names: weight * (self._distance(names, expected[names]) - round(_STEPS * noise * plan.cells(names)))
+                for names, weight in allowed.items()
+            }
+            found = self._choose(scores, self._moved * heaviest, select)
+            self._measure(found, min(measure, self._left))
+            before = expected[found]
+            model = sketch_model(plan.sizes, self.transcript.marginals, start=model)
+            change = float(np.abs(model.marginal(found) - before).sum())
+            if change <= noise * plan.cells(found):
+                measure, select = 4 * measure, 4 * select
+
+    def _weight(self, names: Columns) -> int:
+        """Number of columns that a marginal shares with those whose error matters, counted over all of them."""
+        sets = self._plan.sets or tuple(itertools.combinations(self._plan.sizes, 2))
+        return sum(len(set(names) & set(each)) for each in sets)
+
+    def _small_enough(self, open_sets: Mapping[Columns, int]) -> dict[Columns, int]:
+        """Candidates that keep the model within its size, which grows with the part of the price that is spent."""
+        most = _LARGEST_MODEL * float(1 - self._left / self._plan.rho)
+        cliques = [each.measurement.columns for each in self.transcript.measured]
+        allowed = {
+            names: weight
+            for names, weight in open_sets.items()
+            if model_size(self._plan.sizes, [*cliques, names]) <= most
+        }
+        if allowed:
+            return allowed
+        smallest = min(open_sets, key=lambda names: (self._plan.cells(names), names))
+        return {smallest: open_sets[smallest]}
+
+
+def choose(mechanism: Exponential, raw_scores: Sequence[int]) -> int:
+    """The place of the chosen score; record-and-replay takes hold here."""
+    return int(mechanism.release(list(raw_scores)))
+
+
+def fit_independent(sizes: Mapping[str, int], measured: Sequence[NoisyMarginal]) -> dict[str, NDArray[np.float64]]:
+    """Counts of each column, not negative, all with one total."""
+    total = estimated_total(measured)
+    found = {}
+    for each in measured:
+        kept = np.maximum(each.counts, 0.0)
+        share = kept / kept.sum() if kept.sum() > 0 else np.full(kept.shape, 1 / kept.size)
+        found[each.columns[0]] = total * share
+    return {name: found[name] for name in sizes}
+
+
+def model_total(model: Mapping[str, NDArray[np.float64]]) -> float:
+    """Number of rows of an independent model."""
+    return max(1.0, float(next(iter(model.values())).sum()))
+
+
+def fitted(plan: SynthesisPlan, transcript: Transcript, *, iterations: int = 1_500) -> GraphicalModel:
+    """The model of everything that was measured."""
+    return fit_model(plan.sizes, transcript.marginals, iterations=iterations)
+
+
+def _combinations(names: Columns, size: int) -> list[Columns]:
+    return list(itertools.combinations(sorted(names), size))

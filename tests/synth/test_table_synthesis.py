@@ -1,0 +1,305 @@
+"""Synthetic tables: what is measured stays within one budget, neighbours move nothing further than it is paid for."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tacit
+from support.bits import SeededBits
+from synth.small_tables import COLUMNS, counts_of, open_people, people
+from tacit.accounting.currencies import ZERO_CONCENTRATED
+from tacit.core.errors import BudgetError, InputError, QueryError
+from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
+from tacit.curator.curator import Curator
+from tacit.curator.table_synthesis_release import SyntheticTable, _prepare, transcript_from_text, transcript_to_text
+from tacit.synth import count_measurement, graphical_model, table_synthesis
+from tacit.synth.graphical_model import GraphicalModel, JunctionTree, sketch_model
+from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
+
+NAMES = "abcd"
+CELLS = np.random.default_rng(4).poisson(np.random.default_rng(5).gamma(0.3, 40, (2, 3, 4, 2)))
+SIZES = dict(zip(NAMES, CELLS.shape, strict=True))
+PLANS = {
+    "independent": SynthesisPlan("independent", SIZES, Fraction(1)),
+    "marginals": SynthesisPlan("marginals", SIZES, Fraction(1), sets=(("a", "b", "c"), ("c", "d"))),
+    "mst": SynthesisPlan("mst", SIZES, Fraction(1)),
+    "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
+}
+METHODS = ["independent", "marginals", "mst", pytest.param("aim", marks=pytest.mark.synth)]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer rounds than a published table takes."""
+    monkeypatch.setattr(table_synthesis, "_ROUNDS", 3)
+    monkeypatch.setattr(graphical_model, "_SAMPLED", 3_000)
+
+
+# -- budget and neighbours
+
+
+@pytest.mark.usefixtures("seeded", "quick")
+@pytest.mark.parametrize("method", METHODS)
+def test_all_releases_together_cost_no_more_than_the_price(method: str) -> None:
+    plan = PLANS[method]
+    transcript = measure_table(plan, counts_of(CELLS, NAMES))
+    cost = ZERO_CONCENTRATED.cost(transcript.event(ADD_REMOVE), ADD_REMOVE)["rho"]
+    assert Fraction(99, 100) * plan.rho < cost <= plan.rho
+    assert {each.measurement.columns for each in transcript.measured} >= {(name,) for name in NAMES}
+    back = transcript_from_text(transcript_to_text(transcript), plan)
+    assert back.chosen == transcript.chosen
+    assert all(
+        np.array_equal(a.noisy, b.noisy) and a.measurement.sigma2 == b.measurement.sigma2
+        for a, b in zip(back.measured, transcript.measured, strict=True)
+    )
+
+
+class Replay:
+    """Runs once with noise, and then on other data with the same outputs, so that both take the same path."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.inputs: list[list[tuple[Any, np.ndarray]]] = []
+        self.outputs: list[Any] = []
+        self.place = 0
+        gaussian, choose = count_measurement.add_gaussian, table_synthesis.choose
+        monkeypatch.setattr(count_measurement, "add_gaussian", self._through(gaussian))
+        monkeypatch.setattr(table_synthesis, "choose", self._through(choose))
+        # Samples of a model are drawn from bits that have nothing to do with the data; here the same for all.
+        monkeypatch.setattr(graphical_model, "uniform", lambda count: self.bits.random(count))
+
+    def _through(self, release: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def passed(mechanism: Any, raw: Any) -> Any:
+            self.inputs[-1].append((mechanism, np.array(raw, dtype=object).ravel()))
+            if len(self.inputs) == 1:
+                self.outputs.append(release(mechanism, raw))
+            self.place += 1
+            return self.outputs[self.place - 1]
+
+        return passed
+
+    def run(self, plan: SynthesisPlan, cells: np.ndarray) -> None:
+        self.inputs.append([])
+        self.place = 0
+        self.bits = np.random.default_rng(8)
+        measure_table(plan, counts_of(cells, NAMES))
+
+
+@pytest.mark.usefixtures("seeded", "quick")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("rows", "relation"), [(1, ADD_REMOVE), (3, ADD_REMOVE), (2, REPLACE_ONE)])
+def test_neighbours_move_every_release_within_its_sensitivity(
+    monkeypatch: pytest.MonkeyPatch, method: str, rows: int, relation: Relation
+) -> None:
+    stated = PLANS[method]
+    plan = SynthesisPlan(stated.method, SIZES, Fraction(1), rows, relation, stated.sets)
+    replay = Replay(monkeypatch)
+    replay.run(plan, CELLS)
+    worst = []
+    # One unit with all its rows in one cell, or spread; where units are replaced, the other one elsewhere.
+    for places in ([(0, 0, 0, 0)] * rows, [(1, 2, 3, 1)] * rows, [(0, 1, 2, 1), (1, 0, 0, 0), (1, 1, 1, 1)][:rows]):
+        other = CELLS.copy()
+        for place in places:
+            other[place] += 1
+        if relation is REPLACE_ONE:
+            other[0, 2, 1, 0] -= min(rows, CELLS[0, 2, 1, 0])
+        replay.run(plan, other)
+        first, second = replay.inputs[0], replay.inputs[-1]
+        assert len(first) == len(second)
+        for (mechanism, left), (same, right) in zip(first, second, strict=True):
+            moved = [int(x) for x in left - right]
+            if hasattr(mechanism, "l2_squared"):
+                assert mechanism.sigma2 == same.sigma2
+                worst.append(sum(x * x for x in moved) / mechanism.l2_squared)
+            else:
+                assert (mechanism.epsilon, mechanism.sensitivity) == (same.epsilon, same.sensitivity)
+                worst.append(max(map(abs, moved)) / mechanism.sensitivity)
+    assert max(worst) <= 1
+    assert max(worst) > (0.9 if relation is ADD_REMOVE else 0.4)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_spanning_tree_has_the_pairs_that_depend_on_one_another() -> None:
+    made = np.random.default_rng(1)
+    a, c = made.integers(0, 3, 5000), made.integers(0, 3, 5000)
+    b, d = np.where(made.random(5000) < 0.9, a, made.integers(0, 3, 5000)), c
+    cells = np.zeros((3, 3, 3, 3), dtype=np.int64)
+    np.add.at(cells, (a, b, c, d), 1)
+    plan = SynthesisPlan("mst", dict.fromkeys(NAMES, 3), Fraction(1))
+    chosen = [each.columns for each in measure_table(plan, counts_of(cells, NAMES)).chosen]
+    assert set(chosen[:2]) == {("a", "b"), ("c", "d")}
+    assert len(chosen) == 3
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [{"method": "best"}, {"sizes": {}}, {"method": "marginals"}, {"method": "aim", "sets": (("a", "z"),)}],
+)
+def test_what_cannot_be_planned_is_refused(stated: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        SynthesisPlan(**({"method": "mst", "sizes": SIZES, "rho": Fraction(1)} | stated))
+
+
+def test_a_run_cannot_exceed_its_budget() -> None:
+    run = table_synthesis._Run(PLANS["mst"], counts_of(CELLS, NAMES), lambda _: None)
+    run._measure(("a",), Fraction(2, 3))
+    with pytest.raises(Exception, match="exceed the budget"):
+        run._measure(("b",), Fraction(1, 2))
+
+
+# -- models
+
+
+def brute_force(potentials: dict[tuple[str, ...], np.ndarray]) -> np.ndarray:
+    table = np.zeros(tuple(SIZES.values()))
+    for names, values in potentials.items():
+        shape = tuple(SIZES[name] if name in names else 1 for name in NAMES)
+        table = table + values.reshape(shape)
+    weights = np.exp(table)
+    return np.asarray(weights / weights.sum())
+
+
+@pytest.mark.synth
+@pytest.mark.parametrize(
+    "cliques", [["ab", "bc", "cd"], ["ab", "bc", "ac", "d"], ["a", "b", "cd"], ["abc", "cd", "ad"]]
+)
+def test_probabilities_of_a_model_are_those_of_the_whole_table(cliques: list[str]) -> None:
+    made = np.random.default_rng(2)
+    potentials = {tuple(c): made.normal(0, 1, tuple(SIZES[name] for name in c)) for c in cliques}
+    whole = brute_force(potentials)
+    for node, table in JunctionTree(SIZES, list(potentials)).probabilities(potentials).items():
+        others = tuple(axis for axis, name in enumerate(NAMES) if name not in node)
+        order = [sorted(node).index(name) for name in node]
+        assert np.allclose(table, whole.sum(axis=others).transpose(order))
+    model = GraphicalModel(SIZES, potentials, 1000.0)
+    for pair in itertools.combinations(NAMES, 2):
+        others = tuple(axis for axis, name in enumerate(NAMES) if name not in pair)
+        assert np.abs(model.marginal(pair) - 1000 * whole.sum(axis=others)).sum() < 30
+
+
+# -- through the curator
+
+
+@pytest.fixture(scope="module")
+def published() -> Iterator[tuple[Curator, SyntheticTable]]:
+    """A table that is made once."""
+    bits = SeededBits(3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tacit.noise.entropy.current", lambda: bits)
+        curator = open_people(people(3000))
+        yield curator, curator.synthesize("people", ["sex", "ward", "age"], rho="2", method="mst", rows=3000)
+
+
+@pytest.mark.synth
+def test_a_published_table_is_like_the_real_one(published: tuple[Curator, SyntheticTable]) -> None:
+    _, table = published
+    drawn, real = table.to_arrow(), people(3000)
+    assert drawn.num_rows == 3000
+    assert drawn.column_names == ["sex", "ward", "age"]
+    assert drawn.schema.field("age").type == pa.int64()
+    for pair in (("sex", "ward"), ("ward", "age")):
+        ours, theirs = (Counter(zip(*(t[name].to_pylist() for name in pair), strict=True)) for t in (drawn, real))
+        apart = sum(abs(ours[key] - theirs[key]) for key in ours | theirs)
+        assert apart / 2 / 3000 < 0.05
+
+
+@pytest.mark.synth
+def test_the_quick_model_and_the_library_agree(published: tuple[Curator, SyntheticTable]) -> None:
+    _, table = published
+    quick = sketch_model(table.model.sizes, table.transcript.marginals, iterations=300)
+    assert quick.total == pytest.approx(table.model.total)
+    for names in itertools.combinations(table.model.sizes, 2):
+        assert np.abs(quick.marginal(names) - table.model.marginal(names)).sum() < 0.03 * quick.total
+
+
+@pytest.mark.synth
+def test_it_is_charged_once_and_its_receipt_lists_every_release(published: tuple[Curator, SyntheticTable]) -> None:
+    curator, table = published
+    assert curator.check_receipt(table.receipt).ok
+    lines = table.receipt["answers"][0]["mechanisms"]
+    assert len(lines) == 3 + 2 + 2
+    assert len(curator.history()) == 1
+    again = curator.synthesize("people", ["sex", "ward", "age"], rho="2", method="mst", rows=50)
+    assert again.charge.repeated
+    assert again.to_arrow().num_rows == 50
+    assert len(curator.history()) == 1
+    assert curator.ledger.verify()
+
+
+@pytest.mark.synth
+def test_it_is_asked_and_saved_for_nothing(published: tuple[Curator, SyntheticTable], tmp_path: Path) -> None:
+    _, table = published
+    answer = table.sql("SELECT COUNT(*) AS n FROM people_synthetic WHERE sex = 'f'").to_pylist()
+    assert 1300 < answer[0]["n"] < 1700
+    with pytest.raises(Exception, match=r"disabled|not allowed|Permission"):
+        table.sql(f"SELECT * FROM read_csv('{tmp_path}/x.csv')")
+    table.save(tmp_path / "t.parquet")
+    assert pq.read_table(tmp_path / "t.parquet").num_rows == 3000
+    table.save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text().splitlines()[0] == "sex,ward,age"
+    with pytest.raises(InputError):
+        table.save(tmp_path / "t.txt")
+    assert table.sample(7).num_rows == 7
+    quality = {each.columns: each for each in table.quality()}
+    assert set(quality) == {each.measurement.columns for each in table.transcript.measured}
+    assert all(each.distance < 0.1 for each in quality.values())
+    assert "not measured, so nothing is promised: 1 of 3 pairs" in table.report()
+
+
+def test_wide_integers_are_put_into_bins_by_a_public_rule() -> None:
+    rows = pa.table({"person": [1, 2, 3, 4], "pay": [-5, 0, 994, 7000], "sex": ["f", "m", "m", "f"]})
+    columns = {"person": {"type": "integer"}, "pay": {"type": "integer", "bounds": [-5, 994]}, "sex": COLUMNS["sex"]}
+    curator = tacit.open(rows, table="t", unit="person", rho="5", delta="1e-3", columns=columns, max_rows=1)
+    ready = _prepare(curator.context, "t", None, {"rho": "1"}, "independent", None)
+    assert list(ready.counts.sizes) == ["pay", "sex"]
+    counted = ready.counts.count(curator.context, [("pay",)])["pay",]
+    # The last row has a value beyond the bounds.
+    assert int(counted.sum()) == 3
+    bins = ready.bins["pay"]
+    places = np.flatnonzero(counted)
+    drawn = bins.drawn(places, np.array([0.0, 0.999999])[: len(places)])
+    assert drawn[0] == -5 + bins.width * places[0]
+    assert drawn.max() <= 994
+
+
+@pytest.mark.synth
+def test_what_cannot_be_synthesised_is_refused_before_it_is_charged() -> None:
+    curator = open_people()
+    for arguments in (
+        {"source": "nowhere"},
+        {"source": 3},
+        {"columns": ["person"]},
+        {"columns": "sex"},
+        {"columns": ["nothing"]},
+        {"method": "best"},
+        {"method": "marginals"},
+        {"rows": 0},
+        {"epsilon": None, "rho": None},
+        {"within": 3},
+    ):
+        with pytest.raises((InputError, QueryError)):
+            curator.synthesize(**({"source": "people", "rho": "1"} | arguments))  # type: ignore[arg-type]
+    with pytest.raises(BudgetError):
+        curator.synthesize("people", rho="1000", method="mst")
+    assert curator.history() == ()
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    curator = open_people()
+    with pytest.raises(InputError, match="tacit\\[synth\\]"):
+        curator.synthesize("people", rho="1")
+    assert curator.history() == ()
+
+
+def test_a_transcript_is_empty_before_it_begins() -> None:
+    assert Transcript().marginals == []
