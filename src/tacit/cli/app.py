@@ -17,6 +17,7 @@ from tacit.cli.plan import plan
 from tacit.cli.query import explain, query
 from tacit.cli.release import release
 from tacit.cli.serve import serve
+from tacit.cli.synth import synth
 
 __all__ = ["app"]
 
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (demo, init, query, explain, budget, release, plan, serve, audit, attack, doctor):
+for command in (demo, init, query, explain, budget, release, plan, synth, serve, audit, attack, doctor):
     app.command()(command)
 app.add_typer(analysts.app, name="analysts")
 app.add_typer(ledger.app, name="ledger")

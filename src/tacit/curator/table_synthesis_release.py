@@ -30,6 +30,7 @@ from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.marginal_counts import MarginalCounts, countable_rows
 from tacit.curator.payment import pay
 from tacit.curator.workload_release import about_measurements, concentrated_price, settled
+from tacit.engines.registry import query_public
 from tacit.ledger import Order, Reservation
 from tacit.query.catalog import Column, Table
 from tacit.query.planning.pricing import check_charge
@@ -42,7 +43,15 @@ from tacit.synth.count_measurement import CountMeasurement
 from tacit.synth.graphical_model import GraphicalModel, check_installed
 from tacit.synth.noise_interval import interval_factor
 from tacit.synth.strategy import IdentityStrategy
-from tacit.synth.table_synthesis import Chosen, Measured, Method, SynthesisPlan, Transcript, fitted, measure_table
+from tacit.synth.table_synthesis import (
+    ChosenMarginal,
+    MeasuredMarginal,
+    Method,
+    SynthesisPlan,
+    Transcript,
+    fitted,
+    measure_table,
+)
 
 __all__ = ["MarginalQuality", "SyntheticTable", "synthesize"]
 
@@ -71,7 +80,7 @@ class _Bins:
 
 @dataclass(frozen=True)
 class MarginalQuality:
-    """How well the model meets a marginal that was measured.
+    """Distance of the model from a marginal that was measured.
 
     Args:
         columns: of the marginal.
@@ -165,9 +174,7 @@ class SyntheticTable:
 
         Noise has an interval only where a marginal was measured; see :meth:`quality`.
         """
-        from tacit.engines.duckdb.arrow_query import query_arrow
-
-        return query_arrow(question, {self.name: self._table})
+        return query_public(question, {self.name: self._table})
 
     def quality(self) -> tuple[MarginalQuality, ...]:
         """For each marginal that was measured, how far the model is from it; made of what was paid for alone."""
@@ -188,8 +195,8 @@ class SyntheticTable:
         for each in self.quality():
             measured.add(frozenset(each.columns))
             lines.append(
-                f"  {' × '.join(each.columns)}: measured, each count within ± {factor * each.stddev:.1f} (95%); model and "
-                f"noisy counts are {100 * each.distance:.1f}% apart, of which noise makes {100 * each.noise:.1f}%"
+                f"  {' × '.join(each.columns)}: measured, each count within ± {factor * each.stddev:.1f} (95%); model "
+                f"and noisy counts are {100 * each.distance:.1f}% apart, of which noise makes {100 * each.noise:.1f}%"
             )
         names = list(self._columns)
         pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
@@ -402,8 +409,9 @@ def transcript_from_text(text: str, plan: SynthesisPlan) -> Transcript:
         measurement = CountMeasurement(names, strategies, Fraction(each["rho"]), plan.rows, plan.relation)
         noisy = np.array([int(value) for value in each["values"].split()], dtype=np.int64)
         shape = tuple(plan.sizes[name] for name in names)
-        transcript.measured.append(Measured(measurement, noisy.reshape(shape)))
+        transcript.measured.append(MeasuredMarginal(measurement, noisy.reshape(shape)))
     transcript.chosen += [
-        Chosen(each["candidates"], Fraction(each["epsilon"]), tuple(each["columns"])) for each in content["chosen"]
+        ChosenMarginal(each["candidates"], Fraction(each["epsilon"]), tuple(each["columns"]))
+        for each in content["chosen"]
     ]
     return transcript

@@ -28,6 +28,7 @@ __all__ = [
     "is_spark_frame",
     "open_engine",
     "open_unprotected",
+    "query_public",
     "source_kind",
     "stored_names",
     "stored_types",
@@ -165,6 +166,13 @@ def open_unprotected(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Ite
 
     with open_views(catalog, sources) as connection:
         yield connection
+
+
+def query_public(sql: str, tables: Mapping[str, Any]) -> Any:
+    """The result of ordinary SQL about Arrow tables by name that are public, as an Arrow table."""
+    from tacit.engines.duckdb.arrow_query import query_arrow
+
+    return query_arrow(sql, tables)
 
 
 def warm() -> None:

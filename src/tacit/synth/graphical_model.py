@@ -92,7 +92,7 @@ class GraphicalModel:
     def marginals(self, sets: Sequence[Columns]) -> dict[Columns, Floats]:
         """Expected counts of several sets, with one sample for those that no clique has."""
         found: dict[Columns, Floats] = {}
-        open_sets = []
+        open_sets: list[Columns] = []
         for names in sets:
             clique = next((c for c in self._tree if set(names) <= set(c[0])), None)
             if clique is None:
@@ -105,7 +105,7 @@ class GraphicalModel:
                 shape = tuple(self.sizes[name] for name in names)
                 cells = np.ravel_multi_index(tuple(drawn[name] for name in names), shape)
                 counted = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-                found[names] = counted * (self.total / _SAMPLED)
+                found[names] = counted.astype(np.float64) * (self.total / _SAMPLED)
         return found
 
 
@@ -162,8 +162,8 @@ def _library() -> Any:
     import jax
 
     # Counts of large tables need doubles; the library warns where it runs without, or with a cache on disk.
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
-    jax.config.update("jax_enable_compilation_cache", False)  # type: ignore[no-untyped-call]
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_compilation_cache", False)
     import mbi
 
     return mbi

@@ -44,7 +44,7 @@ from tacit.synth.graphical_model import (
 )
 from tacit.synth.strategy import IdentityStrategy
 
-__all__ = ["METHODS", "Chosen", "Measured", "Method", "SynthesisPlan", "Transcript", "measure_table"]
+__all__ = ["METHODS", "ChosenMarginal", "MeasuredMarginal", "Method", "SynthesisPlan", "Transcript", "measure_table"]
 
 Method = Literal["aim", "mst", "independent", "marginals"]
 METHODS: Final = ("aim", "mst", "independent", "marginals")
@@ -110,7 +110,7 @@ class SynthesisPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredMarginal:
     """A marginal that was measured: what was released, and by which mechanism."""
 
     measurement: CountMeasurement
@@ -125,7 +125,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenMarginal:
     """A selection: of how many candidates, at which ε, and the columns that were chosen."""
 
     candidates: int
@@ -137,8 +137,8 @@ class Chosen:
 class Transcript:
     """Everything that is released about a table, in order."""
 
-    measured: list[Measured] = field(default_factory=list)
-    chosen: list[Chosen] = field(default_factory=list)
+    measured: list[MeasuredMarginal] = field(default_factory=list)
+    chosen: list[ChosenMarginal] = field(default_factory=list)
 
     @property
     def marginals(self) -> list[NoisyMarginal]:
@@ -180,11 +180,11 @@ class _Run:
             raise InternalError("a measurement would exceed the budget of a synthetic table")
         self._left -= rho
 
-    def _measure(self, names: Columns, rho: Fraction) -> Measured:
+    def _measure(self, names: Columns, rho: Fraction) -> MeasuredMarginal:
         self._spend(rho)
         strategies = tuple(IdentityStrategy(self._plan.sizes[name]) for name in names)
         measurement = CountMeasurement(names, strategies, rho, self._plan.rows, self._plan.relation)
-        made = Measured(measurement, measurement.release(self._source))
+        made = MeasuredMarginal(measurement, measurement.release(self._source))
         self.transcript.measured.append(made)
         self._progress(f"measured {', '.join(names)}")
         return made
@@ -196,7 +196,7 @@ class _Run:
         mechanism = Exponential(epsilon=epsilon, sensitivity=moved, relation=self._plan.relation)
         listed = list(scores)
         found = listed[choose(mechanism, [scores[names] for names in listed])]
-        self.transcript.chosen.append(Chosen(len(listed), epsilon, found))
+        self.transcript.chosen.append(ChosenMarginal(len(listed), epsilon, found))
         return found
 
     def _distance(self, names: Columns, expected: NDArray[np.float64]) -> int:
@@ -235,7 +235,7 @@ class _Run:
         if not edges:
             return
         model = fit_independent(sizes, self.transcript.marginals)
-        scores = {
+        scores: dict[Columns, int] = {
             pair: self._distance(pair, np.multiply.outer(model[pair[0]], model[pair[1]]) / model_total(model))
             for pair in itertools.combinations(sizes, 2)
         }
