@@ -272,3 +272,21 @@ def test_a_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stderr", stream)
         learner().fit(*data(20))
         assert bool(stream.getvalue()) is shown
+
+
+@pytest.mark.usefixtures("seeded")
+def test_bounds_by_name_follow_the_columns() -> None:
+    pandas = pytest.importorskip("pandas")
+    made = np.random.default_rng(5)
+    frame = pandas.DataFrame({"age": made.uniform(20, 80, 500), "dose": made.uniform(0, 1, 500)})
+    label = (frame["age"] > 50).astype(int)
+    named = {"dose": (0, 1), "age": (0, 100)}
+    model = LogisticRegression(epsilon=100, delta="1e-3", bounds=named, classes=[0, 1]).fit(frame, label)
+    assert model.score(frame, label) > 0.95
+    assert list(model.feature_names_in_) == ["age", "dose"]
+    assert MinMaxScaler(bounds=named).fit(frame).data_max_.tolist() == [100, 1]
+    assert model.price(2).event == model.event_
+    with pytest.raises(InputError, match="age"):
+        LogisticRegression(epsilon=1, delta="1e-3", bounds={"dose": (0, 1)}, classes=[0, 1]).fit(frame, label)
+    with pytest.raises(InputError, match="frame"):
+        LogisticRegression(epsilon=1, delta="1e-3", bounds=named, classes=[0, 1]).fit(frame.to_numpy(), label)

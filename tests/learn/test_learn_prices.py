@@ -35,6 +35,7 @@ from tacit.learn import (
     LinearSVC,
     LogisticRegression,
     MinMaxScaler,
+    PrivateSearch,
     Ridge,
     StandardScaler,
 )
@@ -79,8 +80,14 @@ FITS: list[Any] = [
     LogisticRegression(epsilon=1, bounds=(0, 1), **CLASSES),
     LinearSVC(epsilon=1, bounds=(0, 1), classes=[0, 1, 2], relation="replace_one"),
 ]
+PAIR = [GaussianNB(**TWO, **CLASSES), LogisticRegression(**TWO, **CLASSES, steps=4)]
+FITS.append(PrivateSearch(candidates=PAIR, epsilon="0.5"))
 #: With each estimator, parameters that a fit refuses.
 WRONG: list[Any] = [
+    *(PrivateSearch(**{"candidates": PAIR, "epsilon": 1, **more}) for more in (
+        {"candidates": []}, {"candidates": PAIR[:1]}, {"candidates": [PAIR[0], PCA(**TWO)]}, {"epsilon": 0},
+        {"holdout": 2}, {"candidates": [PAIR[0], GaussianNB(**TWO, **CLASSES, relation="replace_one")]},
+    )),
     MinMaxScaler(),
     MinMaxScaler(bounds=(0, 1), feature_range=(1, 1)),
     MinMaxScaler(bounds=[(0, 1)] * 3),

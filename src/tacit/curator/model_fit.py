@@ -132,6 +132,8 @@ def _columns(rows: RelationNode, estimator: Any) -> _Columns:
         if slot == rows.unit or (rows.fields[slot].identifies or "").startswith("unit "):
             raise Refusal("unit_exposed", f"{rows.fields[slot].name} is the unit itself; leave it out of the SELECT.")
     params = estimator.get_params()
+    if "candidates" in params:
+        raise InputError("estimator", "must be one model; fit the candidates of a search one by one")
     # An estimator with classes or bounds of a target learns from labels.
     supervised = "classes" in params or "target_bounds" in params
     features = visible[:-1] if supervised else visible

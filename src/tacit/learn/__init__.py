@@ -33,6 +33,7 @@ Modules:
 * :mod:`.sample_size` — Sample size of private models: theorem's shape with measured constants
 * :mod:`.sample_size_theorem` — Sample-size theorem of private gradient descent, beside the measured planner
 * :mod:`.scaling` — Scalers: from declared bounds for nothing, or from noisy means and variances at a price
+* :mod:`.search` — Private choice among models: every candidate is charged, and so is the choice
 * :mod:`.sklearn_compat` — Imports from scikit-learn, with a clear message where it is missing
 * :mod:`.smooth_losses` — Smooth convex losses for methods that need a minimiser
 * :mod:`.solver` — Certified minimiser of a regularised loss
@@ -53,6 +54,7 @@ from tacit.learn.regression import LinearRegression, Ridge
 from tacit.learn.sample_size import expected_excess, rows_needed
 from tacit.learn.sample_size_theorem import plan_learning, rows_by_theorem
 from tacit.learn.scaling import MinMaxScaler, StandardScaler
+from tacit.learn.search import PrivateSearch
 from tacit.learn.svm import LinearSVC
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "MinMaxScaler",
+    "PrivateSearch",
     "Ridge",
     "StandardScaler",
     "expected_excess",

@@ -316,7 +316,7 @@ class AdditiveClassifier(ClassifierMixin, ClassLabels, _Additive):  # type: igno
     def fit(self, X: Any, y: Any) -> AdditiveClassifier:
         """Learn the shapes, once; another fit costs the guarantee again."""
         values = self._read(X, reset=True)
-        box = Box.read(self.bounds, None)
+        box = self._stated_box()
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
@@ -334,7 +334,7 @@ class AdditiveClassifier(ClassifierMixin, ClassLabels, _Additive):  # type: igno
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
-        Box.read(self.bounds, None).check_columns(columns)
+        self._stated_box().check_columns(columns)
         classes = len(self._declared_classes())
         return self._plan(columns, classes, *check_gaussian_privacy(self.epsilon, self.delta))[1].price
 
@@ -438,7 +438,7 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]
         return self._plan(columns)[1].price
 
     def _boxes(self, columns: int) -> tuple[Box, Box]:
-        box = Box.read(self.bounds, None)
+        box = self._stated_box()
         if self.target_bounds is None:
             raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
         low, high = check_bounds(self.target_bounds, "target_bounds")

@@ -11,8 +11,9 @@ One row is one person. A fit never raises an error, and never ends sooner or lat
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE
 from tacit.learn.budget_allocation import FitPrice
+from tacit.learn.integer_rows import Box
 from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
 from tacit.learn.value_reading import is_frame, read_table
 
@@ -60,6 +62,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     guarantee_: Guarantees
     event_: Event
     n_features_in_: int
+    bounds: Any
 
     def privacy_report(self) -> PrivacyReport:
         """Guarantee of the fit and how it was made up; printed, a short text."""
@@ -110,11 +113,33 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if not reset and not len(table):
             raise InputError("X", "Found array with 0 sample(s) (shape=(0, …)) while a minimum of 1 is required.")
         validate_data(self, X.iloc[:0] if is_frame(X) else table[:0], reset=reset, skip_check_array=True)
+        if reset and isinstance(getattr(self, "bounds", None), Mapping):
+            self._check_names(cast("Mapping[str, Any]", self.bounds))
         return table
+
+    def _check_names(self, bounds: Mapping[str, Any]) -> None:
+        """Refuse bounds by name that are not those of the columns; names are public."""
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        if not names:
+            raise InputError("bounds", "by name need a data frame with these columns; for an array, give a list")
+        odd = sorted(set(names) ^ {str(name) for name in bounds})
+        if odd:
+            raise InputError("bounds", f"and the columns differ in {', '.join(odd)}; give one pair for every column")
+
+    def _stated_box(self) -> Box:
+        """Where the values lie: bounds in the order of the columns, also where they are given by name."""
+        bounds: Any = getattr(self, "bounds", None)
+        if isinstance(bounds, Mapping):
+            named = {str(name): pair for name, pair in bounds.items()}
+            names = [str(name) for name in getattr(self, "feature_names_in_", named)]
+            bounds = [named[name] for name in (names if set(names) == set(named) else named)]
+        return Box.read(bounds, getattr(self, "data_norm", None))
 
     def _declared_columns(self) -> int | None:
         """Number of columns that the bounds describe, if they describe each."""
         bounds: Any = getattr(self, "bounds", None)
+        if isinstance(bounds, Mapping):
+            return len(bounds)
         try:
             pairs = np.shape(bounds)
         except ValueError:

@@ -119,7 +119,7 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         return self._plan(columns)[-1].price
 
     def _plan(self, columns: int) -> tuple[Box, int, int, Spent]:
-        box = Box.read(self.bounds, self.data_norm)
+        box = self._stated_box()
         box.check_columns(columns)
         clusters = check_count(self.n_clusters, "n_clusters", maximum=10**5)
         rounds = check_count(self.steps, "steps", minimum=_SEARCHING + 1, maximum=10**4)

@@ -17,7 +17,7 @@ from tacit.learn.budget_allocation import FitPrice, check_privacy
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.feature_map import Survey
 from tacit.learn.gradient import rate_on_grid
-from tacit.learn.integer_rows import Box, Integers
+from tacit.learn.integer_rows import Integers
 from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import Loss
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
@@ -88,8 +88,8 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         Rows whose label is none of the classes count for nothing, without a word.
         """
         method = self._chosen_method()
-        box = Box.read(self.bounds, self.data_norm)
         values = self._read(X, reset=True)
+        box = self._stated_box()
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         counts = places >= 0
@@ -102,7 +102,7 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
         method = self._chosen_method()
-        Box.read(self.bounds, self.data_norm).check_columns(columns)
+        self._stated_box().check_columns(columns)
         classes, privacy = self._declared_classes(), check_privacy(self.epsilon, self.delta)
         return self._plan(method, columns, len(classes), privacy).price
 

@@ -26,7 +26,7 @@ class LogisticRegression(LinearClassifier):
     Args:
         epsilon: of the guarantee, for everything that a fit releases.
         delta: likewise; without it only ``method="output"`` is possible, with Laplace noise.
-        bounds: public bounds of the features, one pair or a list with one per column; or
+        bounds: public bounds of the features: one pair, a list with one per column, or pairs by column name; or
         data_norm: a public bound on the norm of a row, instead.
         classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
         n: the number of rows, if that is public; otherwise a noisy count is paid for.

@@ -13,7 +13,7 @@ from tacit.core.numbers import Number
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, check_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.integer_rows import FINE, Box
+from tacit.learn.integer_rows import FINE
 from tacit.learn.labels import ClassLabels
 from tacit.learn.moments import FeatureSums
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
@@ -74,7 +74,7 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
     def fit(self, X: Any, y: Any) -> GaussianNB:
         """Estimate the classes, once; another fit costs the guarantee again."""
         values = self._read(X, reset=True)
-        box = Box.read(self.bounds, None)
+        box = self._stated_box()
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         sums = FeatureSums(box, values.shape[1], len(self.classes_))
@@ -101,7 +101,7 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
-        box = Box.read(self.bounds, None)
+        box = self._stated_box()
         box.check_columns(columns)
         sums = FeatureSums(box, columns, len(self._declared_classes()))
         return self._spent(sums, *check_gaussian_privacy(self.epsilon, self.delta)).price

@@ -107,7 +107,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         if kept > columns:
             raise InputError("n_components", f"must be at most {columns}, the number of columns")
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
-        box = Box.read(self.bounds, self.data_norm)
+        box = self._stated_box()
         box.check_columns(columns)
         survey = Survey(columns, box.ball, None if self.n is None else check_count(self.n, "n"))
         whitening = Whitening(survey, final=True)

@@ -95,7 +95,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _boxes(self, columns: int) -> tuple[Box, Box]:
         """Where the features lie, and where the target."""
-        box = Box.read(self.bounds, self.data_norm)
+        box = self._stated_box()
         if self.target_bounds is None:
             raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
         low, high = check_bounds(self.target_bounds, "target_bounds")

@@ -15,7 +15,7 @@ from tacit.core.relations import Relation, as_relation
 from tacit.core.sensitivity import check_bounds
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.integer_rows import FINE, Box
+from tacit.learn.integer_rows import FINE
 from tacit.learn.moments import FeatureSums
 from tacit.learn.sklearn_compat import OneToOneFeatureMixin, TransformerMixin, check_is_fitted
 
@@ -56,7 +56,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
         """Take note of the columns; the rows are not looked at."""
         values = self._read(X, reset=True)
         self._keep(self.price(values.shape[1]))
-        box = Box.read(self.bounds, None)
+        box = self._stated_box()
         low, high = check_bounds(self.feature_range, "feature_range")
         self._box, self._range = box, (float_nearest(low), float_nearest(high))
         self.data_min_ = np.broadcast_to(box.middle - box.half_width, (values.shape[1],)).copy()
@@ -65,7 +65,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
 
     def price(self, columns: int) -> FitPrice:
         """Price of zero: bounds are public, and no data is released."""
-        Box.read(self.bounds, None).check_columns(columns)
+        self._stated_box().check_columns(columns)
         low, high = check_bounds(self.feature_range, "feature_range")
         if low == high:
             raise InputError("feature_range", "must leave room between its ends")
@@ -154,7 +154,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator): 
         return self._plan(columns)[1].price
 
     def _plan(self, columns: int) -> tuple[FeatureSums, Spent]:
-        box = Box.read(self.bounds, None)
+        box = self._stated_box()
         box.check_columns(columns)
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         sums = FeatureSums(box, columns)

@@ -14,6 +14,7 @@ try:
         OneToOneFeatureMixin,
         RegressorMixin,
         TransformerMixin,
+        clone,
     )
     from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
     from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
@@ -32,6 +33,7 @@ __all__ = [
     "RegressorMixin",
     "TransformerMixin",
     "check_is_fitted",
+    "clone",
     "issparse",
     "validate_data",
 ]
