@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -130,7 +131,25 @@ def test_laws_of_means(monkeypatch: pytest.MonkeyPatch, method: str, epsilon: st
 
 @pytest.mark.parametrize(
     ("value", "same_as"),
-    [(float("nan"), 1), (float("inf"), 3), (float("-inf"), -1), ("text", 1), (None, 1), (10**400, 3), ([], 1)],
+    [
+        (float("nan"), 1),
+        (float("inf"), 3),
+        (float("-inf"), -1),
+        ("text", 1),
+        ("1e999999999", 1),
+        (None, 1),
+        (10**400, 3),
+        ([], 1),
+        (np.int64(2), 2),
+        (np.float32(0.5), Fraction(1, 2)),
+        (Decimal("0.25"), Fraction(1, 4)),
+        (Decimal("1e999999"), 3),
+        (Decimal("-1e999999"), -1),
+        (Decimal("1e-999999"), 0),
+        (Decimal("nan"), 1),
+        (Decimal("-inf"), -1),
+        (Decimal(0), 0),
+    ],
 )
 def test_values_that_are_no_number_in_the_bounds_are_mapped(value: object, same_as: int) -> None:
     protocol = LocalMean(bounds=(-1, 3), epsilon="1", method="rounding")
@@ -146,6 +165,13 @@ def test_values_outside_the_domain_count_as_the_stated_category(value: object) -
     assert protocol_from(stated.spec()) == stated != last
     numbered = KaryResponse(categories=3, epsilon="1")
     assert laws_of(numbered, [value]) == laws_of(numbered, [2])
+
+
+@pytest.mark.parametrize("value", [1, 1.0, np.int64(1), np.uint8(1), True])
+def test_whole_numbers_of_every_type_are_the_category(value: object) -> None:
+    numbered = KaryResponse(categories=4, epsilon="1")
+    assert numbered.domain.place(value) == 1
+    assert [numbered.domain.place(each) for each in (1.5, -1, 4, float("inf"), "1")] == [3] * 5
 
 
 @pytest.mark.parametrize("name", MAKERS)

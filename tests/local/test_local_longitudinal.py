@@ -99,6 +99,23 @@ def test_memory_survives_a_restart_and_a_change_of_value(tmp_path: Path) -> None
     assert [each.name for each in tmp_path.iterdir()] == ["memory"]
 
 
+def test_a_permanent_response_is_drawn_once(tmp_path: Path) -> None:
+    """Of 200 categories; drawn anew it would be the same response with probability below 0.02 each time."""
+    protocol = LongitudinalResponse(categories=200, permanent="1", epsilon="0.5")
+    path = tmp_path / "memory"
+    client = LongitudinalClient.create(protocol, path)
+    client.report(7)
+    (first,) = json.loads(path.read_text())["memory"].values()
+    for _ in range(5):
+        client.report(7)
+        client = LongitudinalClient.open(protocol, path)
+        client.report(9)
+        client.report(7)
+        memory = json.loads(path.read_text())["memory"]
+        assert len(memory) == 2
+        assert next(iter(memory.values()))[0] == first[0]
+
+
 def test_a_thousand_reports_cannot_be_averaged(seeded: object) -> None:
     """The most common report is the permanent response, right as often as one response of ε∞ is, and no more often."""
     right = 0

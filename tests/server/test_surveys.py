@@ -5,15 +5,19 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
+from support.postgres import address
 from support.served import Served, serve
 from tacit.core.errors import InputError
+from tacit.ledger import Ledger
 from tacit.local import Client, HeavyHitters, KaryResponse, LocalProtocol, UnaryEncoding
+from tacit.server.identity import People
 
 PROTOCOL = KaryResponse(categories=["tea", "coffee", "other"], epsilon="1")
 
@@ -156,3 +160,20 @@ def test_every_address_is_forgotten(served: Served) -> None:
     assert len(rows) == 1
     assert not any("127.0.0.1" in str(value) or "testclient" in str(value) for value in rows[0])
     assert np.frombuffer(bytes(rows[0][4]), dtype=np.uint8).tolist() == [1, 0]
+
+
+def test_surveys_in_postgres_and_in_a_file(tmp_path: Path) -> None:
+    """Sums, keys and closing survive that the database is closed and opened, by any number of processes."""
+    for place in (str(tmp_path / "clinic.ledger"), address()):
+        with Ledger.open(place) as ledger, People.open(ledger, place) as people:
+            people.surveys.create("drinks", PROTOCOL, question="Tea?", operator="olga")
+            survey = people.surveys.one("drinks")
+            assert people.surveys.collect(survey, b"\x01\x00\x01", "a").repeated is False
+        with Ledger.open(place) as ledger, People.open(ledger, place) as people, People.open(ledger, place) as others:
+            survey = people.surveys.one("drinks")
+            assert people.surveys.sums(survey).n == 2
+            assert others.surveys.collect(survey, b"\x01\x00\x01", "a").repeated is True
+            others.surveys.collect(survey, b"\x01\x02", "b")
+            assert people.surveys.sums(survey).counts.tolist() == [1, 1, 1]
+            people.surveys.close("drinks", operator="olga")
+            assert [each.open for each in others.surveys.all()] == [False]

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact, exact_probability, float_nearest
 from tacit.local.draws import Draws
 from tacit.local.frequencies import EstimateRow, bernstein_width
-from tacit.local.protocol import Counts, IntegerProtocol, in_words, window_truth
+from tacit.local.protocol import Counts, IntegerProtocol, in_words, whole_number, window_truth
 from tacit.mechanisms.randomized_response import clopper_pearson
 from tacit.noise.bernoulli import Coin
 
@@ -31,6 +32,9 @@ __all__ = ["LocalMean", "MeanOfReports"]
 _STEPS: Final = 1024
 #: Below this ε the piecewise mechanism is never the better one (Wang et al. 2019).
 _HYBRID_FROM: Final = 0.61
+#: Beyond every bound that can be stated.
+_DIGITS: Final = 330
+_HUGE: Final = 10**_DIGITS
 METHODS: Final = ("rounding", "piecewise", "hybrid")
 
 
@@ -159,11 +163,8 @@ class LocalMean(IntegerProtocol):
     def share_of(self, value: object) -> Fraction:
         """The exact place of a value between the bounds, from 0 to 1; one half for a value that is no number."""
         low, high = self.bounds
-        try:
-            if isinstance(value, float | Decimal) and math.isinf(value):
-                return Fraction(value > 0)
-            number = Fraction(value)  # type: ignore[call-overload]  # else a TypeError
-        except (TypeError, ValueError, ArithmeticError):
+        number = _exact(value)
+        if number is None:
             return Fraction(1, 2)
         if number <= low:
             return Fraction(0)
@@ -204,6 +205,28 @@ class LocalMean(IntegerProtocol):
     def parameters(self) -> dict[str, Any]:
         """Bounds and method."""
         return {"bounds": [in_words(each) for each in self.bounds], "method": self.method}
+
+
+def _exact(value: object) -> Fraction | None:
+    """The rational that a number of whatever type is, huge ones cut; None for all other values."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, Decimal):
+        if value.is_nan():
+            return None
+        # Written out, a decimal of a large exponent would be a long row of zeros.
+        if value.is_infinite() or abs(value.adjusted()) > _DIGITS:
+            value = Decimal(0) if value.is_finite() and value.adjusted() < 0 else Decimal(_HUGE).copy_sign(value)
+        return Fraction(value)
+    whole = whole_number(value)
+    if whole is not None:
+        return Fraction(whole)
+    if not isinstance(value, Real):
+        return None
+    number = float(value)
+    if math.isnan(number):
+        return None
+    return Fraction(math.copysign(1, number)) * _HUGE if math.isinf(number) else Fraction(number)
 
 
 def _between(point: int) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
@@ -165,9 +166,10 @@ class CategoricalDomain:
         try:
             if self._place is not None:
                 return self._place.get(value, self.otherwise)
-            return int(value) if isinstance(value, int) and value in self.categories else self.otherwise
         except TypeError:
             return self.otherwise
+        number = whole_number(value)
+        return number if number is not None and 0 <= number < len(self.categories) else self.otherwise
 
     def parameters(self) -> dict[str, Any]:
         """Words of a description."""
@@ -175,6 +177,16 @@ class CategoricalDomain:
         listed: object = len(self.categories) if named else list(self.categories)
         last = self.otherwise == len(self.categories) - 1
         return {"categories": listed} | ({} if last else {"otherwise": self.categories[self.otherwise]})
+
+
+def whole_number(value: object) -> int | None:
+    """The whole number that a value is, of whatever numeric type; None for all other values."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # else a TypeError
+    except TypeError:
+        return None
 
 
 def window_truth(epsilon: Fraction, inside: int, outside: int) -> Fraction:

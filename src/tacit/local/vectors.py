@@ -21,7 +21,7 @@ from tacit.local.draws import Draws
 from tacit.local.frequencies import EstimateRow
 from tacit.local.frequency import hadamard_column, walsh_hadamard
 from tacit.local.mean import LocalMean
-from tacit.local.protocol import MOST_COUNTS, Counts, IntegerProtocol, in_words, window_truth
+from tacit.local.protocol import MOST_COUNTS, Counts, IntegerProtocol, in_words, whole_number, window_truth
 from tacit.mechanisms.randomized_response import clopper_pearson
 from tacit.noise.bernoulli import Coin
 
@@ -148,10 +148,9 @@ class SparseVectorSum(IntegerProtocol):
     def _held(self, value: object) -> list[tuple[int, Fraction]]:
         if not isinstance(value, Mapping):
             return []
+        found = ((whole_number(coordinate), number) for coordinate, number in value.items())
         return [
-            (coordinate, self._place(number))
-            for coordinate, number in value.items()
-            if isinstance(coordinate, int) and 0 <= coordinate < self.dimension and number
+            (place, self._place(number)) for place, number in found if place is not None and 0 <= place < self.dimension
         ]
 
 
