@@ -49,6 +49,7 @@ def test_without_a_stated_bound_nothing_is_cut_to_one_row(folder: Path) -> None:
         assert [line["name"] for line in said["mechanisms"]] == [
             "categories for max_rows up to 256",
             "rows for count_rows(*)",
+            "rows for people by what was left out",
         ]
         assert curator.check_receipt(answer.receipt).ok
         groups = curator.sql(BY_WARD, epsilon="1")

@@ -41,7 +41,7 @@ def catalog(**declared: Any) -> Catalog:
 
 
 def planned(sql: str, where: Catalog | None = None, **more: Any) -> Plan:
-    return make_plan(sql, where or catalog(), Request(**{"epsilon": "1", **more}))
+    return make_plan(sql, where or catalog(), Request(**{"epsilon": "1", "bias_share": "0", **more}))
 
 
 BY_LETTER = "SELECT k, COUNT(*) AS n FROM t GROUP BY k"
@@ -168,12 +168,14 @@ def test_empty_cells_far_from_people_do_not_count() -> None:
 def test_the_number_typed_is_the_guarantee_of_both_stages(kind: str) -> None:
     account = Account(kind, None if kind in ("pure", "gdp") else "1e-6")
     plan = make_plan(
-        "SELECT k, COUNT(*), SUM(CLAMP(y, AUTO)) FROM t GROUP BY k", catalog(), Request(epsilon="1", account=account)
+        "SELECT k, COUNT(*), SUM(CLAMP(y, AUTO)) FROM t GROUP BY k",
+        catalog(),
+        Request(epsilon="1", bias_share="0", account=account),
     )
     stated = make_plan(
         "SELECT k, COUNT(*), SUM(x) FROM t GROUP BY k",
         catalog(max_groups=1, max_rows=1),
-        Request(epsilon="1", account=account),
+        Request(epsilon="1", bias_share="0", account=account),
     )
     assert plan.guarantee == stated.guarantee
     assert [len(search.releases) for search in plan.searches] == [1, 1]
@@ -189,6 +191,21 @@ def test_the_number_typed_is_the_guarantee_of_both_stages(kind: str) -> None:
     assert [measure.rows for measure in done.final.measures] == [8, 8]
     assert done.final.measures[1].clamp == (0, 800)
     assert len({plan.digest, rest.digest, done.digest}) == 3
+
+
+@pytest.mark.parametrize("kind", ACCOUNTS)
+def test_the_table_of_what_is_left_out_comes_last_with_the_limits_found(kind: str) -> None:
+    account = Account(kind, None if kind in ("pure", "gdp") else "1e-6")
+    plan = make_plan(BY_LETTER, catalog(), Request(epsilon="1", account=account))
+    assert [stage.final.aggregates[0].label for stage in plan.stages] == [
+        "max_groups up to 5 and max_rows up to 64", "count_rows(*)", "people by what was left out",
+    ]  # fmt: skip
+    rest = with_limits(plan, FoundLimits(4, 8))
+    assert (rest.guarantee, rest.priced.amount) == (plan.guarantee, plan.priced.amount)
+    assert rest.priced.left_out == plan.priced.left_out
+    assert len(rest.stages) == 2
+    assert rest.stages[1].final.text != plan.stages[2].final.text, "it speaks of the limits found"
+    assert len(plan.measured) == 3
 
 
 def test_the_rest_is_priced_as_if_the_numbers_had_been_typed() -> None:
