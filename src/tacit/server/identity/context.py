@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.ledger import Ledger
+from tacit.noise import entropy
 from tacit.server.identity.ledger_people import Chain, person_of, spelled
 from tacit.server.identity.models import Person
+from tacit.server.identity.scram import ScramVerifier, salt_of
 from tacit.server.identity.tables import PeopleTables
 
 __all__ = ["NO_NAME", "Clock", "IdentityContext", "from_stamp", "line", "stamp", "storable"]
@@ -24,12 +26,25 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class IdentityContext:
-    """Ledger, tables and clock of the identity modules. The clock decides when things expire, not about privacy."""
+    """Ledger, tables and clock of the identity modules. The clock decides when things expire, not about privacy.
+
+    Args:
+        ledger: with its chain.
+        tables: of people.
+        chain: people as the ledger's entries state them.
+        clock: for when things expire.
+        iterations: of verifiers.
+        password_verifiers: whether verifiers of passwords are kept. They are cheaper to guess by than the argon2id
+            hashes beside them, so only a server that PostgreSQL clients connect to keeps them; those of tokens, which
+            cannot be guessed, are always kept.
+    """
 
     ledger: Ledger
     tables: PeopleTables
     chain: Chain
     clock: Clock
+    iterations: int = 4096
+    password_verifiers: bool = False
 
     def now(self) -> int:
         """Current time in milliseconds."""
@@ -52,6 +67,20 @@ class IdentityContext:
                 "name", f"no person is registered as {str(name)[:40]!r}" if person is None else "was revoked"
             )
         return person
+
+    def verifier(self, name: str, secret: str) -> str:
+        """The verifier of a secret of a person, as it is kept."""
+        return ScramVerifier.derive(secret, self.salt(name), self.iterations).text
+
+    def salt(self, name: str) -> bytes:
+        """The salt of a name's verifiers."""
+        rows = self.tables.read("SELECT secret FROM people_scram WHERE id = 1")
+        if not rows:
+            fresh = entropy.current().bits(256).to_bytes(32, "big")
+            with self.tables.write() as run:
+                run("INSERT INTO people_scram VALUES (1, ?) ON CONFLICT (id) DO NOTHING", (fresh,))
+            rows = self.tables.read("SELECT secret FROM people_scram WHERE id = 1")
+        return salt_of(name, bytes(rows[0][0]))
 
     def born(self, person: Person, kind: str, **fields: Any) -> int:
         """Write into the chain that something is given to a person; the place of that entry.

@@ -174,7 +174,7 @@ def _forget_password(run: Run, name: str, seq: int) -> None:
     """A password that was set before ``seq`` is not the one that was set last."""
     run(
         "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, 0, ?, NULL) "
-        "ON CONFLICT (name) DO UPDATE SET password = NULL, changed = excluded.changed "
+        "ON CONFLICT (name) DO UPDATE SET password = NULL, verifier = NULL, changed = excluded.changed "
         "WHERE people_persons.changed < excluded.changed",
         (name, seq),
     )
@@ -187,7 +187,7 @@ def _forget_everything(tables: PeopleTables, seq: int, known: str) -> None:
             return
         for table in ("tokens", "sessions", "links", "tries", "origins", "persons"):
             run(f"DELETE FROM people_{table}", ())  # noqa: S608
-        run("INSERT INTO people_persons VALUES ('', 0, 0, NULL)", ())
+        run("INSERT INTO people_persons (name, ended, changed) VALUES ('', 0, 0)", ())
 
 
 def person_of(analyst: Analyst) -> Person:

@@ -73,13 +73,13 @@ class Access:
         person: who.
         scopes: what this proof allows: those of the token that are still those of the person.
         kind: how they proved it.
-        id: of the token or session; public.
+        id: of the token or session, or the place of the password in the ledger's chain; public.
         csrf: what a form must carry to be believed; for sessions only.
     """
 
     person: Person
     scopes: frozenset[TokenScope]
-    kind: Literal["token", "session"]
+    kind: Literal["token", "session", "password"]
     id: str
     csrf: str = field(default="", repr=False)
 

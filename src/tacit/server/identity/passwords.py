@@ -77,17 +77,20 @@ class Hashing:
         memory_cost: in KiB.
         parallelism: threads.
         at_once: how many are made at a time; others wait.
+        iterations: of PBKDF2 in verifiers for PostgreSQL clients, which know no other hash; clients repeat them at
+            every connection.
     """
 
     time_cost: int = 3
     memory_cost: int = 65536
     parallelism: int = 4
     at_once: int = 2
+    iterations: int = 100_000
 
     @classmethod
     def cheap(cls) -> Hashing:
         """Parameters for tests."""
-        return cls(time_cost=1, memory_cost=8, parallelism=1)
+        return cls(time_cost=1, memory_cost=8, parallelism=1, iterations=4096)
 
 
 def check_password(password: object, name: str, others: Iterable[str] = ()) -> None:

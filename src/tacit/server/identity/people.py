@@ -18,6 +18,7 @@ from tacit.server.identity.jobs import JobStore
 from tacit.server.identity.ledger_people import details_of, end, open_chain, person_of, spelled
 from tacit.server.identity.models import Access, Issued, Job, Opened, Person, Role, TokenInfo, TokenScope
 from tacit.server.identity.passwords import Hasher, Hashing, check_password
+from tacit.server.identity.scram import ClientProof
 from tacit.server.identity.sessions import Sessions
 from tacit.server.identity.surveys import Surveys
 from tacit.server.identity.tables import open_tables
@@ -55,6 +56,7 @@ class People(Closing):
         clock: Clock | None = None,
         hashing: Hashing | None = None,
         obvious: Iterable[str] = (),
+        password_verifiers: bool = False,
     ) -> Self:
         """The people of a ledger that is open.
 
@@ -64,6 +66,7 @@ class People(Closing):
             clock: for when things expire; no decision about privacy depends on it.
             hashing: what a password costs, for tests.
             obvious: names that are no passwords, such as the project's.
+            password_verifiers: keep a verifier of each password beside its hash, for PostgreSQL clients.
         """
         if ledger.durable == (place == MEMORY):
             raise InputError("place", "is not where the ledger is kept")
@@ -73,7 +76,9 @@ class People(Closing):
         except BaseException:
             tables.close()
             raise
-        return cls(IdentityContext(ledger, tables, chain, clock or _now), hashing or Hashing(), obvious)
+        costs = hashing or Hashing()
+        context = IdentityContext(ledger, tables, chain, clock or _now, costs.iterations, password_verifiers)
+        return cls(context, costs, obvious)
 
     def close(self) -> None:
         """Give everything back but the ledger."""
@@ -185,11 +190,7 @@ class People(Closing):
             origin: where from: an address, or what the browser keeps. Where a name has signed in before, failures
                 elsewhere do not slow it down.
         """
-        try:
-            plain = spelled(name)
-        except InputError:
-            plain = NO_NAME
-        return self._sessions.sign_in(plain, password, origin[:200])
+        return self._sessions.sign_in(_spelled(name), password, origin[:200])
 
     def check_password(self, name: str, password: str) -> None:
         """Refuse a password that would be guessed first.
@@ -215,6 +216,27 @@ class People(Closing):
     def session(self, text: str) -> Access | None:
         """The access of a session; it ends after half an hour without a visit, and after twelve hours."""
         return self._sessions.session(text)
+
+    def salt(self, name: str) -> tuple[bytes, int]:
+        """Salt and iterations by which a client that says this name hashes its secret; any name has them."""
+        return self._context.salt(_spelled(name)), self._context.iterations
+
+    def prove_token(self, name: str, shown: ClientProof) -> tuple[Access, bytes] | None:
+        """The access of the token that a client has proved to hold, and the server's own proof."""
+        return self._tokens.prove(_spelled(name), shown)
+
+    def prove_password(self, name: str, shown: ClientProof, *, origin: str = "") -> tuple[Access, bytes] | None:
+        """The access of the password that a client has proved to hold, and the server's own proof.
+
+        Tries are counted as those of :meth:`sign_in` are.
+        """
+        return self._sessions.prove(_spelled(name), shown, origin[:200])
+
+    def renewed(self, access: Access) -> Access | None:
+        """The access as it is now, where a token or a password was proved before; ``None`` once that is ended."""
+        if access.kind == "token":
+            return self._tokens.renewed(access.id)
+        return self._sessions.renewed(access.person.name, access.id)
 
     def sign_out(self, text: str) -> None:
         """End a session."""
@@ -333,6 +355,14 @@ class People(Closing):
         if not found <= set(known):
             raise InputError("populations", f"must be among {', '.join(known)}")
         return found
+
+
+def _spelled(name: str) -> str:
+    """A name in its one spelling; that of no person for a text that cannot be a name."""
+    try:
+        return spelled(name)
+    except InputError:
+        return NO_NAME
 
 
 def _now() -> datetime:

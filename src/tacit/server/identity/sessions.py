@@ -15,6 +15,7 @@ Lanes are kept in as many rows as 16 bits have values, for any number of names.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from typing import Final
 
 from tacit.ledger import BusyError
@@ -23,6 +24,7 @@ from tacit.server.identity.credentials import Code
 from tacit.server.identity.ledger_people import PASSWORD
 from tacit.server.identity.models import Access, Opened, Person
 from tacit.server.identity.passwords import Hasher, check_password
+from tacit.server.identity.scram import ClientProof, ScramVerifier
 from tacit.server.identity.tables import PeopleTables
 
 __all__ = ["Sessions"]
@@ -34,7 +36,7 @@ _LONGEST: Final = 12 * 3600_000
 _TOUCH: Final = 60_000
 _NO_DIGEST: Final = bytes(32)
 _CURRENT: Final = (
-    "SELECT p.password, p.changed FROM people_persons AS p CROSS JOIN people_persons AS a "
+    "SELECT p.password, p.changed, p.verifier FROM people_persons AS p CROSS JOIN people_persons AS a "
     "WHERE a.name = '' AND p.name = ? AND p.password IS NOT NULL AND p.changed > p.ended AND p.changed > a.ended"
 )
 
@@ -100,6 +102,14 @@ class Tries:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class HashedPassword:
+    """Hashes of a password: argon2id for pages, and a verifier for PostgreSQL clients where those are served."""
+
+    argon2: str = field(repr=False)
+    verifier: str | None = field(repr=False)
+
+
 class Sessions:
     """Sets passwords, lets people in and out."""
 
@@ -109,23 +119,24 @@ class Sessions:
         self._hasher = hasher
         self._tries = Tries(context.tables)
 
-    def hashed(self, password: str, name: str) -> str:
-        """The hash of a password that is good enough."""
+    def hashed(self, password: str, name: str) -> HashedPassword:
+        """The hashes of a password that is good enough."""
         check_password(password, name, self._obvious)
-        return self._hasher.hash(password)
+        verifier = self._context.verifier(name, password) if self._context.password_verifiers else None
+        return HashedPassword(self._hasher.hash(password), verifier)
 
-    def keep(self, person: Person, hashed: str, *, operator: str) -> int:
-        """Make a hash the password; the place of its entry in the chain.
+    def keep(self, person: Person, hashed: HashedPassword, *, operator: str) -> int:
+        """Make hashes the password; the place of its entry in the chain.
 
         Sessions of an older password end. Of two at once, the one whose entry is later stays.
         """
         changed = self._context.born(person, PASSWORD, operator=operator)
         with self._context.tables.write() as run:
             run(
-                "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, 0, ?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET changed = excluded.changed, password = excluded.password "
-                "WHERE people_persons.changed <= excluded.changed",
-                (person.name, changed, hashed),
+                "INSERT INTO people_persons (name, ended, changed, password, verifier) VALUES (?, 0, ?, ?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET changed = excluded.changed, password = excluded.password, "
+                "verifier = excluded.verifier WHERE people_persons.changed <= excluded.changed",
+                (person.name, changed, hashed.argon2, hashed.verifier),
             )
         self._tries.forgive_everywhere(person.name)
         return changed
@@ -153,7 +164,7 @@ class Sessions:
         lane = self._tries.lane(name, origin, now)
         allowed = self._tries.begin(lane, now)
         rows = self._context.tables.read(_CURRENT, (name,))
-        kept, changed = rows[0] if rows else (None, 0)
+        kept, changed, verifier = rows[0] if rows else (None, 0, None)
         if not self._hasher.fits(password, kept if allowed else None):
             return None
         person = self._context.person(name)
@@ -163,7 +174,38 @@ class Sessions:
         self._tries.remember(name, origin, now)
         if isinstance(password, str) and kept is not None and self._hasher.is_old(kept):
             self._renew(name, changed, password)
+        if isinstance(password, str) and verifier is None and self._context.password_verifiers:
+            # It was set before there were verifiers.
+            with self._context.tables.write() as run:
+                words = (self._context.verifier(name, password), name, changed)
+                run("UPDATE people_persons SET verifier = ? WHERE name = ? AND changed = ?", words)
         return person, changed
+
+    def prove(self, name: str, shown: ClientProof, origin: str) -> tuple[Access, bytes] | None:
+        """The access of a person whose password a client has proved to hold, and the server's own proof.
+
+        Tries are counted as those of :meth:`sign_in` are, in the same places.
+        """
+        now = self._context.now()
+        lane = self._tries.lane(name, origin, now)
+        allowed = self._tries.begin(lane, now)
+        rows = self._context.tables.read(_CURRENT, (name,))
+        verifier = ScramVerifier.read(rows[0][2]) if rows else None
+        person = self._context.person(name)
+        signature = None if verifier is None else verifier.check(shown)
+        if not allowed or signature is None or person is None or not person.active:
+            return None
+        self._tries.forgive(lane)
+        self._tries.remember(name, origin, now)
+        return Access(person, person.scopes, "password", str(rows[0][1])), signature
+
+    def renewed(self, name: str, changed: str) -> Access | None:
+        """The access of a password that was proved before, if it is still the one."""
+        rows = self._context.tables.read(_CURRENT, (name,))
+        person = self._context.person(name)
+        if not rows or str(rows[0][1]) != changed or person is None or not person.active:
+            return None
+        return Access(person, person.scopes, "password", changed)
 
     def open(self, person: Person, born: int) -> Opened:
         """A session by a password that was checked just now."""

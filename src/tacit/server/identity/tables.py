@@ -111,6 +111,12 @@ MIGRATIONS: Final = (
     ),
     # Number of workers that have taken a job.
     ("ALTER TABLE people_jobs ADD COLUMN tries {integer} NOT NULL DEFAULT 0",),
+    # Verifiers of SCRAM, for PostgreSQL clients, and the key that their salts follow from.
+    (
+        "ALTER TABLE people_persons ADD COLUMN verifier {text}",
+        "ALTER TABLE people_tokens ADD COLUMN verifier {text}",
+        "CREATE TABLE people_scram (id {integer} PRIMARY KEY, secret {bytes} NOT NULL) {end}",
+    ),
 )
 
 

@@ -11,7 +11,8 @@ from tacit.ledger import BusyError
 from tacit.server.identity.context import NO_NAME, IdentityContext, from_stamp, line, stamp
 from tacit.server.identity.credentials import Code
 from tacit.server.identity.ledger_people import ISSUED, WITHDRAWN, spelled, withdraw
-from tacit.server.identity.models import Access, Issued, TokenInfo, TokenScope
+from tacit.server.identity.models import Access, Issued, Person, TokenInfo, TokenScope
+from tacit.server.identity.scram import ClientProof, ScramVerifier
 
 __all__ = ["Tokens"]
 
@@ -21,7 +22,7 @@ _LABEL: Final = 100
 #: A token and the last end of its person and of all people.
 _ROWS: Final = (
     "SELECT t.id, t.name, t.digest, t.label, t.scopes, t.born, t.issued, t.expires, t.used, t.withdrawn, "
-    "COALESCE(p.ended, 0), a.ended FROM people_tokens AS t "
+    "COALESCE(p.ended, 0), a.ended, t.verifier FROM people_tokens AS t "
     "LEFT JOIN people_persons AS p ON p.name = t.name CROSS JOIN people_persons AS a WHERE a.name = '' "
 )
 #: Digest that an unknown id is compared with, so that it costs the same.
@@ -46,6 +47,7 @@ class Tokens:
         if until is not None and until <= now:
             raise InputError("expires", "must be in the future")
         code = Code.new(_KIND)
+        verifier = self._context.verifier(person.name, code.text)
         words = _written(chosen)
         when = None if expires is None else expires.isoformat(timespec="seconds")
         born = self._context.born(
@@ -53,8 +55,8 @@ class Tokens:
         )
         with self._context.tables.write() as run:
             run(
-                "INSERT INTO people_tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 0)",
-                (code.id, person.name, code.digest, label, words, born, now, until),
+                "INSERT INTO people_tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?)",
+                (code.id, person.name, code.digest, label, words, born, now, until, verifier),
             )
         return Issued(code.text, code.id, person.name, label, chosen, expires)
 
@@ -92,7 +94,31 @@ class Tokens:
         if not rows or not fits or person is None or not person.active or not _alive(rows[0], now):
             return None
         self._used(rows[0], now)
-        return Access(person, _read(rows[0][4]) & person.scopes, "token", code.id)
+        if rows[0][12] is None and self._context.password_verifiers:
+            # It was issued before there were verifiers.
+            with self._context.tables.write() as run:
+                verifier = self._context.verifier(person.name, code.text)
+                run("UPDATE people_tokens SET verifier = ? WHERE id = ?", (verifier, code.id))
+        return _access(person, rows[0])
+
+    def prove(self, name: str, shown: ClientProof) -> tuple[Access, bytes] | None:
+        """The access of the person's token that a client has proved to hold, and the server's own proof."""
+        person, now = self._context.person(name), self._context.now()
+        for row in self._context.tables.read(_ROWS + "AND t.name = ?", (name,)):
+            verifier = ScramVerifier.read(row[12])
+            signature = None if verifier is None else verifier.check(shown)
+            if signature is not None and person is not None and person.active and _alive(row, now):
+                self._used(row, now)
+                return _access(person, row), signature
+        return None
+
+    def renewed(self, token_id: str) -> Access | None:
+        """The access of a token that was shown before, if it still counts."""
+        rows = self._context.tables.read(_ROWS + "AND t.id = ?", (token_id,))
+        person = self._context.person(rows[0][1] if rows else NO_NAME)
+        if not rows or person is None or not person.active or not _alive(rows[0], self._context.now()):
+            return None
+        return _access(person, rows[0])
 
     def _is_active(self, name: str) -> bool:
         person = self._context.person(name)
@@ -108,6 +134,10 @@ class Tokens:
                 run("UPDATE people_tokens SET used = ? WHERE id = ?", (day, row[0]))
         except BusyError:
             return
+
+
+def _access(person: Person, row: tuple[Any, ...]) -> Access:
+    return Access(person, _read(row[4]) & person.scopes, "token", row[0])
 
 
 def _alive(row: tuple[Any, ...], now: int) -> bool:

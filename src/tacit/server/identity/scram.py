@@ -1,0 +1,181 @@
+"""SCRAM-SHA-256 (RFC 5802, RFC 7677): verifiers of secrets, and the server's side of one exchange.
+
+A verifier holds two hashes of a salted secret, StoredKey and ServerKey. It proves that a client knows the secret, and
+lets the server prove that it knows the verifier; the secret does not follow from it, and neither does what a client
+would have to send.
+
+The server has to name salt and iterations before it knows which of a person's secrets the client has. So all secrets of
+a person (a password and any number of tokens) have one salt, which follows from the person's name by a key that is kept
+beside them, and all have the same number of iterations. Names that no person has get a salt in the same way, and so
+cannot be told from others.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import stringprep
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["MECHANISM", "MECHANISM_PLUS", "ClientProof", "ScramError", "ScramExchange", "ScramVerifier", "salt_of"]
+
+MECHANISM: Final = "SCRAM-SHA-256"
+MECHANISM_PLUS: Final = "SCRAM-SHA-256-PLUS"
+_SALT_BYTES: Final = 16
+_BINDING: Final = b"tls-server-end-point"
+_FIRST: Final = re.compile(rb"(n|y|p=([A-Za-z0-9.-]{1,64})),,(n=[^,]{0,400},r=([\x21-\x2b\x2d-\x7e]{8,200}))\Z")
+_FINAL: Final = re.compile(rb"(c=([A-Za-z0-9+/=]{1,400}),r=([\x21-\x2b\x2d-\x7e]{1,400})),p=([A-Za-z0-9+/=]{44})\Z")
+_TEXT: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]{44}):([A-Za-z0-9+/=]{44})\Z")
+
+
+class ScramError(Exception):
+    """A message of the exchange is malformed, or its channel binding is not that of the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProof:
+    """Proof that a client sent, with the messages that it is about."""
+
+    messages: bytes
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScramVerifier:
+    """Verifier of one secret.
+
+    Args:
+        salt: of the person.
+        iterations: of PBKDF2.
+        stored: StoredKey.
+        server: ServerKey.
+    """
+
+    salt: bytes
+    iterations: int
+    stored: bytes
+    server: bytes
+
+    @classmethod
+    def derive(cls, secret: str, salt: bytes, iterations: int) -> ScramVerifier:
+        """Compute the verifier of a secret."""
+        salted = hashlib.pbkdf2_hmac("sha256", _prepared(secret), salt, iterations)
+        stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
+        return cls(salt, iterations, stored, _hmac(salted, b"Server Key"))
+
+    @classmethod
+    def read(cls, text: str | None) -> ScramVerifier | None:
+        """The verifier in a text as :attr:`text` writes it; None where there is none."""
+        found = None if text is None else _TEXT.match(text)
+        if found is None:
+            return None
+        salt, stored, server = (base64.b64decode(found[i]) for i in (2, 3, 4))
+        return cls(salt, int(found[1]), stored, server)
+
+    @property
+    def text(self) -> str:
+        """The text that is kept, in the form in which PostgreSQL keeps it."""
+        salt, stored, server = (base64.b64encode(each).decode() for each in (self.salt, self.stored, self.server))
+        return f"{MECHANISM}${self.iterations}:{salt}${stored}:{server}"
+
+    def check(self, shown: ClientProof) -> bytes | None:
+        """The server's last message where the client has the secret; None where it has not."""
+        signature = _hmac(self.stored, shown.messages)
+        key = bytes(a ^ b for a, b in zip(shown.proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.sha256(key).digest(), self.stored):
+            return None
+        return b"v=" + base64.b64encode(_hmac(self.server, shown.messages))
+
+
+class ScramExchange:
+    """Messages of one exchange, from the server's side.
+
+    Args:
+        mechanism: that the client chose.
+        nonce: random text of the server.
+        binding: hash of the server's certificate on a TLS connection; None without.
+    """
+
+    def __init__(self, mechanism: str, nonce: str, binding: bytes | None) -> None:
+        if mechanism not in (MECHANISM, MECHANISM_PLUS) or (mechanism == MECHANISM_PLUS and binding is None):
+            raise ScramError("unknown mechanism")
+        self._plus = mechanism == MECHANISM_PLUS
+        self._nonce = nonce.encode()
+        self._binding = binding
+        self._header = self._bare = self._sent = b""
+
+    def first(self, message: bytes, salt: bytes, iterations: int) -> bytes:
+        """Answer the client's first message.
+
+        Raises:
+            ScramError: it is malformed; or a party between the two has hidden that the server has channel binding.
+        """
+        found = _FIRST.match(message)
+        if found is None:
+            raise ScramError("malformed first message")
+        flag = found[1]
+        if self._plus != flag.startswith(b"p=") or (self._plus and found[2] != _BINDING):
+            raise ScramError("channel binding does not match the mechanism")
+        if flag == b"y" and self._binding is not None:
+            raise ScramError("the client believes that the server has no channel binding")
+        self._header, self._bare = flag + b",,", found[3]
+        self._nonce = found[4] + self._nonce
+        self._sent = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(salt), iterations)
+        return self._sent
+
+    def final(self, message: bytes) -> ClientProof:
+        """The proof in the client's last message.
+
+        Raises:
+            ScramError: it is malformed, or bound to another connection.
+        """
+        found = _FINAL.match(message)
+        if found is None:
+            raise ScramError("malformed last message")
+        bound = self._header + (self._binding or b"" if self._plus else b"")
+        if found[2] != base64.b64encode(bound) or found[3] != self._nonce:
+            raise ScramError("the message is bound to another connection")
+        try:
+            proof = base64.b64decode(found[4], validate=True)
+        except ValueError:
+            raise ScramError("malformed proof") from None
+        if len(proof) != 32:
+            raise ScramError("malformed proof")
+        return ClientProof(b",".join((self._bare, self._sent, found[1])), proof)
+
+
+def salt_of(name: str, key: bytes) -> bytes:
+    """The salt of a person, or of a name that no person has."""
+    return _hmac(key, b"tacit scram salt\0" + name.encode("utf-8", "surrogatepass"))[:_SALT_BYTES]
+
+
+def _hmac(key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, "sha256")
+
+
+def _prepared(secret: str) -> bytes:
+    """The bytes of a secret by SASLprep (RFC 4013); where it prohibits the secret, its own bytes, as PostgreSQL does."""
+    mapped = "".join(
+        " " if stringprep.in_table_c12(sign) else sign for sign in secret if not stringprep.in_table_b1(sign)
+    )
+    plain = unicodedata.normalize("NFKC", mapped)
+    return (plain if plain and _is_allowed(plain) else secret).encode()
+
+
+def _is_allowed(text: str) -> bool:
+    prohibited = (
+        stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3, stringprep.in_table_c4,
+        stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7, stringprep.in_table_c8,
+        stringprep.in_table_c9, stringprep.in_table_a1,
+    )  # fmt: skip
+    if any(check(sign) for sign in text for check in prohibited):
+        return False
+    if not any(map(stringprep.in_table_d1, text)):
+        return True
+    # Text from right to left begins and ends so, and has nothing of the other direction in it.
+    ends = stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1])
+    return ends and not any(map(stringprep.in_table_d2, text))
