@@ -34,6 +34,9 @@ def serve(
     project: ProjectOption = DEFAULT_PROJECT,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for any that is free.")] = 8470,
+    postgres: Annotated[
+        int | None, typer.Option(help="A port for psql, drivers and dashboards; 0 for any that is free.")
+    ] = None,
     workers: Annotated[int, typer.Option(help="Processes that answer.")] = 2,
     tls_cert: Annotated[Path | None, typer.Option(help="The certificate, with its chain (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM), without a passphrase.")] = None,
@@ -67,10 +70,12 @@ def serve(
     with reported(as_json=as_json), ExitStack() as stack:
         if demo:
             project = _hospital(stack)
+            postgres = 0 if postgres is None else postgres
         read_project(project)
         words = {
             "host": host,
             "port": port,
+            "postgres": postgres,
             "workers": workers,
             "tls_cert": None if tls_cert is None else str(tls_cert),
             "tls_key": None if tls_key is None else str(tls_key),
@@ -164,7 +169,10 @@ def _links(started: Started) -> dict[str, str]:
 
 
 def _tell_json(started: Started) -> None:
-    print_json({"address": started.address, "metrics": started.metrics, **_links(started)})
+    about = {"address": started.address, "metrics": started.metrics, **_links(started)}
+    if started.postgres is not None:
+        about["postgres"] = "{}:{}".format(*started.postgres)
+    print_json(about)
 
 
 def _tell(started: Started) -> None:
@@ -172,6 +180,8 @@ def _tell(started: Started) -> None:
     _say(screen, f"Tacit serves at {started.address}/console/  (API: {started.address}/v1/openapi.json)")
     if started.metrics:
         _say(screen, f"Metrics at {started.metrics}")
+    if started.postgres is not None:
+        _say(screen, "PostgreSQL clients connect to host={} port={}".format(*started.postgres))
     links = _links(started)
     if "set_up" in links:
         from tacit.server.identity.invitations import SET_UP_WORDS
@@ -194,6 +204,13 @@ def _tell_demo(started: Started) -> None:
     _say(screen, f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
     _say(screen, '  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))')
     _say(screen, "")
+    if started.postgres is not None:
+        host, port = started.postgres
+        _say(screen, "Or with psql, or any tool that speaks to PostgreSQL, with the token as the password:")
+        _say(screen, "")
+        _say(screen, f"  PGPASSWORD={links['token']} PGOPTIONS='-c tacit.epsilon=0.1' \\")
+        _say(screen, f"  psql -h {host} -p {port} -U {_DEMO_ANALYST} -d hospital")
+        _say(screen, "")
     _say(screen, "Everything is forgotten when you stop it with Ctrl-C.")
 
 

@@ -6,6 +6,7 @@ Modules:
 * :mod:`.departure` — Departure of one question: its thread and outcome are held until then
 * :mod:`.errors` — Errors of the server
 * :mod:`.identity` — Identity: people, roles, tokens, passwords, sessions, invitations
+* :mod:`.pgwire` — PostgreSQL protocol: psql, drivers and dashboards
 * :mod:`.rate_limit` — Token-bucket rate limits
 * :mod:`.response_slots` — Response slots: fixed times at which responses leave
 * :mod:`.serve` — Serving: sockets, TLS, worker processes, connection limits, logs and metrics

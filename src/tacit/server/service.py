@@ -131,6 +131,10 @@ class CuratorService:
         """The tables that the person sees, and what is publicly known about them."""
         return self._for(access).tables()
 
+    def catalog(self, access: Access) -> Catalog:
+        """Public metadata of the tables that the person sees."""
+        return self._for(access).context.catalog
+
     def history(
         self, access: Access, *, before: int | None = None, limit: int | None = None, everyone: bool = False
     ) -> Page:

@@ -13,7 +13,7 @@ __all__ = ["Settings"]
 _ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 #: Settings that may be zero: a slot that is switched off, a queue that does not exist.
-_MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port", "threads_per_analyst")
+_MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port", "postgres", "threads_per_analyst")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,7 @@ class Settings:
     Args:
         host: the address to listen on.
         port: to listen on.
+        postgres: port for PostgreSQL clients; None for none.
         workers: processes.
         tls_cert: file of the certificate.
         tls_key: file of its key.
@@ -62,6 +63,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8470
+    postgres: int | None = None
     workers: int = 1
     tls_cert: str | None = None
     tls_key: str | None = None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
     from tacit.query.request import Request
     from tacit.server.identity import Access
+    from tacit.server.identity.scram import ClientProof
 
 __all__ = ["WorkerRuntime"]
 
@@ -52,7 +53,7 @@ class WorkerRuntime:
         self.asking = FairExecutor("ask", settings.threads, settings.queue, settings.running_each)
         self.quick = FairExecutor("quick", settings.quick_threads, settings.quick_queue)
         self.entering = FairExecutor("enter", *_ENTERING)
-        counted = buckets or Buckets()
+        counted = self.buckets = buckets or Buckets()
         self.late = LateAnswers(settings, counted)
         limits = getattr(service.curator.context.engine, "limits", None)
         self._schedule = DepartureSchedule(settings, getattr(limits, "seconds", None)) if settings.slot else None
@@ -113,6 +114,18 @@ class WorkerRuntime:
         found = await self.entering.run(work, *args, **words)
         if found is not None:
             self._guesses.give_back(network)
+        return found
+
+    async def prove(self, name: str, shown: ClientProof, address: str) -> tuple[Access, bytes] | None:
+        """The access that a PostgreSQL client has proved, and the server's own proof.
+
+        Tokens cannot be guessed, so that a valid one passes whatever others at the same address do; tries of passwords
+        are counted as sign-ins are.
+        """
+        people = self.service.people
+        found = await self.quick.run(people.prove_token, name, shown)
+        if found is None:
+            found = await self.enter(address, people.prove_password, name, shown, origin=address)
         return found
 
     def authenticated(self, token: str, address: str) -> Access:

@@ -158,7 +158,7 @@ def _hmac(key: bytes, message: bytes) -> bytes:
 
 
 def _prepared(secret: str) -> bytes:
-    """The bytes of a secret by SASLprep (RFC 4013); where it prohibits the secret, its own bytes, as PostgreSQL does."""
+    """The bytes of a secret by SASLprep (RFC 4013); where that prohibits it, its own bytes, as in PostgreSQL."""
     mapped = "".join(
         " " if stringprep.in_table_c12(sign) else sign for sign in secret if not stringprep.in_table_b1(sign)
     )

@@ -176,8 +176,8 @@ class Sessions:
             self._renew(name, changed, password)
         if isinstance(password, str) and verifier is None and self._context.password_verifiers:
             # It was set before there were verifiers.
+            words = (self._context.verifier(name, password), name, changed)
             with self._context.tables.write() as run:
-                words = (self._context.verifier(name, password), name, changed)
                 run("UPDATE people_persons SET verifier = ? WHERE name = ? AND changed = ?", words)
         return person, changed
 

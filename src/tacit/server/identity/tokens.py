@@ -96,8 +96,8 @@ class Tokens:
         self._used(rows[0], now)
         if rows[0][12] is None and self._context.password_verifiers:
             # It was issued before there were verifiers.
+            verifier = self._context.verifier(person.name, code.text)
             with self._context.tables.write() as run:
-                verifier = self._context.verifier(person.name, code.text)
                 run("UPDATE people_tokens SET verifier = ? WHERE id = ?", (verifier, code.id))
         return _access(person, rows[0])
 

@@ -65,12 +65,13 @@ class AccessLog:
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._note(about, message["status"])
+                self.note(about, message["status"])
             await send(message)
 
         await self._application(scope, receive, noting)
 
-    def _note(self, about: dict[str, Any], status: int) -> None:
+    def note(self, about: dict[str, Any], status: int | str) -> None:
+        """Log and count a request, or a statement of a PostgreSQL client with its SQLSTATE."""
         route = str(about.get("route") or "other")
         self._counters.add("tacit_requests", route, str(status))
         if about.get("charge"):

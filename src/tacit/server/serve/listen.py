@@ -39,6 +39,10 @@ def check_place(settings: Settings) -> None:
             f"{settings.host} can be reached from elsewhere, and without TLS any machine on the way could read tokens "
             "and answers: state --tls-cert and --tls-key, or --behind-proxy if something in front ends TLS",
         )
+    if settings.postgres is not None and not is_loopback(settings.host) and settings.tls_cert is None:
+        raise InputError(
+            "postgres", "PostgreSQL clients end TLS here, not at a proxy for HTTP: state --tls-cert and --tls-key"
+        )
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
@@ -77,13 +81,17 @@ def _no_passphrase() -> str:
     raise ValueError("the key is protected by a passphrase; use one that is not, readable by its owner alone")
 
 
-def bind(settings: Settings) -> list[socket.socket]:
+def bind(settings: Settings, port: int | None = None) -> list[socket.socket]:
     """A listening socket for each worker, so that the system shares connections out evenly.
 
     They stay open in the supervisor: connections that arrive while a worker is replaced wait for the next one. Where
     the system cannot share out, all workers have the same one.
+
+    Args:
+        settings: address, and the port of the API.
+        port: another port.
     """
-    first = _bound(settings.host, settings.port, shared=False)
+    first = _bound(settings.host, settings.port if port is None else port, shared=False)
     port = first.getsockname()[1]
     if settings.workers == 1 or sys.platform != "linux":
         return [first] * settings.workers

@@ -51,12 +51,14 @@ class Started:
     Args:
         address: of the server.
         metrics: address of the page with metrics; empty without.
+        postgres: host and port for PostgreSQL clients; empty without.
         welcome: returned by :attr:`.Serving.welcome`.
     """
 
     address: str
     metrics: str
     welcome: dict[str, Any]
+    postgres: tuple[str, int] | None = None
 
 
 @dataclass
@@ -64,6 +66,7 @@ class _Place:
     """A worker's place: its socket, and the process that works there now."""
 
     listener: socket.socket
+    postgres: socket.socket | None = None
     process: ForkProcess | None = None
     reports: Connection | None = None
     began: float = 0.0
@@ -88,15 +91,19 @@ def supervise(
     """
     check_place(serving.settings)
     context = tls_context(serving.settings)
+    port = serving.settings.postgres
     listeners = bind(serving.settings)
     try:
+        others = [] if port is None else bind(serving.settings, port)
         page = None if metrics_port is None else MetricsPage(metrics_port)
         try:
             _import_modules_of_workers()
-            return _Supervisor(serving, context, listeners, page, started).run()
+            return _Supervisor(serving, context, listeners, others, page, started).run()
         finally:
             if page is not None:
                 page.server_close()
+            for listener in others:
+                listener.close()
     finally:
         for listener in listeners:
             listener.close()
@@ -107,6 +114,7 @@ def _import_modules_of_workers() -> None:
     import tacit.engines.registry
     import tacit.server.api.app
     import tacit.server.identity
+    import tacit.server.pgwire
 
     tacit.engines.registry.warm()
 
@@ -117,12 +125,13 @@ class _Supervisor:
         serving: Serving,
         context: ssl.SSLContext | None,
         listeners: list[socket.socket],
+        others: list[socket.socket],
         page: MetricsPage | None,
         started: Callable[[Started], None] | None,
     ) -> None:
         self._serving = serving
         self._context = context
-        self._places = [_Place(listener) for listener in listeners]
+        self._places = [_Place(listener, others[i] if others else None) for i, listener in enumerate(listeners)]
         self._page = page
         self._started = started
         self._buckets = Buckets(shared=True)
@@ -181,10 +190,19 @@ class _Supervisor:
                     other.reports.close()
                 if other.listener is not place.listener:
                     other.listener.close()
+                if other.postgres is not None and other.postgres is not place.postgres:
+                    other.postgres.close()
             if self._page is not None:
                 self._page.server_close()
             status = run_worker(
-                self._serving, place.listener, self._context, sending, self._buckets, supervisor, first=first
+                self._serving,
+                place.listener,
+                self._context,
+                sending,
+                self._buckets,
+                supervisor,
+                first=first,
+                postgres=place.postgres,
             )
         except BaseException:
             logging.getLogger("tacit.operator").exception("a worker failed")
@@ -230,7 +248,8 @@ class _Supervisor:
                 if self._started is not None:
                     metrics = "" if self._page is None else self._page.address
                     address = address_of(self._serving.settings, place.listener)
-                    self._started(Started(address, metrics, told["welcome"]))
+                    place_of = None if place.postgres is None else place.postgres.getsockname()[:2]
+                    self._started(Started(address, metrics, told["welcome"], place_of))
 
     def _bury(self, place: _Place, status: int) -> None:
         """Note that a worker has ended, and when the next one is due."""

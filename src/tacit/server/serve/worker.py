@@ -86,6 +86,7 @@ def run_worker(
     supervisor: int,
     *,
     first: bool,
+    postgres: socket.socket | None = None,
 ) -> int:
     """Run a worker from the fork to its exit status.
 
@@ -97,6 +98,7 @@ def run_worker(
         buckets: counters shared with other workers.
         supervisor: its process id.
         first: whether it is the first worker of this start.
+        postgres: its socket for PostgreSQL clients.
     """
     # A terminal sends these to the whole group. The supervisor hears them too, and lets workers finish their work.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -106,7 +108,7 @@ def run_worker(
     try:
         with _opened(serving) as service:
             welcome = serving.welcome(service) if first and serving.welcome is not None else {}
-            _Worker(serving, service, context, reports, buckets, supervisor, welcome).run([listener])
+            _Worker(serving, service, context, reports, buckets, supervisor, welcome, postgres).run([listener])
     except TacitError as problem:
         about = {"code": problem.code, "message": str(problem), "parameter": str(getattr(problem, "parameter", ""))}
         _report(reports, failed=about)
@@ -132,7 +134,12 @@ def _opened(serving: Serving) -> Iterator[CuratorService]:
         # Each worker would have an account of its own, and so the whole budget once more.
         raise InputError("project.ledger", 'a server needs one that lasts; write ledger = "tacit.ledger"')
     shared = with_shared_memory(project, serving.settings.workers)
-    with open_project(shared) as curator, People.open(curator.ledger, place, obvious=(curator.name,)) as people:
+    with (
+        open_project(shared) as curator,
+        People.open(
+            curator.ledger, place, obvious=(curator.name,), password_verifiers=serving.settings.postgres is not None
+        ) as people,
+    ):
         yield CuratorService(curator, people, serving.settings)
 
 
@@ -148,8 +155,10 @@ class _Worker(uvicorn.Server):
         buckets: Buckets,
         supervisor: int,
         welcome: dict[str, Any],
+        postgres: socket.socket | None = None,
     ) -> None:
         from tacit.server.api.app import create_app
+        from tacit.server.pgwire.server import PostgresServer, postgres_tls
 
         settings = serving.settings
         self._context = context
@@ -159,9 +168,15 @@ class _Worker(uvicorn.Server):
         self._counters = Counters()
         most_of_one = None if settings.behind_proxy else serving.connections_of_one
         connections = Connections(min(serving.connections, _room()), most_of_one)
+        app = create_app(service, settings, buckets)
+        logged = AccessLog(app, Lines(_stream(serving.log)), self._counters)
+        self._postgres_socket = postgres
+        self._postgres: PostgresServer | None = None
+        if postgres is not None:
+            self._postgres = PostgresServer(app.state.runtime, connections, postgres_tls(settings), logged.note)
         super().__init__(
             uvicorn.Config(
-                AccessLog(create_app(service, settings, buckets), Lines(_stream(serving.log)), self._counters),
+                logged,
                 http=guarded(settings, connections),
                 ws="none",
                 lifespan="on",
@@ -212,6 +227,8 @@ class _Worker(uvicorn.Server):
             await loop.create_server(make, sock=each, backlog=backlog, ssl=self._context, ssl_handshake_timeout=seconds)
             for each in sockets or []
         ]
+        if self._postgres is not None and self._postgres_socket is not None:
+            await self._postgres.listen(self._postgres_socket)
         self.started = True
         _report(self._reports, ready=os.getpid(), welcome=self._welcome)
 
@@ -227,6 +244,8 @@ class _Worker(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing new, finish work under way, and report the last counts."""
+        if self._postgres is not None:
+            await self._postgres.stop(self.config.timeout_graceful_shutdown or 1)
         await super().shutdown(sockets)
         self._beat()
 

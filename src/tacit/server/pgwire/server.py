@@ -1,0 +1,343 @@
+"""Connections of PostgreSQL clients: TLS, start-up, proof of identity, cancelling, shutdown.
+
+A client has some seconds to get through start-up. Passwords are never asked for in the clear or as md5; the one
+mechanism is SCRAM-SHA-256, with channel binding on TLS. Where the server has a certificate, connections without TLS are
+refused; without one it listens on loopback alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.core.errors import InputError
+from tacit.curator.failures import log_failure
+from tacit.noise import entropy
+from tacit.server.api.worker_runtime import WorkerRuntime
+from tacit.server.errors import Busy
+from tacit.server.identity.models import Access
+from tacit.server.identity.scram import MECHANISM, MECHANISM_PLUS, ScramError, ScramExchange
+from tacit.server.pgwire.cancel_keys import CancelKeys
+from tacit.server.pgwire.messages import (
+    CANCEL,
+    GSS,
+    MAX_SASL,
+    TLS,
+    SaslMessage,
+    StartUp,
+    WireFault,
+    authentication,
+    backend_key,
+    error_response,
+    negotiate,
+    parameter_status,
+    ready,
+)
+from tacit.server.pgwire.session import Catalogues, WireSession
+from tacit.server.pgwire.sqlstates import error_of
+from tacit.server.pgwire.stream import WireStream
+from tacit.server.pgwire.variables import REPORTED, SessionVariables, read_options
+from tacit.server.serve.connection_limit import Connections
+
+if TYPE_CHECKING:
+    from tacit.server.settings import Settings
+
+__all__ = ["PostgresServer", "binding_of", "postgres_tls"]
+
+#: Seconds for TLS, start-up and proof of identity together.
+START_SECONDS: Final = 15.0
+_NEWEST: Final = 2
+_ALPN: Final = "postgresql"
+_CLIENT_HELLO: Final = 0x16
+_REFUSED: Final = "password authentication failed"
+#: Settings of a start-up message that are no settings of the session.
+_OWN: Final = ("user", "database", "options", "replication")
+
+
+def postgres_tls(settings: Settings) -> ssl.SSLContext | None:
+    """TLS 1.3 by the certificate and key of the server; None where there are none."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    from tacit.server.serve.listen import tls_context
+
+    context = tls_context(settings)
+    if context is not None:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.set_alpn_protocols([_ALPN])
+    return context
+
+
+def binding_of(certificate: str | None) -> bytes | None:
+    """The hash of a certificate by which SCRAM binds itself to TLS (RFC 5929, tls-server-end-point).
+
+    Returns:
+        None where the certificate's signature names no hash, as with Ed25519; there is no channel binding then.
+    """
+    if certificate is None:
+        return None
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    with open(certificate, "rb") as file:
+        read = x509.load_pem_x509_certificate(file.read())
+    algorithm = read.signature_hash_algorithm
+    if algorithm is None:
+        return None
+    return read.fingerprint(hashes.SHA256() if algorithm.name in ("md5", "sha1") else algorithm)
+
+
+class _Client:
+    """A connection in the registry of the worker."""
+
+    def __init__(self, stream: WireStream) -> None:
+        self.stream = stream
+        self.idle = asyncio.Event()
+
+    def hang_up(self) -> None:
+        self.stream.hang_up()
+
+
+class PostgresServer:
+    """PostgreSQL clients of one worker.
+
+    Args:
+        runtime: thread pools, timing and rate limits, shared with the API.
+        connections: places of the worker, shared with the API.
+        context: TLS; None without.
+        note: logs and counts a statement.
+    """
+
+    def __init__(
+        self,
+        runtime: WorkerRuntime,
+        connections: Connections,
+        context: ssl.SSLContext | None = None,
+        note: Callable[[dict[str, Any], str], None] | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._connections = connections
+        self._context = context
+        self._binding = None if context is None else binding_of(runtime.settings.tls_cert)
+        self._note = note or (lambda _about, _state: None)
+        self._keys = CancelKeys(runtime.buckets)
+        self._catalogues = Catalogues()
+        self._sessions: dict[bytes, WireSession] = {}
+        self._tasks: dict[asyncio.Task[None], _Client] = {}
+        self._server: asyncio.Server | None = None
+        self._stopping = False
+
+    async def listen(self, listener: socket.socket) -> None:
+        """Take connections."""
+        self._server = await asyncio.start_server(self._serve, sock=listener, backlog=2048)
+
+    async def stop(self, seconds: float) -> None:
+        """Take nothing new; idle clients are told to leave, and others once their statement is answered."""
+        self._stopping = True
+        if self._server is not None:
+            self._server.close()
+        for client in list(self._tasks.values()):
+            client.idle.set()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds)
+        for task, client in list(self._tasks.items()):
+            client.hang_up()
+            task.cancel()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        settings = self._runtime.settings
+        stream = WireStream(reader, writer, settings.max_body, settings.body_seconds)
+        client = _Client(stream)
+        peer = writer.get_extra_info("peername")
+        address = peer[0] if isinstance(peer, tuple) else ""
+        task = asyncio.current_task()
+        if task is None or not self._connections.admit(address, client):
+            stream.hang_up()
+            return
+        self._tasks[task] = client
+        found = writer.get_extra_info("socket")
+        if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        try:
+            await self._talk(stream, client, address)
+        except WireFault as problem:
+            stream.write(error_of(problem, "FATAL")[2])
+        except (OSError, EOFError, ssl.SSLError):
+            stream.hang_up()
+        except Exception as problem:
+            log_failure(problem)
+            stream.write(error_of(problem, "FATAL")[2])
+        finally:
+            del self._tasks[task]
+            self._connections.leave(address, client)
+            await stream.close()
+
+    async def _talk(self, stream: WireStream, client: _Client, address: str) -> None:
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                session = await self._begin(stream, address)
+        except TimeoutError:
+            raise WireFault("start-up took too long") from None
+        if session is None:
+            return
+        key, found = session
+        self._sessions[key[:4]] = found
+        try:
+            await self._converse(stream, client, address, found)
+        finally:
+            del self._sessions[key[:4]]
+
+    async def _converse(self, stream: WireStream, client: _Client, address: str, session: WireSession) -> None:
+        while True:
+            said = await self._next(stream, client)
+            if said is None:
+                return
+            self._connections.begin(address, client)
+            try:
+                if not await session.handle(said):
+                    return
+            finally:
+                self._connections.end(address, client)
+
+    async def _next(self, stream: WireStream, client: _Client) -> Any:
+        """The next message; None at the end, also where the server is about to stop."""
+        if stream.held and not self._stopping:
+            return await stream.receive()
+        reading = asyncio.ensure_future(stream.receive())
+        stopping = asyncio.ensure_future(client.idle.wait())
+        try:
+            await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+        finally:
+            stopping.cancel()
+            reading.cancel()
+        stream.write(error_response("FATAL", "57P01", "the server is about to stop"))
+        return None
+
+    # -- start-up
+
+    async def _begin(self, stream: WireStream, address: str) -> tuple[bytes, WireSession] | None:
+        said = await self._negotiated(stream)
+        if said is None:
+            return None
+        if said.code == CANCEL:
+            if self._keys.cancel(said.cancel) and said.cancel[:4] in self._sessions:
+                self._sessions[said.cancel[:4]].cancelled.set()
+            return None
+        if self._context is not None and not stream.secure:
+            raise WireFault("this server takes connections by TLS alone; connect with sslmode=require", "28000")
+        if self._stopping:
+            raise WireFault("the server is about to stop", "57P03")
+        minor = said.code & 0xFFFF
+        unknown = [name for name in said.settings if name.startswith("_pq_.")]
+        if minor > _NEWEST or unknown:
+            stream.write(negotiate(_NEWEST, unknown))
+        user = said.settings.get("user", "")
+        access = await self._proved(stream, user, address)
+        self._check_database(said, user)
+        variables = _variables(said, access)
+        stream.write(authentication(0))
+        for name, shown in REPORTED.items():
+            stream.write(parameter_status(shown, variables.show(name)))
+        key = self._keys.new(_NEWEST if minor >= _NEWEST else 0)
+        stream.write(backend_key(key))
+        stream.write(ready("I"))
+        await stream.flush()
+        session = WireSession(self._runtime, access, stream, variables, self._catalogues, self._keys, key, self._note)
+        return key, session
+
+    async def _negotiated(self, stream: WireStream) -> StartUp | None:
+        """The start-up message, after TLS if the client wants it."""
+        first = await stream.first_byte()
+        if first == _CLIENT_HELLO:
+            if self._context is None:
+                raise WireFault("this server has no certificate for TLS")
+            await stream.secure_with(self._context)
+            # Otherwise another protocol could be made to speak to this one.
+            if stream.protocol != _ALPN:
+                raise WireFault("direct TLS needs the application protocol postgresql")
+        asked: set[int] = set()
+        while True:
+            said = await stream.start_up()
+            if said is None or said.code not in (TLS, GSS):
+                return said
+            if said.code in asked or stream.secure:
+                raise WireFault("encryption was asked for twice")
+            asked.add(said.code)
+            if stream.held:
+                # Bytes sent in the clear before TLS would count as sent within it.
+                raise WireFault("bytes follow a request for encryption")
+            if said.code == TLS and self._context is not None:
+                stream.write(b"S")
+                await stream.flush()
+                await stream.secure_with(self._context)
+            else:
+                stream.write(b"N")
+                await stream.flush()
+
+    async def _proved(self, stream: WireStream, user: str, address: str) -> Access:
+        """Let the client prove who it is; unknown, wrong, expired and revoked are not told apart."""
+        people = self._runtime.service.people
+        binding = self._binding if stream.secure else None
+        offered = [MECHANISM_PLUS, MECHANISM] if binding is not None else [MECHANISM]
+        stream.write(authentication(10, b"".join(each.encode() + b"\0" for each in offered) + b"\0"))
+        try:
+            mechanism, first = _initial(await self._sasl(stream))
+            exchange = ScramExchange(mechanism, f"{entropy.current().bits(144):036x}", binding)
+            salt, iterations = await self._runtime.run(people.salt, user)
+            stream.write(authentication(11, exchange.first(first, salt, iterations)))
+            shown = exchange.final(await self._sasl(stream))
+            found = await self._runtime.prove(user, shown, address)
+        except ScramError as problem:
+            raise WireFault(f"malformed proof of identity: {problem}", "28000") from None
+        except Busy as problem:
+            raise WireFault(str(problem), "53300") from None
+        if found is None:
+            self._note({"route": "postgres/connect", "code": "auth"}, "28P01")
+            raise WireFault(_REFUSED, "28P01")
+        access, signature = found
+        stream.write(authentication(12, signature))
+        return access
+
+    async def _sasl(self, stream: WireStream) -> bytes:
+        said = await stream.receive(MAX_SASL)
+        if not isinstance(said, SaslMessage):
+            raise WireFault("the client left, or sent another message than its proof of identity", "28000")
+        return said.body
+
+    def _check_database(self, said: StartUp, user: str) -> None:
+        """The database is the project; clients that name none get the name of the user from their library."""
+        project = self._runtime.service.curator.name
+        named = said.settings.get("database", "") or user
+        if named not in (project, user):
+            raise WireFault(f"there is no such database; this server has the project {project}", "3D000")
+        if said.settings.get("replication", "false").lower() not in ("false", "off", "no", "0"):
+            raise WireFault("there is nothing to replicate", "0A000")
+
+
+def _initial(body: bytes) -> tuple[str, bytes]:
+    """Mechanism and first message of SASL."""
+    name, ended, rest = body.partition(b"\0")
+    length = int.from_bytes(rest[:4], "big", signed=True)
+    if not ended or len(rest) < 4 or length != len(rest) - 4:
+        raise ScramError("malformed first message")
+    return name.decode("ascii", "replace"), rest[4:]
+
+
+def _variables(said: StartUp, access: Access) -> SessionVariables:
+    """The settings of a start-up message; those that do not exist are refused, as PostgreSQL does."""
+    variables = SessionVariables(access.person.name)
+    try:
+        stated = read_options(said.settings.get("options", ""))
+        own = {
+            name: value for name, value in said.settings.items() if name not in _OWN and not name.startswith("_pq_.")
+        }
+        for name, value in (own | stated).items():
+            variables.set(name, value)
+    except InputError as problem:
+        raise WireFault(str(problem), "22023") from None
+    return variables

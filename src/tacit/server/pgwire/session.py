@@ -1,0 +1,892 @@
+"""One connected client: statements, portals, transactions.
+
+*Charges.* A question is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, the
+way of every question to this server, and at no other moment. Parse, Bind, Describe and EXPLAIN plan it, which is free.
+A portal holds the rows of its one execution; it is read to its end and never run again. Transactions, savepoints and
+cancelling change nothing about charges: there is no way back from a release.
+
+*Cancelling* ends the wait, not the work. It is answered at once, whether or not the run has ended, so that it tells
+nothing about how long the run takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.core.errors import InputError
+from tacit.curator.planner import WeightedLRUCache
+from tacit.curator.views.arrow_tables import plain
+from tacit.query.question import OutputColumn
+from tacit.query.request import Request
+from tacit.server.errors import Unauthenticated
+from tacit.server.pgwire.copying import CopyFormat, read_copy
+from tacit.server.pgwire.messages import (
+    BINARY,
+    TEXT,
+    BindMessage,
+    CloseMessage,
+    CopyMessage,
+    DescribeMessage,
+    ExecuteMessage,
+    FlushMessage,
+    FrontendMessage,
+    ParseMessage,
+    QueryMessage,
+    SyncMessage,
+    TerminateMessage,
+    WireColumn,
+    WireFault,
+    command_complete,
+    copy_data,
+    copy_out,
+    data_row,
+    error_response,
+    message,
+    parameter_description,
+    parameter_status,
+    ready,
+    row_description,
+)
+from tacit.server.pgwire.sqlstates import StatementFault, error_of
+from tacit.server.pgwire.statements import (
+    StatementKind,
+    WireStatement,
+    infer_types,
+    sample_values,
+    split_statements,
+)
+from tacit.server.pgwire.system_catalog import CatalogueResult, SystemCatalog
+from tacit.server.pgwire.types import JSON, TEXT_OID, column_of, decode, encode
+from tacit.server.pgwire.variables import REPORTED, SessionVariables
+from tacit.wire.responses import ChargeSchema
+
+if TYPE_CHECKING:
+    from tacit.curator.views.answer_object import Answer
+    from tacit.server.api.worker_runtime import WorkerRuntime
+    from tacit.server.identity import Access
+    from tacit.server.pgwire.cancel_keys import CancelKeys
+    from tacit.server.pgwire.stream import WireStream
+
+__all__ = ["Catalogues", "WireSession"]
+
+#: Prepared statements of a connection, the characters of all of them, and portals.
+MAX_PREPARED: Final = 1_000
+MAX_PREPARED_TEXT: Final = 2_000_000
+MAX_PORTALS: Final = 64
+#: Seconds between two looks whether another worker was told to cancel.
+_LOOK: Final = 0.1
+_CACHED: Final = 8_000_000
+_PER_CELL: Final = 60
+_MOST_CATALOGUES: Final = 16
+_IN_FAILED: Final = (StatementKind.COMMIT, StatementKind.ROLLBACK, StatementKind.EMPTY)
+
+
+class Catalogues:
+    """Tables of the system of one worker: a database for each part of the catalogue that people see."""
+
+    def __init__(self) -> None:
+        self._found: dict[frozenset[str] | None, tuple[str, SystemCatalog]] = {}
+        self.results: WeightedLRUCache[tuple[Any, ...], CatalogueResult] = WeightedLRUCache(_CACHED)
+
+    def of(self, runtime: WorkerRuntime, access: Access) -> SystemCatalog:
+        """The one for a person; for a thread."""
+        catalog = runtime.service.catalog(access)
+        key = access.person.populations
+        known = self._found.get(key)
+        if known is None or known[0] != catalog.digest:
+            known = (catalog.digest, SystemCatalog(catalog, runtime.service.curator.name))
+            if len(self._found) >= _MOST_CATALOGUES:
+                self._found.pop(next(iter(self._found)), None)
+            self._found[key] = known
+        return known[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prepared statement, the types of its parameters, and its columns once they were described."""
+
+    statement: WireStatement
+    types: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WireResult:
+    """Outcome of a statement.
+
+    Args:
+        tag: of the command.
+        columns: of the rows; None where there are none to send.
+        rows: values.
+        notices: messages to send before.
+        copy: the form in which COPY sends the rows.
+    """
+
+    tag: str
+    columns: tuple[WireColumn, ...] | None = None
+    rows: Sequence[Sequence[Any]] = ()
+    notices: tuple[bytes, ...] = ()
+    copy: CopyFormat | None = None
+
+
+@dataclass(slots=True)
+class Portal:
+    """A statement with its parameters; once executed, its rows and the place up to which they were sent."""
+
+    prepared: Prepared
+    values: tuple[Any, ...]
+    formats: tuple[int, ...]
+    result: WireResult | None = None
+    sent: int = 0
+    hold: bool = False
+
+
+class WireSession:
+    """The conversation with a client that has proved who it is.
+
+    Args:
+        runtime: thread pools, timing and rate limits of the worker.
+        access: of the client.
+        stream: to the client.
+        variables: settings.
+        catalogues: tables of the system.
+        keys: that cancel.
+        key: of this connection.
+        note: logs and counts a statement.
+    """
+
+    def __init__(
+        self,
+        runtime: WorkerRuntime,
+        access: Access,
+        stream: WireStream,
+        variables: SessionVariables,
+        catalogues: Catalogues,
+        keys: CancelKeys,
+        key: bytes,
+        note: Callable[[dict[str, Any], str], None],
+    ) -> None:
+        self._runtime = runtime
+        self._access = access
+        self._stream = stream
+        self._variables = variables
+        self._catalogues = catalogues
+        self._keys = keys
+        self._key = key
+        self._note = note
+        self._prepared: dict[str, Prepared] = {}
+        self._portals: dict[str, Portal] = {}
+        self._state = "I"
+        self._skipping = False
+        self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
+        self._left_running: set[asyncio.Future[Any]] = set()
+        self.cancelled = asyncio.Event()
+
+    @property
+    def state(self) -> str:
+        """State of the transaction: I, T or E."""
+        return self._state
+
+    async def handle(self, said: FrontendMessage) -> bool:
+        """Answer a message; False where the client leaves.
+
+        Raises:
+            WireFault: the message has no place here.
+        """
+        match said:
+            case TerminateMessage():
+                return False
+            case SyncMessage():
+                self._skipping = False
+                self._end_implicit()
+                self._write(ready(self._state))
+                await self._stream.flush()
+            case FlushMessage():
+                await self._stream.flush()
+            case CopyMessage():
+                # A client may still send data of a COPY that was refused.
+                pass
+            case QueryMessage(sql):
+                self._skipping = False
+                await self._guarded(self._simple(sql))
+                self._end_implicit()
+                self._write(ready(self._state))
+                await self._stream.flush()
+            case _ if self._skipping:
+                pass
+            case ParseMessage() | BindMessage() | DescribeMessage() | ExecuteMessage() | CloseMessage():
+                if not await self._guarded(self._extended(said)):
+                    self._skipping = True
+            case _:
+                raise WireFault("a message has no place here")
+        return True
+
+    async def _guarded(self, work: Any) -> bool:
+        """Do some work; whether it succeeded. A failure is told to the client."""
+        try:
+            await work
+        except (WireFault, OSError, asyncio.CancelledError):
+            raise
+        except Unauthenticated as problem:
+            self._write(error_of(problem, "FATAL")[2])
+            raise WireFault("the token or password of this connection is not valid any more", "28000") from None
+        except Exception as problem:
+            _, _, told = error_of(problem)
+            self._write(told)
+            if self._state == "T":
+                self._state = "E"
+            return False
+        return True
+
+    def _write(self, data: bytes) -> None:
+        self._stream.write(data)
+
+    def _end_implicit(self) -> None:
+        """End the transaction that PostgreSQL makes of one series of messages: portals do not outlive it."""
+        if self._state == "I":
+            self._portals = {name: each for name, each in self._portals.items() if each.hold}
+
+    # -- the two protocols
+
+    async def _simple(self, sql: str) -> None:
+        for statement in await self._split(sql):
+            if statement.kind is StatementKind.EMPTY:
+                self._write(message(b"I"))
+                continue
+            if statement.parameters:
+                raise StatementFault("42P02", "there is no parameter $1", "Send parameters by the extended protocol.")
+            result = await self._run(statement, (), ())
+            if result.copy is not None:
+                await self._copy(result)
+                continue
+            for notice in result.notices:
+                self._write(notice)
+            if result.columns is not None:
+                formats = (TEXT,) * len(result.columns)
+                self._write(row_description(result.columns, formats))
+                await self._rows(result, formats, 0, len(result.rows))
+            self._write(command_complete(result.tag))
+
+    async def _extended(self, said: FrontendMessage) -> None:
+        match said:
+            case ParseMessage():
+                await self._parse(said)
+            case BindMessage():
+                await self._bind(said)
+            case DescribeMessage("S", name):
+                await self._describe_statement(self._statement(name))
+            case DescribeMessage(_, name):
+                portal = self._portal(name)
+                columns = await self._columns(portal)
+                self._describe(columns, portal.formats)
+            case ExecuteMessage(name, limit):
+                await self._execute(self._portal(name), limit)
+            case CloseMessage(kind, name):
+                (self._prepared if kind == "S" else self._portals).pop(name, None)
+                self._write(message(b"3"))
+
+    async def _parse(self, said: ParseMessage) -> None:
+        found = await self._split(said.sql)
+        if len(found) != 1:
+            raise StatementFault("42601", "one statement at a time can be prepared")
+        if said.name and said.name in self._prepared:
+            raise StatementFault("42P05", "a prepared statement of that name exists")
+        statement = found[0]
+        text = sum(len(each.statement.text) for each in self._prepared.values()) + len(statement.text)
+        if len(self._prepared) >= MAX_PREPARED or text > MAX_PREPARED_TEXT:
+            raise StatementFault("54000", "too many prepared statements; close some")
+        count = statement.parameters
+        types = said.types
+        if count:
+            catalog = await self._runtime.run(self._runtime.service.catalog, self._access)
+            types = await self._runtime.run(infer_types, statement.text, said.types, count, catalog)
+        self._prepared[said.name] = Prepared(statement, tuple(types[:count]))
+        self._write(message(b"1"))
+
+    async def _bind(self, said: BindMessage) -> None:
+        prepared = self._statement(said.statement)
+        self._check_usable(prepared.statement)
+        if said.portal and said.portal in self._portals:
+            raise StatementFault("42P03", "a portal of that name exists")
+        if len(said.values) != len(prepared.types):
+            raise StatementFault("08P01", f"the statement has {len(prepared.types)} parameters")
+        if len(self._portals) >= MAX_PORTALS:
+            raise StatementFault("54000", "too many portals are open; close some")
+        formats = said.formats if len(said.formats) > 1 else said.formats * len(said.values) or (TEXT,) * 1000
+        values = tuple(
+            decode(raw, oid, form) for raw, oid, form in zip(said.values, prepared.types, formats, strict=False)
+        )
+        self._portals[said.portal] = Portal(prepared, values, said.results)
+        self._write(message(b"2"))
+
+    async def _describe_statement(self, prepared: Prepared) -> None:
+        self._write(parameter_description(prepared.types))
+        values = tuple(sample_values(prepared.types))
+        self._describe(await self._columns(Portal(prepared, values, ())), ())
+
+    def _describe(self, columns: tuple[WireColumn, ...] | None, formats: tuple[int, ...]) -> None:
+        if columns is None:
+            self._write(message(b"n"))
+        else:
+            self._write(row_description(columns, _formats(formats, len(columns))))
+
+    async def _execute(self, portal: Portal, limit: int) -> None:
+        statement = portal.prepared.statement
+        if statement.kind is StatementKind.EMPTY:
+            self._write(message(b"I"))
+            return
+        if portal.result is None:
+            portal.result = await self._run(statement, portal.values, portal.prepared.types)
+            for notice in portal.result.notices:
+                self._write(notice)
+        result = portal.result
+        if result.copy is not None:
+            if portal.sent == 0:
+                portal.sent = 1
+                await self._copy(result)
+            return
+        if result.columns is None:
+            self._write(command_complete(result.tag))
+            return
+        formats = _formats(portal.formats, len(result.columns))
+        end = len(result.rows) if not limit else min(portal.sent + limit, len(result.rows))
+        count = end - portal.sent
+        await self._rows(result, formats, portal.sent, end)
+        portal.sent = end
+        if limit and count == limit:
+            self._write(message(b"s"))
+        else:
+            tag = f"SELECT {count}" if result.tag.startswith("SELECT") else result.tag
+            self._write(command_complete(tag))
+
+    async def _rows(self, result: WireResult, formats: Sequence[int], start: int, end: int) -> None:
+        oids = [column.oid for column in result.columns or ()]
+        for row in result.rows[start:end]:
+            cells = [encode(value, oid, form) for value, oid, form in zip(row, oids, formats, strict=True)]
+            self._write(data_row(cells))
+            await self._stream.spill()
+
+    async def _copy(self, result: WireResult) -> None:
+        if result.copy is None or result.columns is None:
+            return
+        for notice in result.notices:
+            self._write(notice)
+        self._write(copy_out(len(result.columns), result.copy.code))
+        for piece in result.copy.lines(result.columns, result.rows):
+            self._write(copy_data(piece))
+            await self._stream.spill()
+        self._write(message(b"c"))
+        self._write(command_complete(result.tag))
+
+    def _statement(self, name: str) -> Prepared:
+        found = self._prepared.get(name)
+        if found is None:
+            raise StatementFault("26000", "there is no prepared statement of that name")
+        return found
+
+    def _portal(self, name: str) -> Portal:
+        found = self._portals.get(name)
+        if found is None:
+            raise StatementFault("34000", "there is no cursor or portal of that name")
+        return found
+
+    # -- statements
+
+    async def _split(self, sql: str) -> list[WireStatement]:
+        if self._names is None:
+            catalog = await self._runtime.run(self._runtime.service.catalog, self._access)
+            tables = frozenset(table.name.lower() for table in catalog.tables)
+            names = tables | {column.name.lower() for table in catalog.tables for column in table.columns}
+            self._names = (self._runtime.service.curator.name, tables, names)
+        return split_statements(sql, self._names[2])
+
+    def _question_text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
+        database, tables, names = self._names or ("", frozenset(), frozenset())
+        text = statement.names(tables, database)
+        if text != statement.text:
+            statement = split_statements(text, names)[0]
+        return statement.bound(values, types)
+
+    def _check_usable(self, statement: WireStatement) -> None:
+        if self._state == "E" and statement.kind not in _IN_FAILED:
+            raise StatementFault(
+                "25P02", "the transaction has failed; statements are ignored until its end", "Send ROLLBACK."
+            )
+
+    async def _renew(self) -> None:
+        """Look whether the token or password still counts: a connection may be older than its end.
+
+        Raises:
+            Unauthenticated: it does not.
+        """
+        found = await self._runtime.run(self._runtime.service.people.renewed, self._access)
+        if found is None:
+            raise Unauthenticated
+        self._access = found
+
+    async def _run(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
+        self._check_usable(statement)
+        match statement.kind:
+            case StatementKind.QUESTION | StatementKind.OTHER:
+                return await self._ask(self._question_text(statement, values, types))
+            case StatementKind.CATALOGUE:
+                found = await self._catalogue(statement, values, types)
+                return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows)
+            case StatementKind.EXPLAIN:
+                return await self._explain(statement, values, types)
+            case StatementKind.SET:
+                return self._set(statement)
+            case StatementKind.RESET:
+                return self._reset(statement)
+            case StatementKind.SHOW:
+                return await self._show(statement)
+            case StatementKind.DECLARE:
+                return await self._declare(statement, values, types)
+            case StatementKind.FETCH:
+                return self._fetch(statement)
+            case StatementKind.COPY:
+                return await self._copied(statement)
+            case StatementKind.CLOSE:
+                if statement.upper(1) == "ALL":
+                    self._portals.clear()
+                elif self._portals.pop(_name(statement, 1), None) is None:
+                    raise StatementFault("34000", "there is no cursor of that name")
+                return WireResult("CLOSE CURSOR")
+            case StatementKind.DEALLOCATE:
+                return self._deallocate(statement)
+            case StatementKind.DISCARD:
+                self._prepared.clear()
+                self._portals.clear()
+                self._change_settings(self._variables.reset)
+                return WireResult("DISCARD ALL")
+            case StatementKind.NOTHING:
+                return WireResult(statement.upper(0))
+            case _:
+                return self._transaction(statement)
+
+    # -- questions
+
+    async def _ask(self, sql: str) -> WireResult:
+        about: dict[str, Any] = {"route": "postgres/ask", "sql": hashlib.sha256(sql.encode()).hexdigest()[:16]}
+        try:
+            await self._renew()
+            about |= {"analyst": self._access.person.name, "token": self._access.id}
+            answer = await self._waited(self._runtime.ask(self._access, Request.of(sql, self._variables.options)))
+            charged = ChargeSchema.of(answer.receipt.statement)
+            repeated = answer.charge.repeated
+            about |= {"population": charged.population, "position": charged.position, "repeat": repeated}
+            if not repeated:
+                about["charge"] = charged.amounts
+            columns, rows = self._table(answer)
+            notices = (await self._notice(answer),) if self._variables.notices else ()
+        except Exception as problem:
+            about["code"], state, _ = error_of(problem)
+            self._note(about, state)
+            raise
+        self._note(about, "00000")
+        return WireResult(f"SELECT {len(rows)}", columns, rows, notices)
+
+    async def _waited(self, work: Any) -> Answer:
+        """Wait for a question, or for the client to cancel it; the work goes on in any case."""
+        self.cancelled.clear()
+        self._keys.clear(self._key)
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._cancelling())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+            if not task.done():
+                # The charge is paid; what it bought is kept, and asked again it is free.
+                self._left_running.add(task)
+                task.add_done_callback(self._left)
+        if not task.done():
+            raise StatementFault(
+                "57014",
+                "the question was cancelled; its charge stays",
+                "The answer is kept: ask the same question again to get it for nothing.",
+            )
+        answer: Answer = task.result()
+        return answer
+
+    def _left(self, task: asyncio.Future[Any]) -> None:
+        self._left_running.discard(task)
+        if not task.cancelled():
+            # Looked at, so that it is not reported as forgotten.
+            task.exception()
+
+    async def _cancelling(self) -> None:
+        alone = self._runtime.settings.workers == 1
+        while not self.cancelled.is_set():
+            try:
+                async with asyncio.timeout(None if alone else _LOOK):
+                    await self.cancelled.wait()
+            except TimeoutError:
+                if self._keys.is_cancelled(self._key):
+                    return
+
+    def _table(self, answer: Answer) -> tuple[tuple[WireColumn, ...], list[list[Any]]]:
+        wide = self._variables.intervals
+        ends = answer.finished.intervals() if wide else None
+        rows: list[list[Any]] = []
+        for index, values in enumerate(answer.finished.values):
+            row: list[Any] = []
+            for place, column in enumerate(answer.columns):
+                row.append(plain(values[place], column.type))
+                if ends is not None and _has_ends(column):
+                    row += [plain(end, column.type) for end in ends[index][place]]
+            rows.append(row)
+        return _wire_columns(answer.columns, wide=wide), rows
+
+    async def _notice(self, answer: Answer) -> bytes:
+        left = await self._runtime.run(self._runtime.service.budget, self._access, answer.charge.population)
+        words, _, rest = answer.note.partition(". ")
+        return error_response("NOTICE", "00000", f"{words}.", detail=rest, hint="; ".join(map(str, left)), notice=True)
+
+    async def _explain(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
+        place, as_json = _after_explain(statement)
+        inner = split_statements(statement.after(place), (self._names or ("", (), ()))[2])[0]
+        if inner.kind is StatementKind.CATALOGUE:
+            column = WireColumn("QUERY PLAN", TEXT_OID)
+            return WireResult("EXPLAIN", (column,), [["A query of the catalogue: public metadata, free of charge."]])
+        await self._renew()
+        request = Request.of(self._question_text(inner, values, types), self._variables.options)
+        quote = await self._runtime.quote(self._access, request)
+        if as_json:
+            return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[quote.to_json()]])
+        fits = await self._runtime.run(self._runtime.service.questions_left, self._access, quote)
+        lines = [
+            *str(quote).splitlines(),
+            *([] if fits is None else [f"{fits} more such questions fit in the budget."]),
+        ]
+        return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
+
+    async def _columns(self, portal: Portal) -> tuple[WireColumn, ...] | None:
+        """Columns of what a portal will return; nothing is charged."""
+        if portal.result is not None:
+            return portal.result.columns
+        statement, values, types = portal.prepared.statement, portal.values, portal.prepared.types
+        match statement.kind:
+            case StatementKind.QUESTION:
+                await self._renew()
+                request = Request.of(self._question_text(statement, values, types), self._variables.options)
+                quote = await self._runtime.quote(self._access, request)
+                return _wire_columns(quote.plan.question.columns, wide=self._variables.intervals)
+            case StatementKind.CATALOGUE:
+                return (await self._catalogue(statement, values, types)).columns
+            case StatementKind.EXPLAIN:
+                return (WireColumn("QUERY PLAN", JSON if _after_explain(statement)[1] else TEXT_OID),)
+            case StatementKind.SHOW:
+                return (await self._show(statement)).columns
+            case StatementKind.FETCH:
+                return await self._columns(self._portal(_fetched(statement)[1]))
+            case _:
+                return None
+
+    # -- the catalogue
+
+    async def _catalogue(
+        self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
+    ) -> CatalogueResult:
+        await self._renew()
+        name = self._access.person.name
+        self._runtime.rates["reads"].take(name)
+        digest = self._runtime.service.curator.context.catalog.digest
+        key = (digest, self._access.person.populations, name, statement.text, repr((values, types)))
+        known = self._catalogues.results.get(key)
+        if known is not None:
+            return known
+        found, lasting = await self._runtime.run(self._looked_up, statement, values, types)
+        if lasting:
+            weight = len(statement.text) + _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
+            self._catalogues.results.put(key, found, weight)
+        return found
+
+    def _looked_up(
+        self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
+    ) -> tuple[CatalogueResult, bool]:
+        catalogue = self._catalogues.of(self._runtime, self._access)
+        dynamic = {"budget": self._budget_rows, "history": self._history_rows}
+        user, settings = self._access.person.name, self._variables.show
+        sql, lasting = catalogue.written(statement.text, user, values, types, settings, dynamic)
+        return catalogue.run(sql), lasting
+
+    def _budget_rows(self) -> list[list[Any]]:
+        found = self._runtime.service.budget(self._access)
+        return [
+            [each.population, balance.owner, line.currency, *map(_decimal, (line.cap, line.spent, line.left))]
+            for each in found
+            for balance in each.balances
+            if balance is each.balances[0] or balance.limited
+            for line in balance.lines
+        ]
+
+    def _history_rows(self) -> list[list[Any]]:
+        page = self._runtime.service.history(self._access)
+        return [
+            [r.seq, r.population, ", ".join(map(str, r.amounts)), r.sql, r.analyst, r.answered] for r in page.records
+        ]
+
+    # -- settings
+
+    def _set(self, statement: WireStatement) -> WireResult:
+        """``SET [SESSION | LOCAL] name {= | TO} value``, ``SET TIME ZONE``, ``SET TRANSACTION``, ``SET NAMES``."""
+        words = list(statement.words[1:])
+        local = False
+        if words and words[0].upper in ("SESSION", "LOCAL"):
+            local = words.pop(0).upper == "LOCAL"
+        first = words[0].upper if words else ""
+        if first in ("TRANSACTION", "CHARACTERISTICS"):
+            return WireResult("SET")
+        if first == "TIME" and len(words) > 2:
+            name, rest = "timezone", words[2:]
+        elif first == "NAMES":
+            name, rest = "client_encoding", words[1:]
+        else:
+            place = next((i for i, word in enumerate(words) if word.text == "=" or word.upper == "TO"), 0)
+            name, rest = "".join(word.text for word in words[:place]), words[place + 1 :]
+        if not name or not rest:
+            raise StatementFault("42601", "a setting and its value are needed", "SET tacit.epsilon = '0.1'")
+        value = None if rest[0].upper == "DEFAULT" and len(rest) == 1 else _value(rest)
+        if local and self._state == "I":
+            return WireResult("SET", notices=(_warning("SET LOCAL has no effect outside of a transaction"),))
+        self._change_settings(lambda: self._variables.set(name, value, local=local))
+        return WireResult("SET")
+
+    def _reset(self, statement: WireStatement) -> WireResult:
+        name = "".join(word.text for word in statement.words[1:])
+        if name.upper() == "ALL":
+            self._change_settings(self._variables.reset)
+        else:
+            self._change_settings(lambda: self._variables.set(name, None))
+        return WireResult("RESET")
+
+    def _change_settings(self, change: Callable[[], Any]) -> None:
+        before = {name: self._variables.show(name) for name in REPORTED}
+        change()
+        for name, shown in REPORTED.items():
+            if self._variables.show(name) != before[name]:
+                self._write(parameter_status(shown, self._variables.show(name)))
+
+    async def _show(self, statement: WireStatement) -> WireResult:
+        name = "".join(word.text for word in statement.words[1:]).lower()
+        if name == "tacit.budget":
+            await self._renew()
+            rows = await self._runtime.run(self._budget_rows)
+            names = ("population", "owner", "currency", "cap", "spent", "remaining")
+            return WireResult("SHOW", tuple(WireColumn(each, TEXT_OID) for each in names), rows)
+        if name == "all":
+            rows = [[each, value, self._variables.help(each)] for each, value in self._variables.all()]
+            return WireResult("SHOW", tuple(WireColumn(n, TEXT_OID) for n in ("name", "setting", "description")), rows)
+        name = {"transactionisolationlevel": "transaction_isolation", "timezone": "timezone"}.get(name, name)
+        try:
+            value = self._variables.show(name)
+        except InputError as problem:
+            raise StatementFault("42704", str(problem)) from None
+        return WireResult("SHOW", (WireColumn(name, TEXT_OID),), [[value]])
+
+    # -- cursors
+
+    async def _declare(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
+        """``DECLARE name … CURSOR [WITH HOLD] FOR query``: the question is asked, and charged, here."""
+        name = _name(statement, 1)
+        place = next((i for i, word in enumerate(statement.words) if word.upper == "FOR"), 0)
+        words = [word.upper for word in statement.words[2:place]]
+        hold = "HOLD" in words and "WITHOUT" not in words
+        if not place or "CURSOR" not in words or ("SCROLL" in words and "NO" not in words):
+            raise StatementFault("0A000", "cursors are read forward", "DECLARE name CURSOR FOR SELECT …")
+        if self._state == "I" and not hold:
+            raise StatementFault("25P01", "a cursor needs a transaction", "Send BEGIN first, or declare it WITH HOLD.")
+        if name in self._portals:
+            raise StatementFault("42P03", "a cursor of that name exists")
+        if len(self._portals) >= MAX_PORTALS:
+            raise StatementFault("54000", "too many cursors are open; close some")
+        inner = await self._inner(statement.after(place + 1))
+        result = await self._run(inner, values, types)
+        portal = Portal(Prepared(inner, tuple(types)), tuple(values), (BINARY,) if "BINARY" in words else ())
+        portal.result, portal.hold = WireResult(result.tag, result.columns, result.rows), hold
+        self._portals[name] = portal
+        return WireResult("DECLARE CURSOR", notices=result.notices)
+
+    async def _inner(self, text: str) -> WireStatement:
+        found = (await self._split(text))[0]
+        if found.kind not in (StatementKind.QUESTION, StatementKind.CATALOGUE):
+            raise StatementFault("0A000", "only a SELECT can stand here")
+        return found
+
+    def _fetch(self, statement: WireStatement) -> WireResult:
+        count, name = _fetched(statement)
+        portal = self._portal(name)
+        if portal.result is None or portal.result.columns is None:
+            raise StatementFault("55000", "the portal was not executed by DECLARE")
+        end = len(portal.result.rows) if count is None else min(portal.sent + count, len(portal.result.rows))
+        rows = portal.result.rows[portal.sent : end]
+        portal.sent = end
+        return WireResult(f"FETCH {len(rows)}", portal.result.columns, rows)
+
+    async def _copied(self, statement: WireStatement) -> WireResult:
+        first, last, form = read_copy(statement.words)
+        inner = await self._inner(statement.text[statement.words[first].start : statement.words[last].end + 1])
+        result = await self._run(inner, (), ())
+        return WireResult(f"COPY {len(result.rows)}", result.columns, result.rows, result.notices, form)
+
+    def _deallocate(self, statement: WireStatement) -> WireResult:
+        place = 2 if statement.upper(1) == "PREPARE" else 1
+        if statement.upper(place) == "ALL":
+            self._prepared.clear()
+            return WireResult("DEALLOCATE ALL")
+        if self._prepared.pop(_name(statement, place), None) is None:
+            raise StatementFault("26000", "there is no prepared statement of that name")
+        return WireResult("DEALLOCATE")
+
+    # -- transactions
+
+    def _transaction(self, statement: WireStatement) -> WireResult:
+        """Transactions, which clients expect; they change nothing about charges."""
+        words = [word.upper for word in statement.words]
+        match statement.kind:
+            case StatementKind.BEGIN:
+                if self._state == "I":
+                    self._state = "T"
+                    self._variables.begin()
+                    return WireResult("BEGIN")
+                return WireResult("BEGIN", notices=(_warning("a transaction is under way already", "25001"),))
+            case StatementKind.SAVEPOINT:
+                self._need_transaction()
+                self._variables.begin("s:" + _name(statement, 1))
+                return WireResult("SAVEPOINT")
+            case StatementKind.RELEASE:
+                self._need_transaction()
+                if not self._variables.release("s:" + _name(statement, len(words) - 1)):
+                    raise StatementFault("3B001", "there is no savepoint of that name")
+                return WireResult("RELEASE")
+            case StatementKind.ROLLBACK if "TO" in words:
+                self._need_transaction()
+                name = "s:" + _name(statement, len(words) - 1)
+                self._change_settings(lambda: self._roll_back_to(name))
+                self._state = "T"
+                return WireResult("ROLLBACK")
+            case StatementKind.COMMIT | StatementKind.ROLLBACK:
+                if "PREPARED" in words:
+                    raise StatementFault("0A000", "transactions in two phases are not supported")
+                return self._end_transaction(commit=statement.kind is StatementKind.COMMIT)
+            case _:
+                raise StatementFault("0A000", "this statement is not supported")
+
+    def _end_transaction(self, *, commit: bool) -> WireResult:
+        if self._state == "I":
+            tag = "COMMIT" if commit else "ROLLBACK"
+            return WireResult(tag, notices=(_warning("there is no transaction under way", "25P01"),))
+        kept = commit and self._state == "T"
+        self._change_settings(self._variables.commit if kept else self._variables.roll_back)
+        self._state = "I"
+        self._end_implicit()
+        return WireResult("COMMIT" if kept else "ROLLBACK")
+
+    def _roll_back_to(self, name: str) -> None:
+        if not self._variables.roll_back(name):
+            raise StatementFault("3B001", "there is no savepoint of that name")
+
+    def _need_transaction(self) -> None:
+        if self._state == "I":
+            raise StatementFault("25P01", "a savepoint needs a transaction", "Send BEGIN first.")
+
+
+def _warning(words: str, state: str = "01000") -> bytes:
+    return error_response("WARNING", state, words, notice=True)
+
+
+def _has_ends(column: OutputColumn) -> bool:
+    return column.noisy and (column.type.is_numeric or column.type.is_temporal)
+
+
+def _wire_columns(columns: Sequence[OutputColumn], *, wide: bool) -> tuple[WireColumn, ...]:
+    found: list[WireColumn] = []
+    for column in columns:
+        names = [column.name, *([f"{column.name}_low", f"{column.name}_high"] if wide and _has_ends(column) else [])]
+        found += [column_of(name, column.type) for name in names]
+    return tuple(found)
+
+
+def _formats(formats: Sequence[int], count: int) -> tuple[int, ...]:
+    """Formats of columns: none stated for text, one for all, or one for each."""
+    if len(formats) > 1:
+        if len(formats) != count:
+            raise StatementFault("08P01", f"the result has {count} columns")
+        return tuple(formats)
+    return (formats[0] if formats else TEXT,) * count
+
+
+def _name(statement: WireStatement, place: int) -> str:
+    words = statement.words
+    if place >= len(words) or not words[place].is_name:
+        raise StatementFault("42601", "a name is missing")
+    word = words[place]
+    return str(word.text if word.kind == "IDENTIFIER" else word.text.lower())
+
+
+def _value(words: Sequence[Any]) -> str:
+    """The value in a SET: one constant or name, a number with its sign, or a list of those."""
+    return "".join(", " if word.text == "," and word.kind != "STRING" else word.text for word in words)
+
+
+def _fetched(statement: WireStatement) -> tuple[int | None, str]:
+    """Number of rows, None for all, and name of the cursor in a FETCH."""
+    words = list(statement.words[1:])
+    count: int | None = 1
+    if words and words[0].upper in ("NEXT", "FORWARD"):
+        words.pop(0)
+    elif words and words[0].upper in ("PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE", "BACKWARD"):
+        raise StatementFault("55000", "cursors are read forward")
+    if words and words[0].upper == "ALL":
+        count = None
+        words.pop(0)
+    elif words and words[0].kind == "NUMBER" and words[0].text.isdigit():
+        count = int(words.pop(0).text)
+    if words and words[0].upper in ("FROM", "IN"):
+        words.pop(0)
+    if len(words) != 1 or not words[0].is_name:
+        raise StatementFault("42601", "a cursor must be named", "FETCH FORWARD 100 FROM name")
+    return count, words[0].text if words[0].kind == "IDENTIFIER" else words[0].text.lower()
+
+
+def _after_explain(statement: WireStatement) -> tuple[int, bool]:
+    """Place of the question after EXPLAIN and its options, and whether JSON is wanted."""
+    place, as_json = 1, False
+    if statement.upper(1) == "(" and statement.upper(2) in (
+        "FORMAT",
+        "ANALYZE",
+        "VERBOSE",
+        "COSTS",
+        "SUMMARY",
+        "TIMING",
+    ):
+        options = []
+        place = 2
+        while statement.upper(place) not in (")", ""):
+            options.append(statement.words[place].text.upper())
+            place += 1
+        place += 1
+        as_json = "JSON" in options
+        if "ANALYZE" in options:
+            _refuse_analyze()
+    while statement.upper(place) in ("VERBOSE", "ANALYZE"):
+        if statement.upper(place) == "ANALYZE":
+            _refuse_analyze()
+        place += 1
+    return place, as_json
+
+
+def _refuse_analyze() -> None:
+    raise StatementFault("0A000", "EXPLAIN ANALYZE would ask the question", "EXPLAIN shows its price; then ask it.")
+
+
+def _decimal(value: Any) -> str:
+    from fractions import Fraction
+
+    from tacit.wire.values import exact_text
+
+    return exact_text(Fraction(value))

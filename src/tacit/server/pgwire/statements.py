@@ -1,0 +1,404 @@
+"""Statements in a text: where each begins, its kind, and its parameters.
+
+Nothing about privacy is decided here. A question is handed on as the analyst wrote it, but for the schema ``public`` in
+front of a declared table and for parameters, and the planner reads it from its first letter on.
+
+A parameter's place is known from the tokens of the text, so it is never in a quoted text or a comment. A literal of
+SQLGlot, written by its own generator, takes the place; the result is then taken apart once more, and must consist of
+the same tokens with the literals between them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.query import limits
+from tacit.query.catalog import Catalog
+from tacit.query.refusal import Refusal
+from tacit.server.pgwire.types import (
+    BOOL,
+    DATE_OID,
+    FLOAT8,
+    INT8,
+    NUMERIC,
+    TEXT_OID,
+    TIMESTAMP_OID,
+    BadValue,
+    oid_of,
+)
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+
+__all__ = ["StatementKind", "WireStatement", "literal_of", "postgres_tree", "sample_values", "split_statements"]
+
+#: Statements of one text.
+MAX_STATEMENTS: Final = 64
+_OPAQUE: Final = frozenset({"COMMAND", "EXECUTE", "FETCH", "SHOW", "RENAME"})
+_SYSTEM: Final = frozenset({"pg_catalog", "information_schema"})
+
+
+class StatementKind(Enum):
+    """Kinds of statements; ``OTHER`` is refused by the planner, with words for analysts."""
+
+    EMPTY = "empty"
+    QUESTION = "question"
+    CATALOGUE = "catalogue"
+    EXPLAIN = "explain"
+    SET = "set"
+    RESET = "reset"
+    SHOW = "show"
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"
+    RELEASE = "release"
+    DECLARE = "declare"
+    FETCH = "fetch"
+    CLOSE = "close"
+    COPY = "copy"
+    DEALLOCATE = "deallocate"
+    DISCARD = "discard"
+    NOTHING = "nothing"
+    OTHER = "other"
+
+
+_BY_WORD: Final = {
+    "EXPLAIN": StatementKind.EXPLAIN, "SET": StatementKind.SET, "RESET": StatementKind.RESET,
+    "SHOW": StatementKind.SHOW, "BEGIN": StatementKind.BEGIN, "START": StatementKind.BEGIN,
+    "COMMIT": StatementKind.COMMIT, "END": StatementKind.COMMIT, "ROLLBACK": StatementKind.ROLLBACK,
+    "ABORT": StatementKind.ROLLBACK, "SAVEPOINT": StatementKind.SAVEPOINT, "RELEASE": StatementKind.RELEASE,
+    "DECLARE": StatementKind.DECLARE, "FETCH": StatementKind.FETCH, "CLOSE": StatementKind.CLOSE,
+    "COPY": StatementKind.COPY, "DEALLOCATE": StatementKind.DEALLOCATE, "DISCARD": StatementKind.DISCARD,
+    "UNLISTEN": StatementKind.NOTHING,
+}  # fmt: skip
+_READS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
+
+
+@cache
+def _dialect(name: str) -> Dialect:
+    from sqlglot.dialects.dialect import Dialect
+
+    return Dialect.get_or_raise(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A token: its text without quotes, its kind, and its place in the statement."""
+
+    text: str
+    kind: str
+    start: int
+    end: int
+
+    @property
+    def upper(self) -> str:
+        """The word in capitals, if it is one; empty for quoted names and constants."""
+        return "" if self.kind in ("STRING", "IDENTIFIER", "NUMBER", "HEREDOC_STRING") else self.text.upper()
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it can be a name."""
+        return self.kind == "IDENTIFIER" or (self.text[:1].isalpha() or self.text[:1] == "_")
+
+
+@dataclass(frozen=True, slots=True)
+class WireStatement:
+    """One statement of a text.
+
+    Args:
+        text: as it was written, without the semicolon.
+        words: its tokens.
+        kind: of statement.
+    """
+
+    text: str
+    words: tuple[Word, ...]
+    kind: StatementKind
+
+    @property
+    def parameters(self) -> int:
+        """Number of its parameters: the largest n of any ``$n``."""
+        return max((number for _, _, number in self._places()), default=0)
+
+    def upper(self, place: int) -> str:
+        """A word in capitals; empty beyond the end."""
+        return self.words[place].upper if place < len(self.words) else ""
+
+    def after(self, place: int) -> str:
+        """The text from a word on; empty beyond the end."""
+        return self.text[self.words[place].start :] if place < len(self.words) else ""
+
+    def _places(self) -> Iterable[tuple[int, int, int]]:
+        """Start, end and number of each parameter."""
+        for first, second in zip(self.words, self.words[1:], strict=False):
+            if first.kind == "PARAMETER" and second.kind == "NUMBER" and second.start == first.end + 1:
+                if not second.text.isdigit() or not 1 <= int(second.text) <= 1000:
+                    raise BadValue("parameters are numbered from $1 to $1000")
+                yield first.start, second.end + 1, int(second.text)
+
+    def bound(self, values: Sequence[Any], types: Sequence[int]) -> str:
+        """The text with literals in the places of its parameters.
+
+        Raises:
+            BadValue: a value has no literal in a question, such as a list.
+        """
+        places = list(self._places())
+        if not places:
+            return self.text
+        written = [literal_of(value, oid).sql("duckdb") for value, oid in zip(values, types, strict=True)]
+        parts, at = [], 0
+        for start, end, number in places:
+            parts += [self.text[at:start], f" {written[number - 1]} "]
+            at = end
+        text = "".join([*parts, self.text[at:]])
+        expected = [w.text for w in _without_parameters(self.words, [_words(each) for each in written])]
+        if [word.text for word in _words(text)] != expected:
+            raise BadValue("a parameter cannot be written as a constant; write it into the text")
+        return text
+
+    def names(self, tables: Collection[str], database: str) -> str:
+        """The text without the schema ``public`` in front of tables of those names, which are in small letters."""
+        cuts: list[tuple[int, int]] = []
+        words = self.words
+        for i in range(len(words) - 2):
+            name, dot, table = words[i : i + 3]
+            if name.text != "public" or dot.text != "." or table.text.lower() not in tables:
+                continue
+            first = i - 2 if i >= 2 and words[i - 1].text == "." and words[i - 2].text == database else i
+            if first == i and i and words[i - 1].text == ".":
+                continue
+            cuts.append((words[first].start, table.start))
+        text, at = [], 0
+        for start, end in cuts:
+            text.append(self.text[at:start])
+            at = end
+        return "".join([*text, self.text[at:]])
+
+
+def _without_parameters(words: Sequence[Word], written: Sequence[list[Word]]) -> Iterable[Word]:
+    i = 0
+    while i < len(words):
+        if words[i].kind == "PARAMETER" and i + 1 < len(words) and words[i + 1].kind == "NUMBER":
+            yield from written[int(words[i + 1].text) - 1]
+            i += 2
+        else:
+            yield words[i]
+            i += 1
+
+
+def _words(text: str) -> list[Word]:
+    found: list[Word] = []
+    at = 0
+    while True:
+        try:
+            tokens = _dialect("postgres").tokenize(text[at:])
+        except Exception:  # a third-party reader of hostile text
+            raise Refusal("syntax", "The text cannot be read as SQL; check quotes and comments.") from None
+        for i, each in enumerate(tokens):
+            found.append(Word(each.text, each.token_type.name, each.start + at, each.end + at))
+            # SQLGlot takes what follows some words, such as EXPLAIN, for one opaque text.
+            if each.token_type.name in _OPAQUE and i + 1 < len(tokens):
+                break
+        else:
+            return found
+        at = found[-1].end + 1
+        if len(found) > limits.MAX_TOKENS:
+            return found
+
+
+def split_statements(sql: str, names: Collection[str] = ()) -> list[WireStatement]:
+    """The statements of a text; one that is empty where there is none.
+
+    Args:
+        sql: the text.
+        names: of declared tables and columns in small letters, which are not the system's whatever they begin with.
+
+    Raises:
+        Refusal: the text is too long, nested too deeply, or cannot be read.
+    """
+    limits.check_text(sql)
+    words = _words(sql)
+    if len(words) > limits.MAX_TOKENS:
+        raise Refusal("too_long", f"The text has more than {limits.MAX_TOKENS} words and signs; send a shorter one.")
+    found: list[WireStatement] = []
+    part: list[Word] = []
+    for word in (*words, Word(";", "SEMICOLON", len(sql), len(sql))):
+        if word.kind == "SEMICOLON":
+            if part:
+                found.append(_statement(sql, part, names))
+            part = []
+        else:
+            part.append(word)
+    if len(found) > MAX_STATEMENTS:
+        raise Refusal("several_statements", f"Send at most {MAX_STATEMENTS} statements at a time.")
+    return found or [WireStatement("", (), StatementKind.EMPTY)]
+
+
+def _statement(sql: str, part: list[Word], names: Collection[str]) -> WireStatement:
+    start, end = part[0].start, part[-1].end + 1
+    words = tuple(Word(each.text, each.kind, each.start - start, each.end - start) for each in part)
+    first = words[0].upper
+    kind = _BY_WORD.get(first, StatementKind.OTHER)
+    if first in _READS:
+        kind = StatementKind.CATALOGUE if _is_system(words, names) else StatementKind.QUESTION
+    return WireStatement(sql[start:end], words, kind)
+
+
+def _is_system(words: Sequence[Word], names: Collection[str]) -> bool:
+    """Whether a query reads the catalogue: it names a table of the system, or no table at all."""
+    reads = depth = 0
+    for i, word in enumerate(words):
+        depth += (word.text == "(") - (word.text == ")")
+        if depth > limits.MAX_NESTING:
+            raise Refusal(
+                "too_deep", f"Parentheses are nested more than {limits.MAX_NESTING} deep; use WITH to name parts."
+            )
+        if word.kind in ("STRING", "NUMBER"):
+            continue
+        name = word.text.lower()
+        follows = words[i + 1].text if i + 1 < len(words) else ""
+        if name in _SYSTEM or (name == "tacit" and follows == ".") or (name.startswith("pg_") and name not in names):
+            return True
+        reads += word.kind == "FROM"
+    return not reads
+
+
+def postgres_tree(text: str) -> exp.Expr:
+    """The syntax tree of a query in the dialect of PostgreSQL.
+
+    Raises:
+        Refusal: it cannot be read.
+    """
+    from sqlglot.errors import SqlglotError
+
+    try:
+        trees = _dialect("postgres").parse(text)
+    except (SqlglotError, RecursionError, ValueError):
+        raise Refusal("syntax", "The text cannot be read as SQL.") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise Refusal("syntax", "The text cannot be read as SQL.")
+    return trees[0]
+
+
+def literal_of(value: Any, oid: int) -> exp.Expr:
+    """A value as a literal of its type.
+
+    Raises:
+        BadValue: there is none.
+    """
+    from sqlglot import exp
+
+    if value is None:
+        return exp.Null()
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, (int, float, Decimal)):
+        text = f"{abs(value):f}" if isinstance(value, Decimal) else repr(abs(value))
+        number: exp.Expr = exp.Literal.number(text)
+        return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+    if isinstance(value, dt.datetime):
+        return exp.Cast(this=exp.Literal.string(value.isoformat(" ")), to=exp.DataType.build("TIMESTAMP"))
+    if isinstance(value, dt.date):
+        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build("DATE"))
+    if isinstance(value, list):
+        return exp.Array(expressions=[literal_of(each, oid) for each in value])
+    if "\0" in value:
+        raise BadValue("a text parameter must not contain NUL")
+    return exp.Literal.string(value)
+
+
+# -- types of parameters
+
+_SAMPLES: Final = {
+    BOOL: True,
+    INT8: 1,
+    FLOAT8: 1.0,
+    NUMERIC: Decimal(1),
+    DATE_OID: dt.date(2000, 1, 1),
+    TIMESTAMP_OID: dt.datetime(2000, 1, 1),
+}
+
+
+def sample_values(types: Sequence[int]) -> list[Any]:
+    """A value of each type, to learn the columns of an answer by before the values are known."""
+    return [_SAMPLES.get(oid, 1 if oid in (21, 23, 26) else 1.0 if oid == 700 else "") for oid in types]
+
+
+def infer_types(text: str, declared: Sequence[int], count: int, catalog: Catalog | None) -> tuple[int, ...]:
+    """Types of parameters: those declared, and for others the type of what each is compared with; else text."""
+    found = [*declared[:count], *[0] * (count - len(declared))]
+    if all(found):
+        return tuple(found)
+    from sqlglot import exp
+
+    try:
+        tree = postgres_tree(text)
+    except Refusal:
+        return tuple(oid or TEXT_OID for oid in found)
+    for node in tree.find_all(exp.Parameter):
+        name = node.name
+        place = int(name) - 1 if name.isdigit() else -1
+        if 0 <= place < count and not found[place]:
+            found[place] = _expected(node, catalog)
+    return tuple(oid or TEXT_OID for oid in found)
+
+
+def _expected(node: exp.Expr, catalog: Catalog | None) -> int:
+    from sqlglot import exp
+
+    parent = node.parent
+    while isinstance(parent, (exp.Paren, exp.Neg)):
+        node, parent = parent, parent.parent
+    if isinstance(parent, exp.Cast):
+        return _named(parent.to)
+    if isinstance(parent, (exp.Limit, exp.Offset)):
+        return INT8
+    if isinstance(parent, (exp.Binary, exp.Between, exp.In)):
+        for other in parent.iter_expressions():
+            if other is not node and (oid := _type_of(other, catalog)):
+                return oid
+    return 0
+
+
+def _named(kind: exp.DataType) -> int:
+    from tacit.server.pgwire.types import ARRAYS, TYPES
+
+    name = kind.sql("postgres").lower().partition("(")[0]
+    array = name.endswith("[]")
+    name = name.removesuffix("[]").rpartition(".")[2]
+    if name.startswith("reg"):
+        # A name; what it stands for is looked up where the query is answered.
+        return TEXT_OID
+    for each in TYPES.values():
+        if name in (each.name, each.shown) or (name == "timestamp" and each.name == "timestamp"):
+            return next((a for a, e in ARRAYS.items() if e == each.oid), 0) if array else each.oid
+    return 0
+
+
+def _type_of(node: exp.Expr, catalog: Catalog | None) -> int:
+    from sqlglot import exp
+
+    while isinstance(node, (exp.Paren, exp.Neg)):
+        node = node.this
+    if isinstance(node, exp.Literal):
+        return TEXT_OID if node.is_string else INT8 if node.name.isdigit() else NUMERIC
+    if isinstance(node, exp.Column) and catalog is not None:
+        for table in catalog.tables:
+            column = table.find(node.name)
+            if column is not None:
+                return oid_of(column.type)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
+        return _type_of(node.this, catalog) or _type_of(node.expression, catalog)
+    if isinstance(node, exp.Count):
+        return INT8
+    if isinstance(node, exp.Extract):
+        return INT8
+    return 0

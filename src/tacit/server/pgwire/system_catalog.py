@@ -1,0 +1,642 @@
+"""Queries about the catalogue, answered by an embedded DuckDB over the tables of the system.
+
+The query is read in PostgreSQL's dialect, checked against lists of relations and functions, rewritten where the two
+databases differ, and written in DuckDB's dialect. What is on no list is refused: an invented answer would make a tool
+misbehave. The database has no files, no network and little memory, and holds public metadata alone; a query is ended
+after some seconds.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.query.catalog import Catalog
+from tacit.server.pgwire.messages import WireColumn
+from tacit.server.pgwire.sqlstates import StatementFault
+from tacit.server.pgwire.statements import literal_of, postgres_tree
+from tacit.server.pgwire.system_tables import DYNAMIC, SystemTable, system_tables
+from tacit.server.pgwire.types import ARRAYS, TYPES
+from tacit.server.pgwire.variables import VERSION
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["CatalogueResult", "SystemCatalog"]
+
+_SECONDS: Final = 5.0
+_MOST_ROWS: Final = 50_000
+_SCHEMAS: Final = {"pg_catalog": "pgc", "information_schema": "pgi", "tacit": "pgt"}
+#: Functions of PostgreSQL as macros; names of others that DuckDB has are in ``_SAME``.
+_MACROS: Final = {
+    "format_type(t, m)": """
+        CASE WHEN t IS NULL THEN NULL ELSE coalesce((SELECT CASE
+            WHEN x_elem > 0 THEN x_shown || '[]'
+            WHEN x_name = 'numeric' AND m > 0 THEN
+                'numeric(' || (((m - 4) >> 16) & 65535) || ',' || ((m - 4) & 65535) || ')'
+            ELSE x_shown END
+            FROM pgc.x_type WHERE x_oid = t), '???') END""",
+    "regclass_name(o)": "coalesce((SELECT x_name FROM pgc.x_class WHERE x_oid = o), CAST(o AS VARCHAR))",
+    "regtype_name(o)": "tacit_format_type(o, NULL)",
+    "pg_get_userbyid(o)": "coalesce((SELECT x_name FROM pgc.x_role WHERE x_oid = o), 'unknown')",
+    "obj_description(o, c := 'pg_class')": "(SELECT x_words FROM pgc.x_description WHERE x_object = o AND x_part = 0 AND "
+    "c = 'pg_class')",
+    "col_description(o, n)": "(SELECT x_words FROM pgc.x_description WHERE x_object = o AND x_part = n)",
+    "shobj_description(o, c)": "CAST(NULL AS VARCHAR)",
+    "pg_get_constraintdef(o, p := false)": "(SELECT x_words FROM pgc.x_constraint WHERE x_oid = o)",
+    "pg_get_expr(e, r, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_indexdef(i, n := 0, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_viewdef(v, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_serial_sequence(t, c)": "CAST(NULL AS VARCHAR)",
+    "pg_get_partkeydef(t)": "CAST(NULL AS VARCHAR)",
+    "pg_get_triggerdef(t, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_ruledef(t, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_identity_arguments(f)": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_arguments(f)": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_result(f)": "CAST(NULL AS VARCHAR)",
+    "pg_get_functiondef(f)": "CAST(NULL AS VARCHAR)",
+    "pg_get_statisticsobjdef_columns(f)": "CAST(NULL AS VARCHAR)",
+    "pg_relation_is_publishable(o)": "false",
+    "pg_table_is_visible(o)": "coalesce((SELECT x_space IN (2200, 11) FROM pgc.x_class WHERE x_oid = o), false)",
+    "pg_type_is_visible(o)": "o IN (SELECT x_oid FROM pgc.x_type)",
+    "pg_function_is_visible(o)": "false",
+    "pg_operator_is_visible(o)": "false",
+    "pg_collation_is_visible(o)": "true",
+    "pg_opclass_is_visible(o)": "false",
+    "pg_is_other_temp_schema(o)": "false",
+    "pg_my_temp_schema()": "CAST(0 AS BIGINT)",
+    "pg_is_in_recovery()": "false",
+    "pg_encoding_to_char(e)": "CASE WHEN e = 6 THEN 'UTF8' ELSE '' END",
+    "pg_char_to_encoding(e)": "CASE WHEN upper(e) IN ('UTF8', 'UTF-8') THEN 6 ELSE -1 END",
+    "pg_client_encoding()": "'UTF8'",
+    "pg_tablespace_location(o)": "''",
+    "pg_total_relation_size(o)": "CAST(NULL AS BIGINT)",
+    "pg_relation_size(o)": "CAST(NULL AS BIGINT)",
+    "pg_table_size(o)": "CAST(NULL AS BIGINT)",
+    "pg_database_size(o)": "CAST(NULL AS BIGINT)",
+    "pg_size_pretty(n)": "CAST(n AS VARCHAR)",
+    "pg_stat_get_numscans(o)": "CAST(NULL AS BIGINT)",
+    "pg_backend_pid()": "0",
+    "pg_postmaster_start_time()": "CAST(NULL AS TIMESTAMPTZ)",
+    "pg_conf_load_time()": "CAST(NULL AS TIMESTAMPTZ)",
+    "pg_advisory_unlock_all()": "CAST(NULL AS VARCHAR)",
+    "pg_relation_filenode(o)": "CAST(NULL AS BIGINT)",
+    "pg_partition_ancestors(o)": "CAST(o AS BIGINT)",
+    "has_schema_privilege(a, b, c := '')": "true",
+    "has_table_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
+    "has_any_column_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
+    "has_column_privilege(a, b, c, d := '')": "true",
+    "has_database_privilege(a, b, c := '')": "true",
+    "has_function_privilege(a, b, c := '')": "false",
+    "has_sequence_privilege(a, b, c := '')": "false",
+    "has_tablespace_privilege(a, b, c := '')": "false",
+    "has_server_privilege(a, b, c := '')": "false",
+    "has_type_privilege(a, b, c := '')": "true",
+    "has_language_privilege(a, b, c := '')": "false",
+    "has_foreign_data_wrapper_privilege(a, b, c := '')": "false",
+    "pg_has_role(a, b, c := '')": "CAST(a AS VARCHAR) = CAST(b AS VARCHAR) OR c = ''",
+    "quote_ident(t)": "CASE WHEN regexp_matches(t, '^[a-z_][a-z0-9_]*$') THEN t "
+    "ELSE '\"' || replace(t, '\"', '\"\"') || '\"' END",
+    "quote_literal(t)": "'''' || replace(CAST(t AS VARCHAR), '''', '''''') || ''''",
+    "array_to_string(a, s, n := NULL)": "list_aggregate(a, 'string_agg', s)",
+    "array_length(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
+    "array_upper(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
+    "array_lower(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE 1 END",
+    "array_position(a, e)": "nullif(list_position(a, e), 0)",
+    "cardinality(a)": "len(a)",
+    "to_regclass(t)": "(SELECT max(x_oid) FROM pgc.x_class WHERE x_name = regexp_replace(t, '^.*[.]', ''))",
+    "to_regtype(t)": "(SELECT max(x_oid) FROM pgc.x_type WHERE x_name = t)",
+    "pg_get_keywords()": "CAST(NULL AS VARCHAR)",
+    "inet_server_addr()": "CAST(NULL AS VARCHAR)",
+    "inet_server_port()": "CAST(NULL AS INTEGER)",
+    "inet_client_addr()": "CAST(NULL AS VARCHAR)",
+    "txid_current()": "CAST(0 AS BIGINT)",
+}  # fmt: skip
+_SAME: Final = frozenset(
+    {"unnest", "generate_series", "generate_subscripts", "row_number", "rank", "string_agg", "array_agg", "bool_or",
+     "bool_and", "starts_with", "left", "right", "lpad", "rpad", "md5", "split_part", "strpos", "btrim", "ltrim",
+     "rtrim", "trim", "concat", "concat_ws", "translate", "char_length", "octet_length", "array_cat", "array_append",
+     "jsonb_build_object", "json_build_object", "json_agg", "jsonb_agg", "now", "chr", "ascii", "initcap", "mod", "any_value"}
+)  # fmt: skip
+#: Functions that sqlglot knows by a class of their own.
+_CLASSES: Final = frozenset(
+    ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayConcat", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Pad", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Repeat", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayAppend", "ArrayPrepend", "ArrayPosition", "Overlay", "AnyValue"]
+)  # fmt: skip
+_REG: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "regoper"})
+_WORDS: Final = {"oid": "BIGINT", "name": "VARCHAR", "char": "VARCHAR", "xid": "BIGINT", "cstring": "VARCHAR",
+                 "int2vector": "SMALLINT[]", "oidvector": "BIGINT[]", "information_schema.sql_identifier": "VARCHAR",
+                 "sql_identifier": "VARCHAR", "character_data": "VARCHAR", "cardinal_number": "INTEGER",
+                 "yes_or_no": "VARCHAR", "aclitem": "VARCHAR", "pg_node_tree": "VARCHAR", "anyarray": "VARCHAR[]"}  # fmt: skip
+_PLAIN: Final = {"int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN",
+                 "float4": "FLOAT", "float8": "DOUBLE", "varchar": "VARCHAR", "bpchar": "VARCHAR",
+                 "numeric": "DECIMAL(18, 3)", "date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ",
+                 "json": "VARCHAR", "jsonb": "VARCHAR"}  # fmt: skip
+_OIDS: Final = {
+    "BOOLEAN": 16, "TINYINT": 21, "SMALLINT": 21, "INTEGER": 23, "BIGINT": 20, "UTINYINT": 21, "USMALLINT": 23,
+    "UINTEGER": 20, "UBIGINT": 1700, "HUGEINT": 1700, "UHUGEINT": 1700, "FLOAT": 700, "DOUBLE": 701, "VARCHAR": 25,
+    "DATE": 1082, "TIMESTAMP": 1114, "TIMESTAMP WITH TIME ZONE": 1184, "VARCHAR[]": 1009, "SMALLINT[]": 1005,
+    "INTEGER[]": 1007, "BIGINT[]": 1016, "BOOLEAN[]": 1000,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CatalogueResult:
+    """Columns and rows of an answer about the catalogue."""
+
+    columns: tuple[WireColumn, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+class SystemCatalog:
+    """The tables of the system for those who see the same part of the catalogue; safe to use from several threads.
+
+    Args:
+        catalog: the tables that exist for them.
+        database: name of the project.
+    """
+
+    def __init__(self, catalog: Catalog, database: str) -> None:
+        import duckdb
+
+        self._database = database
+        self._tables: dict[tuple[str, str], SystemTable] = {}
+        self._connection = duckdb.connect(
+            ":memory:", config={"threads": 1, "memory_limit": "128MB", "autoload_known_extensions": "false",
+                                "autoinstall_known_extensions": "false"},
+        )  # fmt: skip
+        self._fill(system_tables(catalog, database))
+        self._names = {table.name.lower(): number for number, table in enumerate(catalog.tables, 16384)}
+
+    def _fill(self, tables: Sequence[SystemTable]) -> None:
+        import pyarrow as pa
+
+        run = self._connection.execute
+        for schema in _SCHEMAS.values():
+            run(f"CREATE SCHEMA {schema}")
+        for each in tables:
+            self._tables[each.schema, each.name] = each
+            place = f"{_SCHEMAS[each.schema]}.{each.name}"
+            run(f"CREATE TABLE {place} ({', '.join(f'{name} {kind}' for name, kind in each.columns)})")
+            if each.rows:
+                names = [name for name, _ in each.columns]
+                held = pa.table([pa.array(column) for column in zip(*each.rows, strict=True)], names=names)
+                self._connection.register("held", held)
+                run(f"INSERT INTO {place} SELECT * FROM held")  # noqa: S608
+                self._connection.unregister("held")
+        # Macros are put into the text of a query, so the columns that they read must have names of their own.
+        shown = ", ".join(f"({each.oid}, '{each.shown}')" for each in TYPES.values())
+        for name, columns, rows in (
+            ("x_class", "x_oid, x_name, x_space", "SELECT oid, relname, relnamespace FROM pgc.pg_class"),
+            ("x_role", "x_oid, x_name", "SELECT oid, rolname FROM pgc.pg_roles"),
+            ("x_description", "x_object, x_part, x_words", "SELECT objoid, objsubid, description FROM pgc.pg_description"),
+            ("x_constraint", "x_oid, x_words", "SELECT oid, definition FROM pgc.pg_constraint"),
+            ("x_type", "x_oid, x_name, x_elem, x_shown", "SELECT p.oid, typname, typelem, shown FROM pgc.pg_type p "
+             f"JOIN (VALUES {shown}) s(oid, shown) ON s.oid = CASE WHEN typelem > 0 THEN typelem ELSE p.oid END"),
+        ):  # fmt: skip
+            run(f"CREATE TABLE pgc.{name} AS SELECT * FROM ({rows}) held({columns})")  # noqa: S608
+        for head, body in _MACROS.items():
+            run(f"CREATE MACRO tacit_{head} AS ({body})")
+        for setting, value in (
+            ("temp_directory", "''"), ("python_enable_replacements", "false"), ("allow_community_extensions", "false"),
+            ("enable_external_access", "false"), ("disabled_filesystems", "'LocalFileSystem'"),
+            ("lock_configuration", "true"),
+        ):  # fmt: skip
+            run(f"SET GLOBAL {setting} = {value}")
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._connection.close()
+
+    def written(
+        self,
+        text: str,
+        user: str,
+        values: Sequence[Any],
+        types: Sequence[int],
+        settings: Callable[[str], str],
+        dynamic: Mapping[str, Callable[[], Sequence[Sequence[Any]]]],
+    ) -> tuple[str, bool]:
+        """The query in DuckDB's words, and whether its answer stays the same.
+
+        Args:
+            text: of the query.
+            user: who asks, and the one user there is for them.
+            values: of its parameters.
+            types: of its parameters.
+            settings: value of a setting of the connection.
+            dynamic: contents of the tables about a person's account.
+
+        Raises:
+            StatementFault, Refusal: it cannot be answered.
+        """
+        rewriting = _Rewriting(self, user, values, types, settings, dynamic)
+        tree = rewriting.tree(postgres_tree(text))
+        return tree.sql("duckdb"), rewriting.lasting
+
+    def run(self, sql: str) -> CatalogueResult:
+        """Answer a query in DuckDB's words.
+
+        Raises:
+            StatementFault: DuckDB cannot, or not in time.
+        """
+        import duckdb
+
+        cursor = self._connection.cursor()
+        timer = threading.Timer(_SECONDS, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            cursor.execute(sql)
+            rows = cursor.fetchmany(_MOST_ROWS + 1)
+            columns = tuple(_column(name, str(kind)) for name, kind, *_ in cursor.description or ())
+        except duckdb.InterruptException:
+            raise StatementFault("57014", "the query about the catalogue took too long") from None
+        except duckdb.CatalogException:
+            raise StatementFault("42883", "the catalogue has no such table or function") from None
+        except duckdb.BinderException:
+            raise StatementFault("42703", "the catalogue has no such column, or it has another type") from None
+        except duckdb.Error:
+            raise StatementFault("0A000", "this query about the catalogue is not supported") from None
+        finally:
+            timer.cancel()
+            cursor.close()
+        if len(rows) > _MOST_ROWS:
+            raise StatementFault("54000", f"a query about the catalogue has at most {_MOST_ROWS} rows")
+        shown = [_as_text if column.oid == 25 else None for column in columns]
+        plain = [
+            tuple(cell if how is None else how(cell) for cell, how in zip(row, shown, strict=True)) for row in rows
+        ]
+        return CatalogueResult(columns, tuple(plain))
+
+    def has(self, schema: str, name: str) -> bool:
+        """Whether there is such a table of the system."""
+        return (schema, name) in self._tables or (schema == "tacit" and name in DYNAMIC)
+
+    def oid_of_class(self, text: str) -> int | None:
+        """The number of a table by its name, as ``regclass`` reads it."""
+        if text.isdigit():
+            return int(text)
+        parts = [part.strip('"') for part in text.split(".")]
+        name, schema = parts[-1], parts[-2] if len(parts) > 1 else ""
+        if name.lower() in self._names and schema in ("", "public"):
+            return self._names[name.lower()]
+        rows = self._connection.cursor().execute("SELECT oid FROM pgc.pg_class WHERE relname = ?", [name]).fetchall()
+        return int(rows[0][0]) if rows else None
+
+    def constants(self, user: str) -> dict[str, str]:
+        """Texts that functions without arguments return to a person."""
+        return {
+            "version": f"PostgreSQL {VERSION} (Tacit)",
+            "current_database": self._database,
+            "current_catalog": self._database,
+            "current_schema": "public",
+            "current_user": user,
+            "session_user": user,
+            "user": user,
+            "current_role": user,
+        }
+
+
+class _Rewriting:
+    """One query, from PostgreSQL's dialect to DuckDB's."""
+
+    def __init__(
+        self,
+        catalog: SystemCatalog,
+        user: str,
+        values: Sequence[Any],
+        types: Sequence[int],
+        settings: Callable[[str], str],
+        dynamic: Mapping[str, Callable[[], Sequence[Sequence[Any]]]],
+    ) -> None:
+        self._catalog = catalog
+        self._user = user
+        self._constants = catalog.constants(user)
+        self._values, self._types = values, types
+        self._settings = settings
+        self._dynamic = dynamic
+        self._names: frozenset[str] = frozenset()
+        self.lasting = True
+
+    def tree(self, tree: exp.Expr) -> exp.Expr:
+        from sqlglot import exp
+
+        if not isinstance(tree, exp.Query):
+            raise StatementFault("0A000", "only queries of the catalogue are answered")
+        if tree.find(exp.Into, exp.Lock):
+            raise StatementFault("0A000", "nothing can be written")
+        self._names = frozenset(each.alias.lower() for each in tree.find_all(exp.CTE))
+        for call in list(tree.find_all(exp.Anonymous, exp.Func)):
+            self._check_function(call)
+        _name_columns(tree)
+        # Children first, so that a node is rewritten when its parts are.
+        for node in reversed(list(tree.walk())):
+            changed = self._node(node)
+            if changed is not node:
+                node.replace(changed)
+        for table in list(tree.find_all(exp.Table)):
+            self._relation(table)
+        return tree
+
+    def _check_function(self, node: exp.Expr) -> None:
+        from sqlglot import exp
+
+        kind = type(node).__name__
+        if isinstance(node, exp.Anonymous):
+            name = str(node.this).lower()
+            known = name in _NAMES or name in _SAME or name in self._constants
+            if not known and name not in ("current_setting", "set_config", "current_schemas", "_pg_expandarray"):
+                raise StatementFault("42883", f"the catalogue has no function {name[:63]}")
+        elif kind not in _CLASSES:
+            raise StatementFault("42883", f"the catalogue has no function {kind}")
+
+    def _node(self, node: exp.Expr) -> exp.Expr:
+        from sqlglot import exp
+
+        match node:
+            case exp.Parameter():
+                place = int(node.name) - 1 if node.name.isdigit() else -1
+                if not 0 <= place < len(self._values):
+                    raise StatementFault("42P02", "there is no parameter of that number")
+                return literal_of(self._values[place], self._types[place])
+            case exp.Dot() if isinstance(node.this, exp.Identifier) and node.this.name in _SCHEMAS:
+                # A function or a type, with the schema in front.
+                inside: exp.Expr = node.expression
+                return inside
+            case exp.Operator():
+                return self._operator(node)
+            case exp.Collate():
+                collated: exp.Expr = node.this
+                return collated
+            case exp.Cast() | exp.TryCast():
+                return self._cast(node)
+            case exp.Anonymous():
+                return self._call(node)
+            case exp.ArrayToString():
+                words = [node.this, node.expression, *([node.args["null"]] if node.args.get("null") else [])]
+                return exp.Anonymous(this="tacit_array_to_string", expressions=words[:2])
+            case exp.ArraySize():
+                return exp.Anonymous(this="tacit_array_length", expressions=[node.this, exp.Literal.number(1)])
+            case exp.Any() | exp.All():
+                return node
+            case _:
+                kind = type(node).__name__
+                known = {
+                    "CurrentUser": "current_user", "SessionUser": "session_user", "CurrentRole": "current_user",
+                    "CurrentSchema": "current_schema", "CurrentCatalog": "current_database",
+                    "CurrentDatabase": "current_database", "CurrentVersion": "version",
+                }.get(kind)  # fmt: skip
+                if known is not None:
+                    return exp.Literal.string(self._constants[known])
+                if isinstance(node, (exp.CurrentTimestamp, exp.CurrentDate)):
+                    self.lasting = False
+                return self._column(node) if isinstance(node, exp.Column) else node
+
+    def _column(self, node: exp.Column) -> exp.Expr:
+        from sqlglot import exp
+
+        name = node.name.lower()
+        if not node.args.get("table") and not node.this.quoted and name in ("current_user", "user", "session_user"):
+            return exp.Literal.string(self._constants[name])
+        # pg_catalog.pg_class.relname is a column of a table with its schema in front.
+        if node.args.get("db"):
+            node.set("db", None)
+            node.set("catalog", None)
+        return node
+
+    def _operator(self, node: exp.Operator) -> exp.Expr:
+        from sqlglot import exp
+
+        sign = str(node.args["operator"]).rpartition(".")[2]
+        left, right = node.this, node.expression
+        right = right.this if isinstance(right, exp.Collate) else right
+        kinds: dict[str, type[exp.Expr]] = {
+            "~": exp.RegexpLike, "~*": exp.RegexpILike, "=": exp.EQ, "<>": exp.NEQ, "<": exp.LT, ">": exp.GT,
+            "~~": exp.Like, "+": exp.Add, "||": exp.DPipe,
+        }  # fmt: skip
+        if sign in kinds:
+            return kinds[sign](this=left, expression=right)
+        if sign in ("!~", "!~*", "!~~"):
+            return exp.Not(this=exp.Paren(this=kinds[sign[1:]](this=left, expression=right)))
+        raise StatementFault("42883", "the catalogue does not know this operator")
+
+    def _cast(self, node: exp.Cast | exp.TryCast) -> exp.Expr:
+        from sqlglot import exp
+
+        name = node.to.sql("postgres").lower().replace('"', "")
+        array = name.endswith("[]")
+        bare = name.removesuffix("[]").removeprefix("pg_catalog.").removeprefix("information_schema.").partition("(")[0]
+        if bare in _REG:
+            return self._reg(bare, node.this)
+        words = _WORDS.get(bare) or ("." in name and _PLAIN.get(bare))
+        if words:
+            words += "[]" if array else ""
+            return exp.Cast(this=node.this, to=exp.DataType.build(words, dialect="duckdb"))
+        return node
+
+    def _reg(self, kind: str, value: exp.Expr) -> exp.Expr:
+        from sqlglot import exp
+
+        if kind == "regclass":
+            if isinstance(value, exp.Literal):
+                found = self._catalog.oid_of_class(value.name)
+                if found is None:
+                    raise StatementFault("42P01", "there is no table of that name")
+                return exp.Cast(this=exp.Literal.number(found), to=exp.DataType.build("BIGINT"))
+            return exp.Anonymous(this="tacit_regclass_name", expressions=[value])
+        if kind == "regtype":
+            if isinstance(value, exp.Literal) and not value.name.isdigit():
+                name = value.name.rpartition(".")[2]
+                found = next((e.oid for e in TYPES.values() if name in (e.name, e.shown)), None)
+                if found is None:
+                    raise StatementFault("42704", "there is no type of that name")
+                return exp.Cast(this=exp.Literal.number(found), to=exp.DataType.build("BIGINT"))
+            return exp.Anonymous(this="tacit_regtype_name", expressions=[value])
+        if kind == "regnamespace":
+            spaces = {"public": 2200, "pg_catalog": 11, "information_schema": 13200, "tacit": 16383}
+            if isinstance(value, exp.Literal) and value.name in spaces:
+                return exp.Cast(this=exp.Literal.number(spaces[value.name]), to=exp.DataType.build("BIGINT"))
+        if kind != "regrole" and isinstance(value, exp.Literal):
+            raise StatementFault("42883", "there is no function of that name")
+        return exp.Cast(this=value, to=exp.DataType.build("VARCHAR"))
+
+    def _call(self, node: exp.Anonymous) -> exp.Expr:
+        from sqlglot import exp
+
+        name = str(node.this).lower()
+        if name in self._constants and not node.expressions:
+            return exp.Literal.string(self._constants[name])
+        if name == "current_schemas":
+            system = bool(node.expressions) and node.expressions[0].sql().lower() == "true"
+            spaces = (["pg_catalog"] if system else []) + ["public"]
+            return exp.Array(expressions=[exp.Literal.string(each) for each in spaces])
+        if name in ("current_setting", "set_config"):
+            self.lasting = False
+            first = node.expressions[0] if node.expressions else None
+            while isinstance(first, exp.Cast):
+                first = first.this
+            if name == "set_config" or not isinstance(first, exp.Literal):
+                raise StatementFault("0A000", f"{name} is not supported here; write SET or SHOW")
+            return exp.Literal.string(self._settings(first.name))
+        if name in _NAMES:
+            return exp.Anonymous(this=f"tacit_{name}", expressions=node.expressions)
+        if name in ("json_build_object", "jsonb_build_object"):
+            return exp.Anonymous(this="json_object", expressions=node.expressions)
+        if name == "now":
+            self.lasting = False
+        return node
+
+    def _relation(self, table: exp.Table) -> None:
+        from sqlglot import exp
+
+        if isinstance(table.this, exp.Func):
+            if type(table.this).__name__ not in ("Unnest", "GenerateSeries", "ExplodingGenerateSeries", "Explode"):
+                name = str(table.this.this).lower() if isinstance(table.this, exp.Anonymous) else table.this.key
+                if name.removeprefix("tacit_") in _NAMES:
+                    table.replace(_one_row(table))
+                    return
+                if name not in _SAME:
+                    raise StatementFault("42883", f"the catalogue has no function {name[:63]} of rows")
+            table.set("db", None)
+            return
+        name, schema = table.name.lower(), table.db.lower()
+        if not schema and name in self._names:
+            return
+        schema = schema or ("pg_catalog" if name.startswith("pg_") else "public")
+        if not self._catalog.has(schema, name):
+            if schema == "pg_catalog" and name == "pg_settings":
+                table.replace(self._values_of(_SETTINGS, self._setting_rows(), table))
+                return
+            raise StatementFault(
+                "42P01",
+                f"the catalogue has no table {schema}.{name}"[:200],
+                "A query of the catalogue cannot read declared tables as well; ask two.",
+            )
+        if schema == "tacit" and name in DYNAMIC:
+            self.lasting = False
+            table.replace(self._values_of(DYNAMIC[name], self._dynamic[name](), table))
+            return
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+        table.set("db", exp.to_identifier(_SCHEMAS[schema]))
+        table.set("catalog", None)
+        column = {"pg_roles": "rolname", "pg_user": "usename"}.get(name)
+        if column is not None:
+            # The one user there is for a person has an empty name in the table.
+            alias, named = table.alias, exp.Literal.string(self._user).sql("duckdb")
+            rows = (
+                f"SELECT * REPLACE (CASE {column} WHEN '' THEN {named} ELSE {column} END AS {column}) FROM pgc.{name}"  # noqa: S608
+            )
+            inner: exp.Expr = exp.maybe_parse(rows, dialect="duckdb")
+            table.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias))))
+
+    def _setting_rows(self) -> list[tuple[str, str]]:
+        self.lasting = False
+        names = ("server_version", "server_version_num", "search_path", "client_encoding", "bytea_output",
+                 "max_identifier_length", "standard_conforming_strings", "timezone", "transaction_isolation",
+                 "default_transaction_isolation", "integer_datetimes", "server_encoding", "datestyle",
+                 "client_min_messages", "lock_timeout", "statement_timeout", "row_security")  # fmt: skip
+        return [(name, self._settings(name)) for name in names]
+
+    def _values_of(self, words: str, rows: Sequence[Sequence[Any]], table: exp.Table) -> exp.Expr:
+        """A relation with these rows in the place of a table."""
+        from sqlglot import exp
+
+        names, kinds = zip(*(part.split() for part in words.split(",")), strict=True)
+        types = {"text": "VARCHAR", "int8": "BIGINT", "bool": "BOOLEAN"}
+        alias = table.alias or table.name
+        several = [
+            exp.select(
+                *(
+                    exp.alias_(exp.cast(literal_of(value, 0), types[kind], dialect="duckdb"), name, quoted=True)
+                    for value, name, kind in zip(row, names, kinds, strict=True)
+                )
+            )
+            for row in (rows or [[None] * len(names)])
+        ]
+        if not rows:
+            several[0] = several[0].where(exp.false())
+        whole: exp.Query = several[0]
+        for each in several[1:]:
+            whole = exp.Union(this=whole, expression=each, distinct=False)
+        return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+
+def _one_row(table: exp.Table) -> exp.Expr:
+    """The one value of a function in the place of a table, and its number where the query names it."""
+    from sqlglot import exp
+
+    alias = table.args.get("alias")
+    columns = [each.name for each in alias.columns] if alias is not None else []
+    name = columns[0] if columns else alias.name if alias is not None else "value"
+    values = [exp.alias_(table.this.copy(), name), *(exp.alias_("1", each) for each in columns[1:])]
+    held = exp.TableAlias(this=exp.to_identifier(table.alias or name))
+    return exp.Subquery(this=exp.select(*values), alias=held)
+
+
+def _name_columns(tree: exp.Query) -> None:
+    """Name the columns of a query as PostgreSQL does, before functions are rewritten."""
+    from sqlglot import exp
+
+    select = tree
+    while isinstance(select, (exp.SetOperation, exp.Subquery)):
+        select = select.this
+    if not isinstance(select, exp.Select):
+        return
+    named = [_named(each) for each in select.expressions]
+    select.set("expressions", named)
+
+
+def _named(node: exp.Expr) -> exp.Expr:
+    from sqlglot import exp
+
+    if isinstance(node, (exp.Alias, exp.Star, exp.Column)) or node.is_star:
+        return node
+    inner = node
+    while isinstance(inner, (exp.Paren, exp.Collate)) or (isinstance(inner, exp.Dot) and inner.this.name in _SCHEMAS):
+        inner = inner.expression if isinstance(inner, exp.Dot) else inner.this
+    if isinstance(inner, exp.Cast):
+        below = inner.this.expression if isinstance(inner.this, exp.Dot) else inner.this
+        if isinstance(below, exp.Column):
+            name = below.name
+        elif isinstance(below, exp.Anonymous):
+            name = str(below.this).lower()
+        else:
+            name = inner.to.sql("postgres").lower().rpartition(".")[2]
+    elif isinstance(inner, exp.Anonymous):
+        name = str(inner.this).lower()
+    elif isinstance(inner, exp.Case):
+        name = "case"
+    elif isinstance(inner, exp.Exists):
+        name = "exists"
+    elif isinstance(inner, exp.Array):
+        name = "array"
+    elif isinstance(inner, exp.CurrentVersion):
+        name = "version"
+    elif isinstance(inner, exp.Func) and not isinstance(inner, (exp.Binary, exp.Connector)):
+        name = inner.sql_name().lower()
+        name = {"current_catalog": "current_database"}.get(name, name)
+    else:
+        name = "?column?"
+    return exp.alias_(node.copy(), name, quoted=True)
+
+
+_NAMES: Final = frozenset(head.partition("(")[0] for head in _MACROS)
+_SETTINGS: Final = "name text, setting text"
+_DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
+
+
+def _column(name: str, kind: str) -> WireColumn:
+    found = _DECIMAL.match(kind)
+    oid = 1700 if found else _OIDS.get(kind, 25)
+    modifier = ((int(found[1]) << 16) | int(found[2])) + 4 if found else -1
+    size = TYPES[oid].size if oid not in ARRAYS else -1
+    return WireColumn(name, oid, size, modifier)
+
+
+def _as_text(value: Any) -> Any:
+    """Text of values whose type has no equivalent."""
+    return value if value is None or isinstance(value, str) else str(value)

@@ -1,0 +1,293 @@
+"""Settings of a connection: ``SET tacit.epsilon = '0.1'``, and those that clients of PostgreSQL expect.
+
+The options of a question are those of :data:`tacit.query.request.OPTIONS`, each under ``tacit.`` and its name. As in
+PostgreSQL, a change made in a transaction ends with ``ROLLBACK``, and one by ``SET LOCAL`` with the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tacit.core.errors import InputError
+from tacit.query.request import OPTIONS, OptionKind
+
+__all__ = ["REPORTED", "VERSION", "SessionVariables", "read_options"]
+
+VERSION: Final = "15.0"
+_TACIT: Final = "tacit."
+_INTERVALS: Final = "tacit.intervals"
+_WORDS: Final = {
+    "on": "on",
+    "true": "on",
+    "yes": "on",
+    "1": "on",
+    "off": "off",
+    "false": "off",
+    "no": "off",
+    "0": "off",
+}
+#: Settings that clients may set, with their first values. None of them changes an answer.
+_SETTABLE: Final = {
+    "application_name": "",
+    "backslash_quote": "safe_encoding",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
+    "client_min_messages": "notice",
+    "constraint_exclusion": "partition",
+    "datestyle": "ISO, MDY",
+    "default_transaction_deferrable": "off",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "on",
+    "escape_string_warning": "on",
+    "extra_float_digits": "1",
+    "geqo": "on",
+    "idle_in_transaction_session_timeout": "0",
+    "intervalstyle": "postgres",
+    "jit": "off",
+    "lc_messages": "C",
+    "lc_monetary": "C",
+    "lc_numeric": "C",
+    "lc_time": "C",
+    "lock_timeout": "0",
+    "quote_all_identifiers": "off",
+    "role": "none",
+    "row_security": "on",
+    "search_path": '"$user", public',
+    "session_characteristics": "",
+    "statement_timeout": "0",
+    "synchronize_seqscans": "on",
+    "timezone": "UTC",
+    "transaction_deferrable": "off",
+    "transaction_isolation": "read committed",
+    "transaction_read_only": "on",
+    "xmloption": "content",
+}
+_FIXED: Final = {
+    "default_table_access_method": "heap",
+    "default_tablespace": "",
+    "in_hot_standby": "off",
+    "integer_datetimes": "on",
+    "is_superuser": "off",
+    "max_identifier_length": "63",
+    "server_encoding": "UTF8",
+    "server_version": VERSION,
+    "server_version_num": "150000",
+    "ssl": "on",
+    "standard_conforming_strings": "on",
+}
+#: Settings whose values are reported at the beginning, and after each change.
+REPORTED: Final = {
+    "application_name": "application_name",
+    "client_encoding": "client_encoding",
+    "datestyle": "DateStyle",
+    "default_transaction_read_only": "default_transaction_read_only",
+    "in_hot_standby": "in_hot_standby",
+    "integer_datetimes": "integer_datetimes",
+    "intervalstyle": "IntervalStyle",
+    "is_superuser": "is_superuser",
+    "server_encoding": "server_encoding",
+    "server_version": "server_version",
+    "session_authorization": "session_authorization",
+    "standard_conforming_strings": "standard_conforming_strings",
+    "timezone": "TimeZone",
+}
+_LONGEST: Final = 1_000
+_LEVELS: Final = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
+
+
+class SessionVariables:
+    """Settings of one connection.
+
+    Args:
+        user: who is connected.
+    """
+
+    def __init__(self, user: str) -> None:
+        self._fixed = {**_FIXED, "session_authorization": user}
+        self._values: dict[str, str] = {}
+        self._local: dict[str, str | None] = {}
+        self._saved: list[tuple[str, dict[str, str], dict[str, str | None]]] = []
+
+    # Reading
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a question."""
+        found = {name: self._values.get(_TACIT + name) for name in OPTIONS}
+        return {name: read_option(name, text) for name, text in found.items() if text}
+
+    @property
+    def intervals(self) -> bool:
+        """Whether answers have two more columns for each number with noise."""
+        return self._values.get(_INTERVALS) == "on"
+
+    @property
+    def notices(self) -> bool:
+        """Whether the client wants notices."""
+        return _LEVELS.index(self.show("client_min_messages")) <= _LEVELS.index("notice")
+
+    def show(self, name: str) -> str:
+        """The value of a setting.
+
+        Raises:
+            InputError: there is none of that name.
+        """
+        name = name.lower()
+        if name in self._fixed:
+            return self._fixed[name]
+        if name.startswith(_TACIT):
+            self._check_name(name)
+            return self._values.get(name, "off" if name == _INTERVALS else "")
+        if name in self._values or name in _SETTABLE:
+            return self._values.get(name, _SETTABLE.get(name, ""))
+        raise InputError(name, "is no setting; SHOW ALL lists those there are")
+
+    def all(self) -> list[tuple[str, str]]:
+        """All settings, by name."""
+        names = {*self._fixed, *_SETTABLE, _INTERVALS, *(_TACIT + name for name in OPTIONS)}
+        return [(name, self.show(name)) for name in sorted(names)]
+
+    def help(self, name: str) -> str:
+        """The meaning of a setting of Tacit's own; empty for others."""
+        if name == _INTERVALS:
+            return "whether each number with noise has two more columns, the ends of its interval"
+        option = OPTIONS.get(name.removeprefix(_TACIT)) if name.startswith(_TACIT) else None
+        return "" if option is None else option.help
+
+    # Changing
+
+    def set(self, name: str, value: str | None, *, local: bool = False) -> None:
+        """Change a setting; None for its first value.
+
+        Raises:
+            InputError: there is no such setting, or it cannot have this value.
+        """
+        name = name.lower()
+        if name in self._fixed:
+            raise InputError(name, "cannot be changed")
+        self._check_name(name)
+        if value is not None:
+            if len(value) > _LONGEST or "\0" in value:
+                raise InputError(name, f"must be text of at most {_LONGEST} characters")
+            value = _checked(name, value)
+        if local:
+            self._local.setdefault(name, self._values.get(name))
+        self._put(name, value)
+
+    def reset(self) -> None:
+        """Give every setting its first value."""
+        self._values.clear()
+
+    def _put(self, name: str, value: str | None) -> None:
+        if value is None:
+            self._values.pop(name, None)
+        else:
+            self._values[name] = value
+
+    def _check_name(self, name: str) -> None:
+        if name.startswith(_TACIT):
+            if name != _INTERVALS and name.removeprefix(_TACIT) not in OPTIONS:
+                known = ", ".join([*(_TACIT + each for each in OPTIONS), _INTERVALS])
+                raise InputError(name, f"is no setting of Tacit; there are {known}")
+        elif name not in _SETTABLE:
+            raise InputError(name, "is no setting; SHOW ALL lists those there are")
+
+    # Transactions
+
+    def begin(self, savepoint: str = "") -> None:
+        """Remember all values, at the beginning of a transaction or at a savepoint."""
+        self._saved.append((savepoint, dict(self._values), dict(self._local)))
+
+    def commit(self) -> None:
+        """End a transaction: local changes end."""
+        for name, value in self._local.items():
+            self._put(name, value)
+        self._local.clear()
+        self._saved.clear()
+
+    def roll_back(self, savepoint: str = "") -> bool:
+        """Return to the beginning of the transaction, or to a savepoint; whether there is such."""
+        names = [each[0] for each in self._saved]
+        if savepoint not in names:
+            return False
+        place = len(names) - 1 - names[::-1].index(savepoint)
+        _, values, local = self._saved[place]
+        self._values, self._local = dict(values), dict(local)
+        if savepoint:
+            del self._saved[place + 1 :]
+        else:
+            self._saved.clear()
+            self._local.clear()
+        return True
+
+    def release(self, savepoint: str) -> bool:
+        """Forget a savepoint; whether there was such."""
+        names = [each[0] for each in self._saved]
+        if savepoint not in names:
+            return False
+        del self._saved[len(names) - 1 - names[::-1].index(savepoint) :]
+        return True
+
+
+def read_option(name: str, text: str) -> Any:
+    """An option of a question from its text: a number, or ``column=50, other=10``."""
+    option = OPTIONS[name]
+    texts = [part.strip() for part in text.split(",")] if option.named else [text]
+    return option.typed(texts)
+
+
+def _checked(name: str, value: str) -> str:
+    if name == _INTERVALS:
+        if value.lower() not in _WORDS:
+            raise InputError(name, "must be on or off")
+        return _WORDS[value.lower()]
+    if name.startswith(_TACIT):
+        if not value.strip():
+            return ""
+        option = OPTIONS[name.removeprefix(_TACIT)]
+        try:
+            read = read_option(option.name, value.strip())
+            for each in read.values() if isinstance(read, Mapping) else (read,):
+                option.exact(each)
+        except InputError as problem:
+            raise InputError(name, str(problem).removeprefix(f"{option.name}: ")) from None
+        if option.kind is OptionKind.COUNT:
+            return str(read)
+        return value.strip()
+    if name == "client_encoding":
+        if value.upper().replace("-", "").replace("_", "").strip("'") not in ("UTF8", "UNICODE"):
+            raise InputError(name, "must be UTF8")
+        return "UTF8"
+    if name == "datestyle":
+        if not value.upper().startswith("ISO"):
+            raise InputError(name, "must be ISO")
+        return "ISO, MDY"
+    if name == "client_min_messages":
+        if value.lower() not in _LEVELS:
+            raise InputError(name, f"must be one of {', '.join(_LEVELS)}")
+        return value.lower()
+    return value
+
+
+def read_options(text: str) -> dict[str, str]:
+    """The settings in ``options`` of a start-up message: ``-c name=value --name=value``.
+
+    Raises:
+        InputError: it has another form.
+    """
+    found: dict[str, str] = {}
+    words = text.replace("\\ ", "\0").split()
+    while words:
+        word = words.pop(0)
+        if word == "-c" and words:
+            word = words.pop(0)
+        elif word.startswith(("-c", "--")):
+            word = word[2:]
+        else:
+            raise InputError("options", "must be written as -c name=value")
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise InputError("options", "must be written as -c name=value")
+        found[name.replace("-", "_")] = value.replace("\0", " ")
+    return found

@@ -1,0 +1,103 @@
+"""SCRAM-SHA-256: the example of RFC 7677, SASLprep, channel binding, and storage of verifiers."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from support.served import Served
+from tacit.server.identity import Hashing, People
+from tacit.server.identity.scram import (
+    MECHANISM,
+    MECHANISM_PLUS,
+    ScramError,
+    ScramExchange,
+    ScramVerifier,
+    salt_of,
+)
+
+SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+FINAL = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+
+
+def test_the_example_of_the_standard() -> None:
+    verifier = ScramVerifier.derive("pencil", SALT, 4096)
+    assert ScramVerifier.read(verifier.text) == verifier
+    exchange = ScramExchange(MECHANISM, NONCE, None)
+    assert exchange.first(FIRST, SALT, 4096) == (
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    shown = exchange.final(FINAL)
+    assert verifier.check(shown) == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert ScramVerifier.derive("pencils", SALT, 4096).check(shown) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,",
+        b"p=tls-unique,,n=,r=abcdefghij",
+        b"n,a=x,n=,r=abcdefghij",
+        b"n,,n=,r=abc,x=1",
+        b"n,,m=1,n=,r=abcdefghij",
+    ],
+)
+def test_malformed_first_messages_are_refused(message: bytes) -> None:
+    with pytest.raises(ScramError):
+        ScramExchange(MECHANISM, NONCE, None).first(message, SALT, 4096)
+
+
+def test_channel_binding_cannot_be_taken_away_or_moved() -> None:
+    with pytest.raises(ScramError):
+        ScramExchange(MECHANISM_PLUS, NONCE, None)
+    with pytest.raises(ScramError, match="no channel binding"):
+        ScramExchange(MECHANISM, NONCE, b"hash").first(b"y,,n=,r=abcdefghij", SALT, 4096)
+    bound = ScramExchange(MECHANISM_PLUS, NONCE, b"hash")
+    bound.first(b"p=tls-server-end-point,,n=,r=abcdefghij", SALT, 4096)
+    other = base64.b64encode(b"p=tls-server-end-point,,other")
+    proof = base64.b64encode(bytes(32))
+    with pytest.raises(ScramError, match="another connection"):
+        bound.final(b"c=%b,r=abcdefghij%b,p=%b" % (other, NONCE.encode(), proof))
+
+
+def test_a_secret_is_prepared_as_clients_do() -> None:
+    def same(one: str, other: str) -> bool:
+        return ScramVerifier.derive(one, SALT, 1) == ScramVerifier.derive(other, SALT, 1)
+
+    assert same("I\u00adX", "IX")
+    assert same("\u2168", "IX")
+    assert same("a\u00a0b", "a b")
+    assert not same("user", "USER")
+    assert not same("a\u0007", "a")
+
+
+def test_names_that_no_person_has_look_like_others(served: Served) -> None:
+    salt, iterations = served.people.salt("no-person-here")
+    known, same = served.people.salt("alice")
+    assert (len(salt), iterations) == (len(known), same)
+    assert served.people.salt("ALICE")[0] == known != salt
+    assert salt_of("a", b"k") != salt_of("b", b"k")
+
+
+def test_passwords_have_verifiers_only_where_clients_of_postgres_are_served(served: Served) -> None:
+    people = served.people
+    read = people._context.tables.read
+    people.set_password("alice", "a strange long pass phrase 7", operator="olga")
+    assert read("SELECT verifier FROM people_persons WHERE name = 'alice'") == [(None,)]
+    more = People.open(served.curator.ledger, ":memory:", hashing=Hashing.cheap(), password_verifiers=True)
+    # An old password gets its verifier at the next sign-in; an old token when it is used.
+    with people._context.tables.write() as run:
+        run("UPDATE people_tokens SET verifier = NULL", ())
+    assert more.sign_in("alice", "a strange long pass phrase 7") is not None
+    assert more.authenticate(served.tokens["alice"]) is not None
+    ((kept,),) = read("SELECT verifier FROM people_persons WHERE name = 'alice'")
+    assert ScramVerifier.read(kept) is not None
+    tokens = read("SELECT verifier FROM people_tokens WHERE name = 'alice'")
+    assert all(ScramVerifier.read(text) is not None for (text,) in tokens)
+    # Another password takes the verifier of the old one away.
+    people.set_password("alice", "another strange long phrase 8", operator="olga")
+    assert read("SELECT verifier FROM people_persons WHERE name = 'alice'") == [(None,)]
