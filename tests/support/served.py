@@ -154,6 +154,7 @@ def serve(
     ledger: str = MEMORY,
     budgets: Mapping[str, Mapping[str, Any]] = BUDGETS,
     version: Callable[[Any], str] = lambda tables: "1",
+    password_verifiers: bool = False,
     **settings: Any,
 ) -> Served:
     """The hospital, with alice and bob, carol (patients only), dan (employees only), audrey (auditor) and olga (owner).
@@ -170,7 +171,7 @@ def serve(
         accounts[name] = account_kind(name, model, limit)
     context = CuratorContext("hospital", CATALOG, engine, opened.ledger, opened.keys, accounts, version)
     chosen = Settings(**{"slot": 0.0, **settings})
-    people = People.open(opened.ledger, ledger, hashing=Hashing.cheap())
+    people = People.open(opened.ledger, ledger, hashing=Hashing.cheap(), password_verifiers=password_verifiers)
     service = CuratorService(Curator(context, "owner"), people, chosen)
     served = Served(create_app(service, chosen), service, engine, chosen)
     for name, role, seen in (

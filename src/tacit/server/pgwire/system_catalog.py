@@ -184,7 +184,7 @@ class SystemCatalog:
                 names = [name for name, _ in each.columns]
                 held = pa.table([pa.array(column) for column in zip(*each.rows, strict=True)], names=names)
                 self._connection.register("held", held)
-                run(f"INSERT INTO {place} SELECT * FROM held")  # noqa: S608
+                run(f"INSERT INTO {place} SELECT * FROM held")
                 self._connection.unregister("held")
         # Macros are put into the text of a query, so the columns that they read must have names of their own.
         shown = ", ".join(f"({each.oid}, '{each.shown}')" for each in TYPES.values())
@@ -196,7 +196,7 @@ class SystemCatalog:
             ("x_type", "x_oid, x_name, x_elem, x_shown", "SELECT p.oid, typname, typelem, shown FROM pgc.pg_type p "
              f"JOIN (VALUES {shown}) s(oid, shown) ON s.oid = CASE WHEN typelem > 0 THEN typelem ELSE p.oid END"),
         ):  # fmt: skip
-            run(f"CREATE TABLE pgc.{name} AS SELECT * FROM ({rows}) held({columns})")  # noqa: S608
+            run(f"CREATE TABLE pgc.{name} AS SELECT * FROM ({rows}) held({columns})")
         for head, body in _MACROS.items():
             run(f"CREATE MACRO tacit_{head} AS ({body})")
         for setting, value in (
@@ -528,7 +528,7 @@ class _Rewriting:
             # The one user there is for a person has an empty name in the table.
             alias, named = table.alias, exp.Literal.string(self._user).sql("duckdb")
             rows = (
-                f"SELECT * REPLACE (CASE {column} WHEN '' THEN {named} ELSE {column} END AS {column}) FROM pgc.{name}"  # noqa: S608
+                f"SELECT * REPLACE (CASE {column} WHEN '' THEN {named} ELSE {column} END AS {column}) FROM pgc.{name}"
             )
             inner: exp.Expr = exp.maybe_parse(rows, dialect="duckdb")
             table.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias))))
