@@ -41,19 +41,20 @@ class CopyFormat:
 
     def lines(self, columns: Sequence[WireColumn], rows: Sequence[Sequence[Any]]) -> Iterator[bytes]:
         """The pieces to send."""
-        if self.name == "binary":
-            yield _SIGNATURE + struct.pack("!ii", 0, 0)
-        elif self.header:
+        # As PostgreSQL does, the head goes with the first row.
+        head = _SIGNATURE + struct.pack("!ii", 0, 0)
+        if self.name != "binary" and self.header:
             yield self._line([column.name for column in columns])
         for row in rows:
             cells = [encode(value, column.oid, self.code) for value, column in zip(row, columns, strict=True)]
             if self.name == "binary":
                 parts = [b"\xff" * 4 if cell is None else struct.pack("!i", len(cell)) + cell for cell in cells]
-                yield struct.pack("!h", len(cells)) + b"".join(parts)
+                yield head + struct.pack("!h", len(cells)) + b"".join(parts)
+                head = b""
             else:
                 yield self._line([None if cell is None else cell.decode() for cell in cells])
         if self.name == "binary":
-            yield struct.pack("!h", -1)
+            yield head + struct.pack("!h", -1)
 
     def _line(self, cells: Sequence[str | None]) -> bytes:
         shown = [self.null if cell is None else self._cell(cell) for cell in cells]

@@ -48,7 +48,7 @@ _MACROS: Final = {
     "shobj_description(o, c)": "CAST(NULL AS VARCHAR)",
     "pg_get_constraintdef(o, p := false)": "(SELECT x_words FROM pgc.x_constraint WHERE x_oid = o)",
     "pg_get_expr(e, r, p := false)": "CAST(NULL AS VARCHAR)",
-    "pg_get_indexdef(i, n := 0, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_indexdef(i, n := 0, p := false)": "(SELECT CASE WHEN n = 0 THEN x_words ELSE x_column END FROM pgc.x_index WHERE x_oid = i)",
     "pg_get_viewdef(v, p := false)": "CAST(NULL AS VARCHAR)",
     "pg_get_serial_sequence(t, c)": "CAST(NULL AS VARCHAR)",
     "pg_get_partkeydef(t)": "CAST(NULL AS VARCHAR)",
@@ -66,6 +66,11 @@ _MACROS: Final = {
     "pg_operator_is_visible(o)": "false",
     "pg_collation_is_visible(o)": "true",
     "pg_opclass_is_visible(o)": "false",
+    "pg_opfamily_is_visible(o)": "false",
+    "pg_statistics_obj_is_visible(o)": "false",
+    "pg_conversion_is_visible(o)": "false",
+    "pg_ts_config_is_visible(o)": "false",
+    "pg_ts_dict_is_visible(o)": "false",
     "pg_is_other_temp_schema(o)": "false",
     "pg_my_temp_schema()": "CAST(0 AS BIGINT)",
     "pg_is_in_recovery()": "false",
@@ -107,6 +112,7 @@ _MACROS: Final = {
     "array_lower(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE 1 END",
     "array_position(a, e)": "nullif(list_position(a, e), 0)",
     "cardinality(a)": "len(a)",
+    "_pg_expandarray(a)": "unnest(list_transform(a, lambda v, i: {'x': v, 'n': i}))",
     "to_regclass(t)": "(SELECT max(x_oid) FROM pgc.x_class WHERE x_name = regexp_replace(t, '^.*[.]', ''))",
     "to_regtype(t)": "(SELECT max(x_oid) FROM pgc.x_type WHERE x_name = t)",
     "pg_get_keywords()": "CAST(NULL AS VARCHAR)",
@@ -123,7 +129,7 @@ _SAME: Final = frozenset(
 )  # fmt: skip
 #: Functions that sqlglot knows by a class of their own.
 _CLASSES: Final = frozenset(
-    ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayConcat", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Pad", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Repeat", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayAppend", "ArrayPrepend", "ArrayPosition", "Overlay", "AnyValue"]
+    ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayConcat", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentSchemas", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Pad", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Repeat", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayAppend", "ArrayPrepend", "ArrayPosition", "Overlay", "AnyValue"]
 )  # fmt: skip
 _REG: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "regoper"})
 _WORDS: Final = {"oid": "BIGINT", "name": "VARCHAR", "char": "VARCHAR", "xid": "BIGINT", "cstring": "VARCHAR",
@@ -192,6 +198,7 @@ class SystemCatalog:
             ("x_class", "x_oid, x_name, x_space", "SELECT oid, relname, relnamespace FROM pgc.pg_class"),
             ("x_role", "x_oid, x_name", "SELECT oid, rolname FROM pgc.pg_roles"),
             ("x_description", "x_object, x_part, x_words", "SELECT objoid, objsubid, description FROM pgc.pg_description"),
+            ("x_index", "x_oid, x_words, x_column", "SELECT indexrelid, definition, column_name FROM pgc.pg_index"),
             ("x_constraint", "x_oid, x_words", "SELECT oid, definition FROM pgc.pg_constraint"),
             ("x_type", "x_oid, x_name, x_elem, x_shown", "SELECT p.oid, typname, typelem, shown FROM pgc.pg_type p "
              f"JOIN (VALUES {shown}) s(oid, shown) ON s.oid = CASE WHEN typelem > 0 THEN typelem ELSE p.oid END"),
@@ -348,7 +355,7 @@ class _Rewriting:
         if isinstance(node, exp.Anonymous):
             name = str(node.this).lower()
             known = name in _NAMES or name in _SAME or name in self._constants
-            if not known and name not in ("current_setting", "set_config", "current_schemas", "_pg_expandarray"):
+            if not known and name not in ("current_setting", "set_config", "current_schemas"):
                 raise StatementFault("42883", f"the catalogue has no function {name[:63]}")
         elif kind not in _CLASSES:
             raise StatementFault("42883", f"the catalogue has no function {kind}")
@@ -378,6 +385,8 @@ class _Rewriting:
             case exp.ArrayToString():
                 words = [node.this, node.expression, *([node.args["null"]] if node.args.get("null") else [])]
                 return exp.Anonymous(this="tacit_array_to_string", expressions=words[:2])
+            case exp.CurrentSchemas():
+                return _schemas(node.this)
             case exp.ArraySize():
                 return exp.Anonymous(this="tacit_array_length", expressions=[node.this, exp.Literal.number(1)])
             case exp.Any() | exp.All():
@@ -470,9 +479,7 @@ class _Rewriting:
         if name in self._constants and not node.expressions:
             return exp.Literal.string(self._constants[name])
         if name == "current_schemas":
-            system = bool(node.expressions) and node.expressions[0].sql().lower() == "true"
-            spaces = (["pg_catalog"] if system else []) + ["public"]
-            return exp.Array(expressions=[exp.Literal.string(each) for each in spaces])
+            return _schemas(node.expressions[0] if node.expressions else None)
         if name in ("current_setting", "set_config"):
             self.lasting = False
             first = node.expressions[0] if node.expressions else None
@@ -538,7 +545,7 @@ class _Rewriting:
         names = ("server_version", "server_version_num", "search_path", "client_encoding", "bytea_output",
                  "max_identifier_length", "standard_conforming_strings", "timezone", "transaction_isolation",
                  "default_transaction_isolation", "integer_datetimes", "server_encoding", "datestyle",
-                 "client_min_messages", "lock_timeout", "statement_timeout", "row_security")  # fmt: skip
+                 "client_min_messages", "lock_timeout", "statement_timeout", "row_security", "max_index_keys")  # fmt: skip
         return [(name, self._settings(name)) for name in names]
 
     def _values_of(self, words: str, rows: Sequence[Sequence[Any]], table: exp.Table) -> exp.Expr:
@@ -563,6 +570,14 @@ class _Rewriting:
         for each in several[1:]:
             whole = exp.Union(this=whole, expression=each, distinct=False)
         return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+
+def _schemas(system: exp.Expr | None) -> exp.Expr:
+    """The schemas that names are looked up in, with those of the system where that is asked for."""
+    from sqlglot import exp
+
+    names = ["pg_catalog"] if isinstance(system, exp.Boolean) and system.this else []
+    return exp.Array(expressions=[exp.Literal.string(each) for each in (*names, "public")])
 
 
 def _one_row(table: exp.Table) -> exp.Expr:

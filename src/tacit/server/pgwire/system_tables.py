@@ -23,6 +23,7 @@ _TACIT: Final = 16383
 _OWNER: Final = 10
 _DATABASE: Final = 5
 _FIRST: Final = 16384
+_INDEXES: Final = 100_000
 _FIRST_SYSTEM: Final = 12000
 _KNOWN: Final = {"pg_class": 1259, "pg_type": 1247, "pg_attribute": 1249, "pg_namespace": 2615, "pg_proc": 1255,
                  "pg_constraint": 2606, "pg_database": 1262, "pg_attrdef": 2604, "pg_description": 2609,
@@ -93,6 +94,9 @@ _CONSTRAINT: Final = _columns(
     "conpfeqop oid[], conppeqop oid[], conffeqop oid[], confdelsetcols int2[], conexclop oid[], conbin text, "
     "definition text"
 )
+_INDEX: Final = _columns(
+    "indexrelid oid, indrelid oid, indnatts int2, indnkeyatts int2, indisunique bool, indnullsnotdistinct bool, indisprimary bool, indisexclusion bool, indimmediate bool, indisclustered bool, indisvalid bool, indcheckxmin bool, indisready bool, indislive bool, indisreplident bool, indkey int2[], indcollation oid[], indclass oid[], indoption text, indexprs text, indpred text, definition text, column_name text"
+)
 #: Tables of things that Tacit does not have.
 _EMPTY: Final = {
     "pg_aggregate": "aggfnoid oid, aggkind char, aggnumdirectargs int2",
@@ -109,8 +113,7 @@ _EMPTY: Final = {
     "pg_foreign_data_wrapper": "oid oid, fdwname name, fdwowner oid, fdwhandler oid, fdwvalidator oid, fdwacl text[], fdwoptions text[]",
     "pg_foreign_server": "oid oid, srvname name, srvowner oid, srvfdw oid, srvtype text, srvversion text, srvacl text[], srvoptions text[]",
     "pg_foreign_table": "ftrelid oid, ftserver oid, ftoptions text[]",
-    "pg_index": "indexrelid oid, indrelid oid, indnatts int2, indnkeyatts int2, indisunique bool, indnullsnotdistinct bool, indisprimary bool, indisexclusion bool, indimmediate bool, indisclustered bool, indisvalid bool, indcheckxmin bool, indisready bool, indislive bool, indisreplident bool, indkey int2[], indcollation oid[], indclass oid[], indoption int2[], indexprs text, indpred text",
-    "pg_indexes": "schemaname name, tablename name, indexname name, tablespace name, indexdef text",
+    "pg_opfamily": "oid oid, opfmethod oid, opfname name, opfnamespace oid, opfowner oid",
     "pg_inherits": "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool",
     "pg_matviews": "schemaname name, matviewname name, matviewowner name, tablespace name, hasindexes bool, ispopulated bool, definition text",
     "pg_opclass": "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily oid, opcintype oid, opcdefault bool, opckeytype oid",
@@ -250,7 +253,9 @@ def _public(
         "hastriggers bool, rowsecurity bool",
         [("public", each.name, "tacit", None, False, False, False, False) for each in catalog.tables],
     )
-    yield table("pg_am", "oid oid, amname name, amhandler text, amtype char", [(2, "heap", "-", "t")])
+    yield table(
+        "pg_am", "oid oid, amname name, amhandler text, amtype char", [(2, "heap", "-", "t"), (403, "btree", "-", "i")]
+    )
     yield table(
         "pg_collation",
         "oid oid, collname name, collnamespace oid, collowner oid, collprovider char, collisdeterministic bool, "
@@ -277,7 +282,16 @@ def _public(
         list(_descriptions(catalog, oids)),
     )
     yield SystemTable("pg_catalog", "pg_type", _TYPE, list(_types()))
-    yield SystemTable("pg_catalog", "pg_constraint", _CONSTRAINT, [_constraint_row(each, oids) for each in constraints])
+    unique = [each for each in constraints if each.kind == "u"]
+    yield SystemTable("pg_catalog", "pg_index", _INDEX, [_index_row(each, oids) for each in unique])
+    yield table(
+        "pg_indexes",
+        "schemaname name, tablename name, indexname name, tablespace name, indexdef text",
+        [("public", each.table.name, each.name, None, _index_text(each)) for each in unique],
+    )
+    yield SystemTable(
+        "pg_catalog", "pg_constraint", _CONSTRAINT, [_constraint_row(each, oids, constraints) for each in constraints]
+    )
 
 
 def _descriptions(catalog: Catalog, oids: dict[str, int]) -> Iterator[tuple[int, int, int, str]]:
@@ -322,7 +336,26 @@ def _type_row(oid: int, name: str, size: int, category: str, element: int, array
     )  # fmt: skip
 
 
-def _constraint_row(each: _Constraint, oids: dict[str, int]) -> tuple[Any, ...]:
+def _index_of(each: _Constraint, constraints: Sequence[_Constraint]) -> int:
+    """The index by which PostgreSQL would keep a column unique: its own, or that of the column a key points to."""
+    if each.kind == "u":
+        return each.oid + _INDEXES
+    found = (c for c in constraints if c.kind == "u" and c.table is each.target and c.column is each.references)
+    return next((c.oid + _INDEXES for c in found), 0)
+
+
+def _index_text(each: _Constraint) -> str:
+    return f"CREATE UNIQUE INDEX {each.name} ON public.{each.table.name} USING btree ({each.column.name})"
+
+
+def _index_row(each: _Constraint, oids: dict[str, int]) -> tuple[Any, ...]:
+    return (
+        each.oid + _INDEXES, oids[each.table.name], 1, 1, True, False, False, False, True, False, True, False, True, True,
+        False, [_place(each.table, each.column)], [0], [0], "0", None, None, _index_text(each), each.column.name,
+    )  # fmt: skip
+
+
+def _constraint_row(each: _Constraint, oids: dict[str, int], constraints: Sequence[_Constraint]) -> tuple[Any, ...]:
     keys = [_place(each.table, each.column)]
     target = 0 if each.target is None else oids[each.target.name]
     others = None
@@ -334,7 +367,8 @@ def _constraint_row(each: _Constraint, oids: dict[str, int]) -> tuple[Any, ...]:
     act = "a" if target else " "
     match = "s" if target else " "
     return (
-        each.oid, each.name, PUBLIC, each.kind, False, False, True, oids[each.table.name], 0, 0, 0, target, act, act,
+        each.oid, each.name, PUBLIC, each.kind, False, False, True, oids[each.table.name], 0,
+        _index_of(each, constraints), 0, target, act, act,
         match, True, 0, True, keys, others, None, None, None, None, None, None, words,
     )  # fmt: skip
 
@@ -349,15 +383,21 @@ def _classes(
     """``pg_class`` and ``pg_attribute``, which also list themselves and all other tables of the system."""
     spaces = {"pg_catalog": _CATALOG, "information_schema": _INFORMATION, "tacit": _TACIT, "public": PUBLIC}
     keyed = {each.table.name for each in constraints} | {c.target.name for c in constraints if c.target is not None}
+    unique = [each for each in constraints if each.kind == "u"]
+    indexed = {each.table.name for each in unique}
     classes = [
-        _class_row(oids[each.name], each.name, PUBLIC, "r", len(each.columns), each.name in keyed)
+        _class_row(oids[each.name], each.name, PUBLIC, "r", len(each.columns), each.name in keyed, each.name in indexed)
         for each in catalog.tables
     ]
+    classes += [_class_row(each.oid + _INDEXES, each.name, PUBLIC, "i", 1, False) for each in unique]
     attributes = [
         _attribute_row(oids[table.name], place, column.name, wire.oid, wire.modifier, not column.nullable)
         for table in catalog.tables
         for place, column in enumerate(table.columns, 1)
         for wire in (column_of(column.name, column.type),)
+    ]
+    attributes += [
+        _attribute_row(each.oid + _INDEXES, 1, each.column.name, oid_of(each.column.type), -1, False) for each in unique
     ]
     own = [SystemTable("pg_catalog", "pg_class", _CLASS), SystemTable("pg_catalog", "pg_attribute", _ATTRIBUTE)]
     dynamic = [SystemTable("tacit", name, _columns(words)) for name, words in DYNAMIC.items()]
@@ -379,9 +419,11 @@ _OF_WORDS: Final = {
 }  # fmt: skip
 
 
-def _class_row(oid: int, name: str, space: int, kind: str, columns: int, keyed: bool) -> tuple[Any, ...]:
+def _class_row(
+    oid: int, name: str, space: int, kind: str, columns: int, keyed: bool, indexed: bool = False
+) -> tuple[Any, ...]:
     return (
-        oid, name, space, 0, 0, _OWNER, 2 if kind == "r" else 0, oid, 0, 0, -1.0, 0, 0, False, False, "p", kind, columns,
+        oid, name, space, 0, 0, _OWNER, 2 if kind == "r" else 403 if kind == "i" else 0, oid, 0, 0, -1.0, 0, 0, indexed, False, "p", kind, columns,
         0, False, keyed, False, False, False, True, "d", False, 0, 0, 0, None, None, None, False,
     )  # fmt: skip
 

@@ -70,6 +70,7 @@ _FIXED: Final = {
     "integer_datetimes": "on",
     "is_superuser": "off",
     "max_identifier_length": "63",
+    "max_index_keys": "32",
     "server_encoding": "UTF8",
     "server_version": VERSION,
     "server_version_num": "150000",

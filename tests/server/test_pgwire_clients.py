@@ -1,0 +1,257 @@
+"""Real PostgreSQL clients against a real server: psql, drivers, frames, reflection, JDBC."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from support.pg_served import PgServed, pg_serve
+from support.served import BUDGETS, COUNT
+
+BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100000", "delta": "1e-6"}}
+OPTIONS = "-c tacit.epsilon=0.5"
+FILTERED = (
+    "SELECT ward, COUNT(*) AS n, SUM(cost) AS s FROM visits WHERE ward <> {} AND day >= {} AND cost < {} GROUP BY ward"
+)
+VALUES = ("z'", dt.date(2025, 1, 1), Decimal("99.5"))
+JAVA = Path(__file__).with_name("PgwireClient.java")
+
+
+@pytest.fixture(scope="module")
+def pg() -> Iterator[PgServed]:
+    with pg_serve(budgets=BUDGET) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def engine(pg: PgServed) -> Iterator[Any]:
+    import sqlalchemy as sa
+
+    address = f"postgresql+psycopg://alice:{pg.served.tokens['alice']}@127.0.0.1:{pg.port}/hospital"
+    made = sa.create_engine(address, connect_args={"options": OPTIONS})
+    yield made
+    made.dispose()
+
+
+def psql(pg: PgServed, *commands: str) -> str:
+    found = shutil.which("psql")
+    if found is None:
+        pytest.skip("psql is not installed")
+    words = [word for command in commands for word in ("-c", command)]
+    env = {**os.environ, "PGOPTIONS": OPTIONS, "LC_ALL": "C.UTF-8"}
+    run = subprocess.run([found, pg.dsn(), "-X", *words], capture_output=True, text=True, timeout=60, env=env)
+    return run.stdout + run.stderr
+
+
+def test_psql_asks_and_is_told_the_charge(pg: PgServed) -> None:
+    told = psql(pg, COUNT, f"EXPLAIN {COUNT}", "SHOW tacit.budget", "\\conninfo")
+    assert "(3 rows)" in told
+    assert "NOTICE:  Charged epsilon 0.5 to patients." in told
+    assert "more such questions fit" in told
+    assert "population" in told
+    assert "ERROR" not in told
+
+
+def test_psql_describes_tables_people_and_schemas(pg: PgServed) -> None:
+    commands = ("\\d", "\\dt", "\\dt+", "\\d visits", "\\d+ staff", "\\l", "\\du", "\\dn", "\\df", "\\dT", "\\di",
+                "\\dv", "\\dp", "\\db", "\\dx", "\\dS pg_am", "\\d tacit.budget", "\\ds")  # fmt: skip
+    told = psql(pg, *commands)
+    assert "ERROR" not in told
+    assert '"visits_nurse_fkey" FOREIGN KEY (nurse) REFERENCES staff(id)' in told
+    assert "numeric(18,2)" in told
+    assert "from 0 to 9000" in told
+    assert " alice " in told
+    assert "bob" not in told
+
+
+def test_psql_completes_names(pg: PgServed) -> None:
+    """The queries of tab completion, which psql sends by itself at a terminal."""
+    query = (
+        "SELECT c.relname, NULL::pg_catalog.text FROM pg_catalog.pg_class c "
+        "WHERE c.relkind IN ('r', 'S', 'v', 'm', 'f', 'p') AND (c.relname) LIKE 'vis%' "
+        "AND pg_catalog.pg_table_is_visible(c.oid) AND c.relnamespace <> "
+        "(SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'pg_catalog') UNION ALL "
+        "SELECT NULL::pg_catalog.text, n.nspname FROM pg_catalog.pg_namespace n WHERE n.nspname LIKE 'vis%' LIMIT 1000"
+    )
+    assert "visits" in psql(pg, query)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_psycopg_in_both_formats(pg: PgServed, binary: bool) -> None:
+    with psycopg.connect(**pg.words(options=OPTIONS)) as connection:
+        cursor = connection.cursor(binary=binary)
+        found = cursor.execute(FILTERED.format(*["%s"] * 3), VALUES).fetchall()
+        assert [row[0] for row in found] == ["a", "b", "c"]
+        assert all(isinstance(row[1], int) and isinstance(row[2], Decimal) for row in found)
+        prepared = [connection.execute(COUNT, prepare=True).fetchall() for _ in range(3)]
+        assert prepared[0] == prepared[2]
+        with connection.cursor("named") as named:
+            named.execute(COUNT)
+            assert [len(named.fetchmany(2)) for _ in range(3)] == [2, 1, 0]
+
+
+def test_psycopg_in_a_pipeline_with_copy_and_asynchronously(pg: PgServed) -> None:
+    with psycopg.connect(**pg.words(options=OPTIONS), autocommit=True) as connection:
+        with connection.pipeline():
+            first = connection.execute(COUNT)
+            second = connection.execute("SELECT COUNT(*) AS n FROM visits WHERE ward = %s", ("a",))
+        assert (len(first.fetchall()), len(second.fetchall())) == (3, 1)
+        with connection.cursor().copy(f"COPY ({COUNT}) TO STDOUT WITH (FORMAT csv, HEADER)") as copied:
+            text = b"".join(bytes(piece) for piece in copied).decode()
+        assert text.splitlines()[0] == "ward,n"
+        with connection.cursor().copy(f"COPY ({COUNT}) TO STDOUT (FORMAT binary)") as copied:
+            copied.set_types(["text", "int8"])
+            assert [row[0] for row in copied.rows()] == ["a", "b", "c"]
+
+    async def ask() -> Any:
+        async with await psycopg.AsyncConnection.connect(**pg.words(options=OPTIONS)) as connection:
+            return await (await connection.execute(COUNT)).fetchall()
+
+    assert len(asyncio.run(ask())) == 3
+
+
+def test_psycopg2(pg: PgServed) -> None:
+    import psycopg2
+
+    connection = psycopg2.connect(**pg.words(options=OPTIONS))
+    try:
+        cursor = connection.cursor()
+        cursor.execute(FILTERED.format(*["%s"] * 3), VALUES)
+        assert len(cursor.fetchall()) == 3
+        connection.rollback()
+        named = connection.cursor("named")
+        named.execute(COUNT)
+        assert len(list(named)) == 3
+        assert "charged" in "".join(connection.notices).lower()
+    finally:
+        connection.close()
+
+
+def test_asyncpg(pg: PgServed) -> None:
+    import asyncpg
+
+    async def ask() -> None:
+        words = pg.words()
+        words["database"] = words.pop("dbname")
+        connection = await asyncpg.connect(**words, server_settings={"tacit.epsilon": "0.5"}, ssl=False)
+        found = await connection.fetch(FILTERED.format("$1", "$2", "$3") + " LIMIT $4", *VALUES, 2)
+        assert [row["ward"] for row in found] == ["a", "b"]
+        async with connection.transaction():
+            assert [row["ward"] async for row in connection.cursor(COUNT, prefetch=1)] == ["a", "b", "c"]
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", "public")
+        assert {row["tablename"] for row in tables} == {"visits", "staff", "wards"}
+        await connection.reset()
+        await connection.close()
+
+    asyncio.run(ask())
+
+
+def test_sqlalchemy_reflects_and_asks(engine: Any) -> None:
+    import sqlalchemy as sa
+
+    seen = sa.inspect(engine)
+    assert seen.get_table_names() == ["visits", "staff", "wards"]
+    assert seen.has_table("visits")
+    assert not seen.has_table("nowhere")
+    columns = {column["name"]: column for column in seen.get_columns("visits")}
+    assert isinstance(columns["cost"]["type"], sa.Numeric)
+    assert columns["ward"]["comment"] == "one of a, b, c"
+    assert seen.get_pk_constraint("visits")["constrained_columns"] == []
+    assert seen.get_foreign_keys("visits")[0]["referred_table"] == "staff"
+    assert seen.get_table_comment("visits") == {"text": "protects patients"}
+    assert (seen.get_indexes("visits"), seen.get_view_names()) == ([], [])
+    assert seen.get_unique_constraints("staff")[0]["column_names"] == ["id"]
+    tables = sa.MetaData()
+    tables.reflect(engine)
+    visits = tables.tables["visits"]
+    question = sa.select(visits.c.ward, sa.func.count().label("n")).where(visits.c.cost > 10).group_by(visits.c.ward)
+    with engine.connect() as connection:
+        assert len(connection.execute(question).fetchall()) == 3
+
+
+def test_frames(engine: Any) -> None:
+    import pandas as pd
+    import polars as pl
+
+    frame = pd.read_sql(COUNT, engine)
+    assert list(frame.columns) == ["ward", "n"]
+    again = pl.read_database(COUNT, engine)
+    assert again["n"].to_list() == frame["n"].tolist()
+
+
+def test_a_dashboard_looks_around(pg: PgServed) -> None:
+    """Questions by which dashboards find schemas, tables, columns and keys."""
+    with psycopg.connect(**pg.words(options=OPTIONS), autocommit=True) as connection:
+        ask = connection.execute
+        tables = ask(
+            "SELECT table_schema, table_name, table_type FROM information_schema.tables "
+            "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY table_name"
+        ).fetchall()
+        assert ("public", "visits", "BASE TABLE") in tables
+        columns = ask(
+            "SELECT column_name, data_type, is_nullable, numeric_scale FROM information_schema.columns "
+            "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+            ("public", "visits"),
+        ).fetchall()
+        assert columns[2] == ("cost", "numeric", "YES", 2)
+        keys = ask(
+            "SELECT kcu.table_name, kcu.column_name, ccu.table_name, ccu.column_name FROM "
+            "information_schema.table_constraints tc JOIN information_schema.key_column_usage kcu ON "
+            "tc.constraint_name = kcu.constraint_name JOIN information_schema.constraint_column_usage ccu ON "
+            "ccu.constraint_name = tc.constraint_name WHERE tc.constraint_type = 'FOREIGN KEY'"
+        ).fetchall()
+        assert keys == [("visits", "nurse", "staff", "id")]
+        kinds = ask(
+            "SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, "
+            "col_description(c.oid, a.attnum) FROM pg_attribute a JOIN pg_class c ON a.attrelid = c.oid "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE a.attnum > 0 AND NOT a.attisdropped "
+            "AND c.oid = 'public.visits'::regclass AND n.nspname = ANY (current_schemas(false)) ORDER BY a.attnum"
+        ).fetchall()
+        assert kinds[1][:4] == ("public", "visits", "ward", "text")
+        assert ask("SELECT current_database(), current_user, current_schema()").fetchone() == (
+            "hospital",
+            "alice",
+            "public",
+        )
+        for unknown, state in (
+            ("SELECT * FROM pg_catalog.pg_no_such", "42P01"),
+            ("SELECT pg_read_file('/etc/passwd')", "42883"),
+            ("SELECT * FROM read_csv('/etc/passwd'), pg_class", "42883"),
+            ("SELECT * FROM visits, pg_class", "42P01"),
+            ("SELECT getenv('HOME')", "42883"),
+            ("SELECT * FROM pg_class, duckdb_settings()", "42883"),
+        ):
+            with pytest.raises(psycopg.Error) as problem:
+                ask(unknown)
+            assert problem.value.sqlstate == state, unknown
+
+
+def driver() -> Path | None:
+    """The JDBC driver: named by ``TACIT_JDBC``, or in the local repository of Maven."""
+    if os.environ.get("TACIT_JDBC"):
+        return Path(os.environ["TACIT_JDBC"])
+    found = sorted((Path.home() / ".m2/repository/org/postgresql/postgresql").glob("*/postgresql-*.jar"))
+    return found[-1] if found else None
+
+
+def test_jdbc(pg: PgServed) -> None:
+    jar, java = driver(), shutil.which("java")
+    if jar is None or java is None:
+        pytest.skip("no JDBC driver for PostgreSQL, or no Java")
+    address = f"jdbc:postgresql://127.0.0.1:{pg.port}/hospital"
+    command = [java, "-XX:TieredStopAtLevel=1", "-cp", str(jar), str(JAVA), address, "alice", pg.served.tokens["alice"]]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr[-2000:]
+    lines = run.stdout.splitlines()
+    assert [line for line in lines if line.startswith("row")] == ["row a", "row b", "row c"] * 2
+    assert {"table visits", "column cost numeric", "key nurse staff id"} <= set(lines)
