@@ -242,6 +242,11 @@ def test_an_exhausted_budget_is_a_refusal_and_quotes_stay_free(pg: PgServed) -> 
             connection.execute("SELECT COUNT(*) AS n FROM visits")
         plan = "\n".join(row[0] for row in connection.execute("EXPLAIN SELECT COUNT(*) AS n FROM visits"))
         assert "0 more such questions fit" in plan
+        ((told,),) = connection.execute("EXPLAIN (FORMAT JSON) SELECT COUNT(*) AS n FROM visits").fetchall()
+        assert (told["price"]["amounts"]["epsilon"], told["questions_left"]) == ("9.9", 0)
+        # Statements of the engine are for owners.
+        assert "Engine" not in plan
+        assert "engine_sql" not in told
         with pytest.raises(psycopg.errors.FeatureNotSupported, match="would ask the question"):
             connection.execute("EXPLAIN ANALYZE SELECT COUNT(*) AS n FROM visits")
         assert pg.served.spent() == Fraction("9.9")

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
@@ -62,7 +63,8 @@ from tacit.server.pgwire.statements import (
 from tacit.server.pgwire.system_catalog import CatalogueResult, SystemCatalog
 from tacit.server.pgwire.types import JSON, TEXT_OID, column_of, decode, encode
 from tacit.server.pgwire.variables import REPORTED, SessionVariables
-from tacit.wire.responses import ChargeSchema
+from tacit.server.service import ADMIN
+from tacit.wire.responses import ChargeSchema, QuoteBody
 
 if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
@@ -555,11 +557,17 @@ class WireSession:
         await self._renew()
         request = Request.of(self._question_text(inner, values, types), self._variables.options)
         quote = await self._runtime.quote(self._access, request)
-        if as_json:
-            return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[quote.to_json()]])
+        # The statements of the engine are for owners, here as over HTTP.
+        engine = ADMIN in self._access.scopes
         fits = await self._runtime.run(self._runtime.service.questions_left, self._access, quote)
+        if as_json:
+            leaves = self._runtime.leaves_after(self._access, quote)
+            body = QuoteBody.of(quote, engine=engine, questions_left=fits, leaves_after=leaves)
+            told = json.dumps(body.plain(), ensure_ascii=False)
+            return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[told]])
+        words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
         lines = [
-            *str(quote).splitlines(),
+            *words.splitlines(),
             *([] if fits is None else [f"{fits} more such questions fit in the budget."]),
         ]
         return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
