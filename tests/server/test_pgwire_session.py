@@ -392,7 +392,9 @@ def test_tables_of_other_populations_do_not_exist(pg: PgServed) -> None:
     with connect(pg, "dan") as connection:
         with pytest.raises(psycopg.errors.UndefinedTable):
             connection.execute(COUNT)
-        names = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 2200 ORDER BY 1").fetchall()
+        names = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 2200 AND relkind = 'r' ORDER BY 1"
+        ).fetchall()
         assert names == [("staff",), ("wards",)]
         assert connection.execute("SELECT DISTINCT population FROM tacit.budget").fetchall() == [("employees",)]
         assert connection.execute("SELECT count(*) FROM pg_constraint WHERE contype = 'f'").fetchone() == (0,)
