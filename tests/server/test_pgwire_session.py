@@ -259,7 +259,7 @@ def test_the_notice_says_the_charge_the_meaning_of_intervals_and_the_rest(pg: Pg
         connection.execute(COUNT)
         ((words, detail, hint),) = told
         assert words == "Charged epsilon 0.5 to patients."
-        assert "clipping" in detail
+        assert "left out" in detail
         assert "9.5 left" in hint
         connection.execute("SET client_min_messages = warning")
         connection.execute(COUNT)
