@@ -229,11 +229,23 @@ def test_a_dashboard_looks_around(pg: PgServed) -> None:
             ("SELECT * FROM read_csv('/etc/passwd'), pg_class", "42883"),
             ("SELECT * FROM visits, pg_class", "42P01"),
             ("SELECT getenv('HOME')", "42883"),
+            ("SELECT repeat('x', 2000000000)", "42883"),
+            ("SELECT count(*) FROM generate_series(1, 100000000), pg_class", "54000"),
+            ("SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d", "57014"),
             ("SELECT * FROM pg_class, duckdb_settings()", "42883"),
         ):
             with pytest.raises(psycopg.Error) as problem:
                 ask(unknown)
             assert problem.value.sqlstate == state, unknown
+
+
+def test_texts_of_the_catalogue_cannot_be_made_to_grow(pg: PgServed) -> None:
+    chain = ", ".join(f"t{i} AS (SELECT s || s AS s FROM t{i - 1})" for i in range(1, 25))
+    with psycopg.connect(**pg.words(), autocommit=True) as connection:
+        found = connection.execute(
+            f"WITH t0 AS (SELECT min(nspname) || 'y' AS s FROM pg_namespace), {chain} SELECT length(s) FROM t24"
+        ).fetchone()
+    assert found == (20_000,)
 
 
 def driver() -> Path | None:

@@ -145,6 +145,7 @@ class PostgresServer:
         for task, client in list(self._tasks.items()):
             client.hang_up()
             task.cancel()
+        self._catalogues.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         settings = self._runtime.settings

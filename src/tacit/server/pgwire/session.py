@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ from tacit.curator.planner import WeightedLRUCache
 from tacit.curator.views.arrow_tables import plain
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
+from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.errors import Unauthenticated
 from tacit.server.pgwire.copying import CopyFormat, read_copy
 from tacit.server.pgwire.messages import (
@@ -84,6 +86,8 @@ _LOOK: Final = 0.1
 _CACHED: Final = 8_000_000
 _PER_CELL: Final = 60
 _MOST_CATALOGUES: Final = 16
+#: Threads for queries of the catalogue, how many may wait, and threads for one analyst.
+_POOL: Final = (2, 128, 1)
 _IN_FAILED: Final = (StatementKind.COMMIT, StatementKind.ROLLBACK, StatementKind.EMPTY)
 
 
@@ -91,6 +95,9 @@ class Catalogues:
     """Tables of the system of one worker: a database for each part of the catalogue that people see."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # Analysts take turns, apart from quotes and budgets: a query may take seconds.
+        self.pool = FairExecutor("catalogue", *_POOL)
         self._found: dict[frozenset[str] | None, tuple[str, SystemCatalog]] = {}
         self.results: WeightedLRUCache[tuple[Any, ...], CatalogueResult] = WeightedLRUCache(_CACHED)
 
@@ -98,13 +105,18 @@ class Catalogues:
         """The one for a person; for a thread."""
         catalog = runtime.service.catalog(access)
         key = access.person.populations
-        known = self._found.get(key)
-        if known is None or known[0] != catalog.digest:
-            known = (catalog.digest, SystemCatalog(catalog, runtime.service.curator.name))
-            if len(self._found) >= _MOST_CATALOGUES:
-                self._found.pop(next(iter(self._found)), None)
-            self._found[key] = known
-        return known[1]
+        with self._lock:
+            known = self._found.get(key)
+            if known is None or known[0] != catalog.digest:
+                known = (catalog.digest, SystemCatalog(catalog, runtime.service.curator.name))
+                if len(self._found) >= _MOST_CATALOGUES:
+                    self._found.pop(next(iter(self._found)), None)
+                self._found[key] = known
+            return known[1]
+
+    def close(self) -> None:
+        """Accept nothing new."""
+        self.pool.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -607,7 +619,7 @@ class WireSession:
         known = self._catalogues.results.get(key)
         if known is not None:
             return known
-        found, lasting = await self._runtime.run(self._looked_up, statement, values, types)
+        found, lasting = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
         if lasting:
             weight = len(statement.text) + _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
             self._catalogues.results.put(key, found, weight)

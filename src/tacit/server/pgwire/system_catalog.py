@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CatalogueResult", "SystemCatalog"]
 
-_SECONDS: Final = 5.0
+_SECONDS: Final = 2.0
+#: Characters of a text that a query may lengthen, and numbers of a series: DuckDB's limit on memory does not count texts.
+_LONGEST: Final = 10_000
 _MOST_ROWS: Final = 50_000
 _SCHEMAS: Final = {"pg_catalog": "pgc", "information_schema": "pgi", "tacit": "pgt"}
 #: Functions of PostgreSQL as macros; names of others that DuckDB has are in ``_SAME``.
@@ -123,13 +125,13 @@ _MACROS: Final = {
 }  # fmt: skip
 _SAME: Final = frozenset(
     {"unnest", "generate_series", "generate_subscripts", "row_number", "rank", "string_agg", "array_agg", "bool_or",
-     "bool_and", "starts_with", "left", "right", "lpad", "rpad", "md5", "split_part", "strpos", "btrim", "ltrim",
-     "rtrim", "trim", "concat", "concat_ws", "translate", "char_length", "octet_length", "array_cat", "array_append",
+     "bool_and", "starts_with", "left", "right", "md5", "split_part", "strpos", "btrim", "ltrim",
+     "rtrim", "trim", "translate", "char_length", "octet_length", "array_append",
      "jsonb_build_object", "json_build_object", "json_agg", "jsonb_agg", "now", "chr", "ascii", "initcap", "mod", "any_value"}
 )  # fmt: skip
 #: Functions that sqlglot knows by a class of their own.
 _CLASSES: Final = frozenset(
-    ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayConcat", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentSchemas", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Pad", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Repeat", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayAppend", "ArrayPrepend", "ArrayPosition", "Overlay", "AnyValue"]
+    ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentSchemas", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayPosition", "AnyValue"]
 )  # fmt: skip
 _REG: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "regoper"})
 _WORDS: Final = {"oid": "BIGINT", "name": "VARCHAR", "char": "VARCHAR", "xid": "BIGINT", "cstring": "VARCHAR",
@@ -389,7 +391,14 @@ class _Rewriting:
                 return _schemas(node.this)
             case exp.ArraySize():
                 return exp.Anonymous(this="tacit_array_length", expressions=[node.this, exp.Literal.number(1)])
-            case exp.Any() | exp.All():
+            case exp.DPipe() | exp.Concat() | exp.ConcatWs() | exp.Replace() | exp.RegexpReplace():
+                return self._shortened(node)
+            case exp.GenerateSeries():
+                end = node.args.get("end")
+                if isinstance(end, exp.Literal) and (not end.name.isdigit() or int(end.name) > _LONGEST):
+                    raise StatementFault(
+                        "54000", f"a series in a query of the catalogue has at most {_LONGEST} numbers"
+                    )
                 return node
             case _:
                 kind = type(node).__name__
@@ -414,6 +423,20 @@ class _Rewriting:
         if node.args.get("db"):
             node.set("db", None)
             node.set("catalog", None)
+        return node
+
+    def _shortened(self, node: exp.Expr) -> exp.Expr:
+        """The same with bounded texts to join or to replace in, so that no chain of them grows without end."""
+        from sqlglot import exp
+
+        parts = list(node.iter_expressions())
+        if any(isinstance(part, exp.Array) for part in parts):
+            # Lists are joined, as psql does with options of tables.
+            return node
+        for part in parts:
+            if not isinstance(part, exp.Literal):
+                text = exp.Cast(this=part.copy(), to=exp.DataType.build("VARCHAR"))
+                part.replace(exp.Left(this=text, expression=exp.Literal.number(_LONGEST)))
         return node
 
     def _operator(self, node: exp.Operator) -> exp.Expr:
