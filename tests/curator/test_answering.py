@@ -264,7 +264,7 @@ def test_an_epsilon_in_a_zcdp_account_is_charged_what_its_noise_costs() -> None:
     curator, _ = make(accounting="zcdp", epsilon="1", delta="1e-6")
     answer = curator.sql(COUNT, epsilon="0.1")
     (charged,) = (amount.amount for amount in answer.charge.amounts if amount.currency == "rho")
-    assert charged == answer.plan.priced.budget.amount
+    assert charged == answer.plan.priced.amount
     least = largest_rho_of(Fraction(1, 10), Fraction(1, 10**6))
     assert least * Fraction(11, 10) < charged < least * Fraction(5, 4)
 
