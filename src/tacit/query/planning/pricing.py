@@ -569,7 +569,7 @@ def _rho_of_gaussian(priced: Priced, epsilon: Fraction, terms: Terms) -> Fractio
     holds, so that a question may always be asked for all of it.
     """
     whole = priced.amount
-    plain = priced.keys is None and priced.first is None and terms.alone is not None
+    plain = priced.keys is None and not priced.searches and terms.alone is not None
     releases = [
         (release, release.share * part.budget.amount / whole)
         for part in priced.parts
