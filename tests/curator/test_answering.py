@@ -245,14 +245,9 @@ def test_different_questions_at_once_never_exceed_the_cap() -> None:
     assert (spent(curator), engine.measured, len(curator.history())) == ([1], 10, 10)
 
 
-#: Cost of (0.1, 1e-6)-DP by itself in a zCDP account.
-RHO = largest_rho_of(Fraction(1, 10), Fraction(1, 10**6))
-
-
 @pytest.mark.parametrize(
     ("budget", "asked", "charged"),
     [
-        ({"accounting": "zcdp", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "0.1"}, {"rho": RHO}),
         ({"accounting": "zcdp", "rho": "0.1"}, {"rho": "0.01"}, {"rho": Fraction(1, 100)}),
         ({"accounting": "approx", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "0.1"}, {"epsilon": Fraction(1, 10)}),
         ({"accounting": "gdp", "mu": "1"}, {"mu": "0.1"}, {"mu squared": Fraction(1, 100)}),
@@ -262,6 +257,16 @@ def test_other_kinds_of_account(budget: dict[str, str], asked: dict[str, str], c
     curator, _ = make(**budget)
     answer = curator.sql(COUNT, **asked)  # type: ignore[arg-type]
     assert charged.items() <= {amount.currency: amount.amount for amount in answer.charge.amounts}.items()
+
+
+def test_an_epsilon_in_a_zcdp_account_is_charged_what_its_noise_costs() -> None:
+    """Gaussian noise alone that is (0.1, 1e-6)-DP costs more than the rho that means it for all noise."""
+    curator, _ = make(accounting="zcdp", epsilon="1", delta="1e-6")
+    answer = curator.sql(COUNT, epsilon="0.1")
+    (charged,) = (amount.amount for amount in answer.charge.amounts if amount.currency == "rho")
+    assert charged == answer.plan.priced.amount
+    least = largest_rho_of(Fraction(1, 10), Fraction(1, 10**6))
+    assert least * Fraction(11, 10) < charged < least * Fraction(5, 4)
 
 
 def test_private_groups_are_paid_from_the_budgets_own_delta() -> None:

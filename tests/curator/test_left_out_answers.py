@@ -101,7 +101,7 @@ def test_nothing_is_said_where_nothing_can_be_left_out(curator: Curator) -> None
 def test_a_share_of_zero_buys_nothing_and_no_widened_interval(curator: Curator) -> None:
     answer = curator.sql(WARDS, epsilon="1", bias_share=0)
     assert answer.left_out is None
-    assert len(answer.receipt["answers"][0]["mechanisms"]) == 3
+    assert len(answer.receipt["answers"][0]["mechanisms"]) == 2
     with pytest.raises(InputError, match="bias_share = 0"):
         answer.intervals(bias=True)
     body = AnswerBody.of(answer)

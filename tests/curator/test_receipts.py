@@ -172,7 +172,11 @@ def test_numbers_that_do_not_add_up_are_found_even_with_the_key() -> None:
         line[word] = value
         assert failed(answers=edited) == ["mechanisms"]
     edited = copy.deepcopy(answers)
-    edited[0]["mechanisms"][0]["event"]["event"]["scale"] = "1000"
+    line = next(line for line in edited[0]["mechanisms"] if "scale" in line)
+    line["event"]["event"]["scale"] = str(10**9)
+    assert failed(answers=edited) == ["mechanisms"]
+    edited = copy.deepcopy(answers)
+    next(line for line in edited[0]["mechanisms"] if "draws" in line)["draws"] = "1000"
     assert failed(answers=edited) == ["mechanisms"]
     edited[0]["mechanisms"][0]["event"]["kind"] = "NewEvent"
     assert failed(answers=edited) == ["content"]

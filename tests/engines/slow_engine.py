@@ -10,7 +10,7 @@ import functools
 import hashlib
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
@@ -276,6 +276,9 @@ def _group(m: Measure, key: Row, kept: Mapping[Value | None, Mapping[Row, list[R
     shares = [(unit, groups[key]) for unit, groups in kept.items() if key in groups]
     if m.kind is MeasureKind.DISTINCT:
         return len({value for unit, rows in shares for value in rule.keep_distinct(unit, _values(m, rows), m)})
+    if m.kind is MeasureKind.PLACES:
+        kept_places = (rule.keep_places(unit, _places(m, rows), m.rows) for unit, rows in shares)
+        return tuple(sorted(Counter(place for places in kept_places for place in places).items()))
     if m.kind in (MeasureKind.LEAVES, MeasureKind.CATEGORIES):
         counts = [0] * m.width
         for unit, rows in shares:
@@ -312,7 +315,7 @@ def steps(m: Measure, value: Value) -> int:
 
 
 def _places(m: Measure, rows: list[Row]) -> list[int]:
-    if m.kind is MeasureKind.LEAVES:
+    if m.kind in (MeasureKind.LEAVES, MeasureKind.PLACES):
         return [(steps(m, value) - m.low) // m.leaf for value in _values(m, rows)]
     return [m.categories.index(value) for value in _values(m, rows) if value in m.categories]
 

@@ -118,7 +118,12 @@ def on_spark(known: Catalog, form: str, without: int | None) -> Iterator[Engine]
 
 def measured(engine: Engine, sql: str, known: Catalog) -> dict[Any, tuple[int, tuple[int, ...]]]:
     found = engine.measure(MeasurementTask(resolve(sql, known).final, b"k"))
-    raw = [array.reshape(len(found.keys), -1).sum(axis=1).tolist() for array in found.raw]
+    raw = [
+        [sum(count for _, count in pairs) for pairs in array]
+        if array.dtype == object and len(array) and isinstance(array[0], tuple)
+        else array.reshape(len(found.keys), -1).sum(axis=1).tolist()
+        for array in found.raw
+    ]
     return {key: (int(found.raw_units[i]), tuple(int(each[i]) for each in raw)) for i, key in enumerate(found.keys)}
 
 

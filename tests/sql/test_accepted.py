@@ -65,9 +65,9 @@ def test_a_shared_count_is_measured_once() -> None:
     assert _kinds("SELECT COUNT(*), AVG(nights) FROM visits") == [MeasureKind.ROWS, MeasureKind.CENTRED_SUM]
 
 
-def test_several_quantiles_share_one_tree() -> None:
+def test_several_quantiles_share_one_measurement() -> None:
     question = resolve("SELECT QUANTILE(cost, [0.1, 0.5]), MIN(cost), MAX(cost), MEDIAN(cost) FROM visits", CATALOG)
-    assert [measure.kind for measure in question.final.measures] == [MeasureKind.LEAVES]
+    assert [measure.kind for measure in question.final.measures] == [MeasureKind.PLACES, MeasureKind.LEAVES]
     assert [column.name for column in question.columns] == ["quantile_1", "quantile_2", "min", "max", "median"]
 
 

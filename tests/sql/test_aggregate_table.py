@@ -107,7 +107,10 @@ def test_every_kind_is_planned_explained_and_estimated(kind: AggregateKind, seed
     assert [each.label for each in told.errors] == [a.label for a in plan.final.aggregates]
     assert all(each.meaning for each in told.errors)
     keys = tuple(product(*(key.values or () for key in plan.final.keys)))
-    raw = tuple(np.zeros((len(keys), measure.width), dtype=np.int64) for measure in plan.final.measures)
+    raw = tuple(
+        np.zeros((len(keys), 0) if measure.kind is MeasureKind.PLACES else (len(keys), measure.width), dtype=np.int64)
+        for measure in plan.final.measures
+    )
     noisy = release(plan, Measurements(keys, np.zeros(len(keys), dtype=np.int64), raw))
     finished = finish(Question(plan.final, (), (), plan.question.options), noisy, confidence="0.9")
     for row in finished.rows:

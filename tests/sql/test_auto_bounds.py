@@ -42,7 +42,9 @@ def column(kind: SqlType, low: int | None = None, high: int | None = None) -> Ex
 
 def planned(sql: str, account: str = "pure", **asked: Any) -> Plan:
     delta = "1e-6" if account in ("approx", "zcdp") else None
-    return make_plan(sql, CATALOG, Request(account=Account(account, delta, delta), **({"epsilon": 1} | asked)))
+    # An account too small for the larger rho at which Gaussian noise that is fixed beforehand is (ε, δ)-DP.
+    paying = Account(account, delta, delta, Fraction(1, 10**6))
+    return make_plan(sql, CATALOG, Request(account=paying, **({"epsilon": 1} | asked)))
 
 
 # -- cells
@@ -320,9 +322,8 @@ def test_explain_says_what_happens_in_both_stages() -> None:
     assert sum(Fraction(release.share) for release in it.releases) == 1
     assert (search.share, search.l1_sensitivity, search.scale, search.cost) == ("1/20", "1", "20", "epsilon 0.05")
     scales = {release.name: release.scale for release in it.releases}
-    assert float(scales["rows for count_rows(*)"]) > 0
     assert [name for name, scale in scales.items() if scale.endswith(" b")] == [
-        "values, centred sum for avg(score)",
+        "values, centred sum, rows for avg(score), count_rows(*)",
         "sum for sum(points)",
     ]
     assert [name for name, scale in scales.items() if scale.endswith(" b²")] == [

@@ -34,12 +34,15 @@ def test_as_an_object() -> None:
     assert it.digest == plan.digest
     assert it.engine_sql is None
     assert it.with_engine_sql("SELECT 1").engine_sql == "SELECT 1"
-    assert [release.mechanism for release in it.releases] == ["laplace"] * 5
+    assert [release.mechanism for release in it.releases] == ["laplace", "exponential", *["laplace"] * 3]
     assert (it.releases[-1].l1_sensitivity, it.releases[-1].share, it.releases[-1].scale) == ("1", "1/25", "25")
     assert sum(Fraction(release.share) for release in it.releases) == 1
     rows = it.releases[0]
-    assert (rows.l1_sensitivity, rows.l2_sensitivity) == ("6", "3.46411")
-    assert rows.reason == "one unit counts in a group with at most 2 rows and is in at most 3 groups"
+    assert (rows.l1_sensitivity, rows.l2_sensitivity) == ("600", "346.411")
+    assert rows.reason.endswith("a row without a value adds 100 to a third total")
+    common = it.releases[-2]
+    assert (common.l1_sensitivity, common.l2_sensitivity) == ("6", "3.46411")
+    assert common.reason == "one unit adds at most 2 values to the categories of a group and is in at most 3 groups"
     assert [error.label for error in it.errors] == [a.label for a in plan.final.aggregates]
     assert "supposing 1,000 values" in it.errors[1].meaning
     assert "in rank" in it.errors[2].meaning
@@ -53,7 +56,7 @@ def test_as_text() -> None:
         "patients: visits.patient_id (add/remove)",
         "at most 2 rows of a unit count per group, in at most 4 groups",
         "all 3 values of ward",
-        "sensitivity l1 6",
+        "sensitivity l1 600",
         "with probability 95%",
         "state suppose to see it",
         "  SELECT\n    1",
@@ -71,7 +74,7 @@ def test_as_json_that_can_be_read_back() -> None:
     assert read["relation"] == "replace_one"
     assert read["charge"] == "mu 1"
     assert read["alone"].startswith("epsilon 4.8")
-    assert len(read["releases"]) == len(plan.releases) + 1
+    assert len(read["releases"]) == len(plan.releases) + 2
     assert read["releases"][-1]["l1_sensitivity"] == "2", "one person replaces another"
     assert it.to_json() == explain(plan).to_json()
 

@@ -115,7 +115,7 @@ QUERIES = [
     "SELECT AVG(cost) AS a, AVG(age) AS b, AVG(weight) AS c FROM visits",
     "SELECT VAR_SAMP(age) AS a, VAR_POP(age) AS b, STDDEV(age) AS c, STDDEV_POP(weight) AS d FROM visits",
     "SELECT MEDIAN(age) AS m, QUANTILE_CONT(age, 0.25) AS q, MIN(age) AS lo, MAX(age) AS hi FROM visits",
-    "SELECT MEDIAN(weight) AS m, QUANTILE_CONT(weight, 0.9) AS q, MIN(cost) AS lo, MAX(cost) AS hi FROM visits",
+    "SELECT MEDIAN(weight) AS m, QUANTILE_CONT(weight, 0.5) AS q, MIN(cost) AS lo, MAX(cost) AS hi FROM visits",
     "SELECT MIN(day) AS lo, MAX(day) AS hi FROM visits",
     "SELECT MODE(ward) AS m FROM visits",
     "SELECT AVG(age) AS a, MEDIAN(age) AS m, MIN(age) AS lo, STDDEV(age) AS s FROM visits WHERE age > 200",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.finals import Builder, K, measured
+from support.finals import Builder, K, column, measured
 from tacit.accounting.compose import compose
 from tacit.accounting.filters import ApproxFilter, GDPFilter, PureFilter, ZCDPFilter
 from tacit.accounting.prices import gdp_price, pure_price, zcdp_price
@@ -21,8 +21,11 @@ from tacit.query.planning.measures import Block, MeasureKind, blocks_of
 from tacit.query.planning.plan import Plan, plan_question
 from tacit.query.planning.pricing import PlanBudget, epsilon_of_mu2, largest_rho_of, price, split
 from tacit.query.question import FinalAggregation
+from tacit.query.relational.expressions import literal
+from tacit.query.relational.functions import call
 from tacit.query.release import inputs
 from tacit.query.request import Account, Request
+from tacit.query.types import INTEGER
 
 KINDS = [
     K.COUNT_ROWS, K.COUNT_UNITS, K.COUNT_VALUES, K.COUNT_DISTINCT, K.SUM, K.AVG, K.VAR_SAMP, K.STDDEV_POP, K.MIN,
@@ -138,6 +141,74 @@ def test_joint_movement_is_bounded_and_the_bound_is_reached(kind: K, low: int, h
         assert worst[place] >= block.sensitivity.l1 - slack
 
 
+def unit_rows(final: FinalAggregation, rows: tuple[tuple[int | None, bool], ...]) -> list[int]:
+    """As :func:`unit_values`, of rows with a value or NULL, and whether the filter holds."""
+    result = []
+    for m in final.measures:
+        counted = [value for value, holds in rows if m.where is None or holds]
+        values = [value for value in counted if value is not None]
+        match m.kind:
+            case MeasureKind.ROWS:
+                total = len(counted)
+            case MeasureKind.UNITS:
+                total = min(len(counted), 1)
+            case MeasureKind.VALUES:
+                total = len(values)
+            case _:
+                total = sum(value - m.centre for value in values)
+                if m.kind is MeasureKind.CENTRED_SUM and len(values) > m.rows:
+                    total = round(Fraction(total * m.rows, len(values)))
+        result.append(min(max(total, m.clamp[0]), m.clamp[1]))
+    return result
+
+
+JOINED = [
+    ([K.COUNT_ROWS, K.COUNT_VALUES], ()),
+    ([K.COUNT_ROWS, K.COUNT_ROWS], (1,)),
+    ([K.COUNT_UNITS, K.COUNT_UNITS], (1,)),
+    ([K.COUNT_ROWS, K.AVG], ()),
+    ([K.COUNT_ROWS, K.AVG], (1, 2)),
+    ([K.COUNT_ROWS, K.SUM], ()),
+    ([K.SUM, K.COUNT_VALUES], ()),
+    ([K.COUNT_ROWS, K.SUM], (1,)),
+]
+
+
+@pytest.mark.parametrize("concentrated", [False, True])
+@pytest.mark.parametrize(("low", "high", "rows"), [(0, 2, 1), (-3, -1, 2), (-1, 2, 2), (0, 1, 3)])
+@pytest.mark.parametrize(("kinds", "filtered"), JOINED)
+def test_a_count_and_its_parts_move_no_further_than_they_say(
+    kinds: list[K], filtered: tuple[int, ...], low: int, high: int, rows: int, concentrated: bool
+) -> None:
+    """Every unit with up to rows + 1 rows, with and without values, inside and outside of the filter."""
+    made = Builder(rows=rows, low=low, high=high)
+    for kind in kinds:
+        made.add(kind)
+    if len(made.measures) == 1:
+        made.measures.append(made.measures[0])
+        made.aggregates[1] = replace(made.aggregates[1], measures=(1,))
+    holds = call("gt", column(2, "cost"), literal(0, INTEGER))
+    made.measures = [replace(m, where=holds) if i in filtered else m for i, m in enumerate(made.measures)]
+    final = made.final()
+    blocks = blocks_of(final, ADD_REMOVE, concentrated=concentrated)
+    mixed = concentrated and (K.AVG in kinds or (K.SUM in kinds and low < 0 < high))
+    assert mixed or len(blocks) == 1
+    worst = dict.fromkeys(range(len(blocks)), 0)
+    for count in range(rows + 2):
+        for unit in combinations_with_replacement([*product([None, *range(low, high + 1)], [False, True])], count):
+            raw = [np.array([value], dtype=object) for value in unit_rows(final, unit)]
+            for place, block in enumerate(blocks):
+                moved = inputs(block, raw)
+                assert (moved >= 0).all() or len(block.forms) == 1
+                assert abs(moved).sum() <= block.sensitivity.l1
+                assert (moved * moved).sum() <= block.sensitivity.l2_squared
+                worst[place] = max(worst[place], int(abs(moved).sum()))
+                for index, readout in zip(block.measures, block.readouts, strict=True):
+                    signs = np.array(readout.signs, dtype=object)
+                    assert (moved @ signs)[0] * readout.unit == raw[index][0]
+    assert [worst[place] for place in range(len(blocks))] == [block.sensitivity.l1 for block in blocks]
+
+
 def joint(final: FinalAggregation) -> list[int]:
     return [len(block.forms) for block in blocks_of(final, ADD_REMOVE, concentrated=False)]
 
@@ -146,7 +217,11 @@ def test_which_measurements_are_released_together() -> None:
     assert joint(builder([K.AVG]).final()) == [2]
     assert joint(builder([K.COUNT_VALUES, K.AVG]).final()) == [2]
     assert joint(builder([K.AVG, K.VAR_SAMP]).final()) == [3]
-    assert joint(builder([K.SUM, K.COUNT_ROWS]).final()) == [1, 1]
+    assert joint(builder([K.SUM, K.COUNT_ROWS]).final()) == [2]
+    assert joint(builder([K.COUNT_ROWS, K.COUNT_VALUES]).final()) == [2]
+    assert joint(builder([K.COUNT_ROWS, K.AVG]).final()) == [3]
+    assert joint(builder([K.COUNT_ROWS, K.AVG, K.SUM]).final()) == [3, 1]
+    assert joint(builder([K.COUNT_UNITS, K.SUM]).final()) == [1, 1]
     # Booleans, one row each: rounding slack would outweigh the gain.
     assert joint(builder([K.VAR_SAMP], rows=1, low=0, high=1).final()) == [2, 1]
     final = builder([K.AVG, K.VAR_SAMP]).final()
@@ -239,7 +314,7 @@ def test_largest_rho_fits_and_is_not_wasteful(epsilon: str, delta: str) -> None:
 
 
 def test_tree_levels_multiply_the_norms() -> None:
-    final = builder([K.QUANTILE]).final(keys="public", max_groups=2)
+    final = builder([K.MIN]).final(keys="public", max_groups=2)
     block: Block = blocks_of(final, ADD_REMOVE, concentrated=False)[0]
     assert block.tree is not None
     levels = len(block.tree.levels)

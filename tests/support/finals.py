@@ -82,7 +82,8 @@ class Builder:
             case K.AVG:
                 used = self._moments(x, 2)
             case K.MIN | K.MAX | K.QUANTILE:
-                used = [leaves_measure(x, None, bounds=self.bounds, step=Fraction(1), rows=self.rows)]
+                shape = MeasureKind.PLACES if kind is K.QUANTILE else MeasureKind.LEAVES
+                used = [leaves_measure(shape, x, None, bounds=self.bounds, step=Fraction(1), rows=self.rows)]
             case K.MOST_COMMON:
                 used = [categories_measure(ward(), None, values=WARDS, rows=self.rows)]
             case _:

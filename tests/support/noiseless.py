@@ -15,16 +15,39 @@ from numpy.typing import NDArray
 
 from tacit.engines.protocol import Measurements
 from tacit.query import release as noising
+from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import KeySelection, Release
 from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.release import NoisyRelease
 
-__all__ = ["without_noise"]
+__all__ = ["true_places", "without_noise"]
 
 
-def _unchanged(step: Release | KeySelection, keys: Any, raw: NDArray[Any]) -> NDArray[Any]:
+def _unchanged(step: Release | KeySelection | RankChoice, keys: Any, raw: NDArray[Any]) -> NDArray[Any]:
+    if isinstance(step, RankChoice):
+        return true_places(step, raw)
     return np.ones(len(keys), dtype=np.bool_) if isinstance(step, KeySelection) else raw
+
+
+def true_places(choice: RankChoice, raw: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each quantile, rounded down where it lies between two; 0 in an empty group."""
+    found = np.zeros((len(raw), len(choice.fractions)), dtype=np.int64)
+    for group, counted in enumerate(raw):
+        upto = np.cumsum(counted[:, 1])
+        for index, fraction in enumerate(choice.fractions):
+            if len(upto):
+                place = (int(upto[-1]) - 1) * fraction
+                ranks = [min(int(place) + more, int(upto[-1]) - 1) for more in (0, 1)]
+                low, high = (int(counted[int(np.searchsorted(upto, rank, side="right")), 0]) for rank in ranks)
+                found[group, index] = int(low + (place - int(place)) * (high - low))
+    return found
+
+
+def _only(tree: NoisyTree, there: NDArray[np.bool_], law: NoiseLaw) -> NoisyTree:
+    drawn = None if tree.drawn is None else tree.drawn[there]
+    return replace(tree, noisy_nodes=tree.noisy_nodes[there], law=law, drawn=drawn)
 
 
 def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
@@ -37,7 +60,7 @@ def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
     if plan.final.keys and plan.final.public_keys:
         there = np.asarray(measurements.raw_units) > 0
     noisy = tuple(
-        replace(cells, noisy_nodes=cells.noisy_nodes[there], law=law) if isinstance(cells, NoisyTree) else cells[there]
+        _only(cells, there, law) if isinstance(cells, NoisyTree) else cells[there]
         for cells, law in zip(released.noisy, laws, strict=True)
     )
     keys = tuple(key for key, some in zip(released.keys, there, strict=True) if some)

@@ -28,12 +28,13 @@ from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
 from tacit.query import release as noising
 from tacit.query.planning.pricing import KeySelection, Release
+from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.release import KeyTuple
 
 __all__ = ["Call", "Finding", "Report", "declared", "record", "replay"]
 
 Result = TypeVar("Result")
-Step = Release | KeySelection
+Step = Release | KeySelection | RankChoice
 #: A group of so many units exists in every neighbouring database as well.
 _KEPT_FROM = 2
 
@@ -137,6 +138,8 @@ def replay(tape: Sequence[Call], run: Callable[[], Result], see: Callable[[Resul
 
 
 def _name(step: Step) -> str:
+    if isinstance(step, RankChoice):
+        return step.name
     return "selection of keys" if isinstance(step, KeySelection) else step.block.name
 
 
@@ -145,6 +148,14 @@ def _gaps(call: Call, keys: tuple[KeyTuple, ...], raw: NDArray[Any]) -> list[int
 
     None where inputs cannot be compared: released groups, shapes and types of integers must not depend on data.
     """
+    if isinstance(call.step, RankChoice):
+        listed = [
+            {(key, int(place)): int(count) for key, counted in zip(own, rows, strict=True) for place, count in counted}
+            for own, rows in ((call.keys, call.raw), (keys, raw))
+        ]
+        if call.keys != keys:
+            return None
+        return [abs(listed[0].get(place, 0) - listed[1].get(place, 0)) for place in listed[0].keys() | listed[1].keys()]
     same_groups = isinstance(call.step, KeySelection) or (call.keys == keys and call.raw.shape == raw.shape)
     if not same_groups or call.raw.dtype != raw.dtype:
         return None
@@ -175,6 +186,9 @@ def _rows(keys: tuple[KeyTuple, ...], raw: NDArray[Any]) -> dict[KeyTuple, list[
 
 def declared(step: Step) -> Sensitivity:
     """The sensitivity that a mechanism was calibrated for."""
+    if isinstance(step, RankChoice):
+        most = Fraction(step.rows * (1 if step.relation is ADD_REMOVE else 2))
+        return Sensitivity(step.groups * most, step.groups * most**2, most, step.relation)
     if not isinstance(step, KeySelection):
         return step.block.sensitivity
     touched = Fraction(step.groups * (1 if step.relation is ADD_REMOVE else 2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import product
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sql.interpreter import rows_of
+from support.noiseless import true_places
 from tacit.core.errors import EngineError
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.query.planning.measures import Measure, MeasureKind, quantise
@@ -22,7 +23,7 @@ from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan, is_public_throughout
 from tacit.query.relational.functions import evaluate
-from tacit.query.release import NoisyRelease
+from tacit.query.release import NoisyRelease, inputs
 from tacit.query.types import as_value, ordinal, sort_key
 
 
@@ -121,13 +122,16 @@ def _hash(secret: bytes, *parts: object) -> bytes:
     return hashlib.sha256(secret + repr(parts).encode()).digest()
 
 
-def _measure(measure: Measure, people: list[list[tuple[Any, ...]]], secret: bytes) -> tuple[int, ...]:
+def _measure(measure: Measure, people: list[list[tuple[Any, ...]]], secret: bytes) -> tuple[Any, ...]:
     if measure.kind is MeasureKind.DISTINCT:
         found: set[Any] = set()
         for rows in people:
             own = sorted(set(_values(measure, rows)), key=lambda value: _hash(secret, value))
             found |= set(own[: measure.rows])
         return (len(found),)
+    if measure.kind is MeasureKind.PLACES:
+        places = Counter(place for rows in people for place in _places(measure, rows)[: measure.rows])
+        return tuple(sorted(places.items()))
     totals = [0] * measure.width
     for rows in people:
         for index, part in enumerate(_person(measure, rows, secret)):
@@ -141,6 +145,12 @@ def _values(measure: Measure, rows: list[tuple[Any, ...]]) -> list[Any]:
         return counted
     values = [evaluate(measure.argument, row) for row in counted]
     return [value for value in values if value is not None]
+
+
+def _places(measure: Measure, rows: list[tuple[Any, ...]]) -> list[int]:
+    assert measure.argument is not None
+    steps = [quantise(ordinal(v, measure.argument.type), measure.step) for v in _values(measure, rows)]
+    return [(min(max(step, measure.low), measure.high) - measure.low) // measure.leaf for step in steps]
 
 
 def _person(measure: Measure, rows: list[tuple[Any, ...]], secret: bytes) -> list[int]:
@@ -165,7 +175,7 @@ def _person(measure: Measure, rows: list[tuple[Any, ...]], secret: bytes) -> lis
         case MeasureKind.SUM:
             return clamped(sum(steps))
         case MeasureKind.LEAVES:
-            places = [(step - measure.low) // measure.leaf for step in steps[: measure.rows]]
+            places = _places(measure, rows)[: measure.rows]
             return [places.count(leaf) for leaf in range(measure.width)]
         case MeasureKind.CENTRED_SUM:
             total = sum(step - measure.centre for step in steps)
@@ -176,13 +186,27 @@ def _person(measure: Measure, rows: list[tuple[Any, ...]], secret: bytes) -> lis
     return clamped(total)
 
 
+def _raw(measure: Measure, entry: Any) -> Any:
+    if measure.kind is not MeasureKind.PLACES:
+        return np.array(entry, dtype=object)
+    sparse = np.empty(len(entry), dtype=object)
+    for group, counted in enumerate(entry):
+        sparse[group] = np.array(counted, dtype=np.int64).reshape(-1, 2)
+    return sparse
+
+
 def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
     """Release without noise: the truth that intervals speak of, and for nothing else."""
     none = NoiseLaw("none", Fraction(0))
-    raw = [np.array(entry, dtype=object) for entry in measurements.raw]
+    raw = [_raw(measure, entry) for measure, entry in zip(plan.final.measures, measurements.raw, strict=True)]
     noisy: dict[int, Any] = {}
     for each in plan.releases:
         block = each.block
+        drawn = None if each.choice is None else true_places(each.choice, raw[each.choice.measure])
+        if drawn is not None and block.tree is not None:
+            nodes = inputs(block, raw, drawn)
+            noisy[block.measures[0]] = NoisyTree(block.tree, nodes, none, drawn)
+            continue
         parts = [raw[index] if block.spread else raw[index][:, 0] for index in block.measures]
         for index, part, readout in zip(block.measures, parts, block.readouts, strict=True):
             if block.tree is not None:

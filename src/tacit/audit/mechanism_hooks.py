@@ -217,7 +217,9 @@ def _read_unknown(self: Mechanism, *args: Any, **kwargs: Any) -> CallInputs:
 
 
 def _read_draw(step: Any, keys: Any, raw: Any) -> CallInputs:
-    """A mechanism of a query plan: a release with a block's sensitivity, or a selection of keys."""
+    """A mechanism of a query plan: noise with a block's sensitivity, draws of quantiles, or a selection of keys."""
+    if hasattr(step, "fractions"):
+        return _read_ranks(step, keys, raw)
     entries = {
         (key, i): int(value)
         for key, row in zip(keys, raw, strict=True)
@@ -233,12 +235,22 @@ def _read_draw(step: Any, keys: Any, raw: Any) -> CallInputs:
     return CallInputs(repr(step), entries, declared, selection)
 
 
+def _read_ranks(step: Any, keys: Any, raw: Any) -> CallInputs:
+    """Places that occur in each group, and how many values each has; one that does not occur has none."""
+    entries = {
+        (key, int(place)): int(count) for key, counted in zip(keys, raw, strict=True) for place, count in counted
+    }
+    most = Fraction(step.rows * (1 if step.relation.value == "add_remove" else 2))
+    return CallInputs(repr(step), entries, {"l1": step.groups * most, "linf": most}, absent_is_zero=True)
+
+
 def _keep_drawn(step: Any, keys: Any, raw: Any) -> Any:  # noqa: ARG001 - named as it may be called
-    return raw >= _KEPT_FROM if not hasattr(step, "block") else NotImplemented
+    is_selection = not hasattr(step, "block") and not hasattr(step, "fractions")
+    return raw >= _KEPT_FROM if is_selection else NotImplemented
 
 
 def _align_drawn(before: CallInputs, output: Any, after: CallInputs) -> Any:
-    if not before.absent_is_zero:
+    if not before.absent_is_zero or output.dtype != np.bool_:
         return output
     kept = {key for (key, _), keep in zip(before.entries, output, strict=True) if keep}
     return np.array([key in kept for key, _ in after.entries], dtype=np.bool_)

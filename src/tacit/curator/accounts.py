@@ -145,8 +145,9 @@ def _spent_of(balance: Balance) -> str:
 
 
 def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
-    """Kind of an account for planning: its currency, the delta that a question may use, and that of the account."""
-    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta)
+    """Kind of an account for planning: its currency, the delta that a question may use, and what the account holds."""
+    cap = limit.lines[0].cap
+    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta, cap)
 
 
 def filter_of(name: str, model: PopulationModel) -> Filter:

@@ -35,6 +35,7 @@ __all__ = [
     "gives_at_most",
     "largest_shifts",
     "rounded_normal_gives_at_most",
+    "rounded_normals_give_at_most",
     "shift_delta_bound",
 ]
 
@@ -219,6 +220,23 @@ def rounded_normal_gives_at_most(
 
     δ >= e^(d/24σ²)·(δ_normal(ε - η) + e^ε·P(‖noise‖ > K)), where η = (d + K²/σ²)/(24σ²), up to 2^-900.
     """
+    return rounded_normals_give_at_most(
+        epsilon, delta, mu_squared=l2_squared / sigma2, sigma2=sigma2, dimension=dimension
+    )
+
+
+def rounded_normals_give_at_most(
+    epsilon: Fraction, delta: Fraction, *, mu_squared: Fraction, sigma2: Fraction, dimension: int
+) -> bool:
+    """As :func:`rounded_normal_gives_at_most`, for integers with noises of their own.
+
+    Args:
+        epsilon: of the pair.
+        delta: of the pair.
+        mu_squared: at least the sum of the squares of what each integer moves by, over its σ².
+        sigma2: the smallest σ² of all.
+        dimension: number of integers that move.
+    """
     if sigma2 < _SMALLEST_ROUNDED:
         return False
     # P(‖noise‖ > K) <= e^-t leaves e^ε·e^-t <= δ·e^-20.
@@ -227,7 +245,7 @@ def rounded_normal_gives_at_most(
     radius2 += sqrt_bounds(radius2 * dimension / sigma2)[1] + dimension / (4 * sigma2)
     spent = (dimension + radius2) / (24 * sigma2) + Fraction(dimension, 1 << 900)
     # The rest of ε may be negative; δ_normal is a bound there as well.
-    mu = sqrt_bounds(l2_squared / sigma2)[1]
+    mu = sqrt_bounds(mu_squared)[1]
     normal = gaussian_delta_bounds(_shorten(epsilon - spent), mu)[1]
     factor = exp_bounds(dimension / (24 * sigma2))[1]
     return factor * (normal + delta * exp_bounds(Fraction(-20))[1]) <= delta

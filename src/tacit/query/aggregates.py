@@ -14,7 +14,7 @@ sum                         SUM: SUM                                           :
 avg                         AVG: VALUES, CENTRED_SUM                           :class:`Moments`
 var_*, stddev_*             VAR_*, STDDEV_*: VALUES, CENTRED_SUM,              :class:`Moments`
                             CENTRED_SQUARES
-min, max, quantile          MIN, MAX, QUANTILE: LEAVES                         :class:`Quantiles`
+min, max, quantile          MIN, MAX, QUANTILE: LEAVES or PLACES                :class:`Quantiles`
 mode                        MOST_COMMON: CATEGORIES                            :class:`MostCommon`
 bool_and, bool_or           not released                                       none
 =========================== ================================================== ====================================
@@ -71,11 +71,12 @@ from tacit.query.planning.measures import (
 )
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree, rank_error
+from tacit.query.planning.rank_choice import error_of_choice
 from tacit.query.postprocess.cells import Cell, Draw
 from tacit.query.postprocess.counts_and_sums import Direct
-from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, Spread
+from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, QuotientMean, Spread
 from tacit.query.postprocess.mode import Common, CommonEvent
-from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
+from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
 from tacit.query.postprocess.spread_test import laws_known
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
 from tacit.query.refusal import Refusal
@@ -468,7 +469,7 @@ class Moments(Family):
         mean = (noises[1] + half * noises[0]) / left
         release, spread = priced.release_of(aggregate.measures[1]), entry_of(aggregate.kind).spread
         if spread is None:
-            if len(release.block.forms) == 2:
+            if release.block.is_mean(*aggregate.measures):
                 law = release.law(aggregate.measures[1])
                 mean = min(mean, NoiseLaw(law.kind, law.scale).error(per_output_beta(beta, 2)) / suppose)
             return min(mean, Fraction(2 * half)) * total.step
@@ -495,11 +496,13 @@ def _means(aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Co
     half = max(measure.high - measure.centre, measure.centre - measure.low)
     law, block = released.laws[total], released.plan.priced.release_of(count).block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
-    joint = total in block.measures and len(block.forms) == 2 and law.kind != "gaussian"
+    joint = block.is_mean(count, total) and law.kind != "gaussian"
+
+    one_by_one = QuotientMean if laws_known([released.laws[count], law]) else MeanEstimate
 
     def cell(group: int) -> Cell:
         parts = (counts[group], sums[group], Draw(count, group), Draw(total, group), *shared)
-        return JointMean(*parts, half, law.scale) if joint else MeanEstimate(*parts)
+        return JointMean(*parts, half, law.scale) if joint else one_by_one(*parts)
 
     return cell
 
@@ -526,12 +529,12 @@ def _spreads(aggregate: Aggregate, measure: Measure, released: NoisyRelease, spr
 
 
 class Quantiles(Family):
-    """MIN, MAX, MEDIAN and quantiles, from one tree of counts."""
+    """MIN and MAX from one tree of counts; MEDIAN and quantiles drawn among the steps, with counts around them."""
 
     error_kind = "rank"
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """Counts in leaves."""
+        """Counts in leaves; for quantiles between the least and the largest value, in places."""
         argument = asked.value
         if not argument.type.is_numeric and not argument.type.is_temporal:
             raise Refusal(
@@ -540,7 +543,9 @@ class Quantiles(Family):
             )
         bounds = _value_bounds(asked, argument)
         step = _grid(asked, argument, bounds)
-        measure = leaves_measure(argument, asked.where, bounds=bounds, step=step, rows=final.rows)
+        inner = asked.function == "quantile" and asked.parameter is not None and 0 < asked.parameter < 1
+        shape = MeasureKind.PLACES if inner else MeasureKind.LEAVES
+        measure = leaves_measure(shape, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
         index = final.measure(replace(measure, auto=asked.auto))
         kind = DOUBLE if asked.function == "quantile" and argument.type.is_numeric else argument.type
         (released,) = AGGREGATES[asked.function].kinds
@@ -554,18 +559,29 @@ class Quantiles(Family):
         fraction = ends.get(aggregate.kind, aggregate.parameter)
         if release.block.tree is None or fraction is None or release.mechanism == "constant":
             return _ZERO
+        if release.choice is not None:
+            return error_of_choice(release.choice, fraction, at.beta)
         return rank_error(release.block.tree, release.law(index), fraction, at.beta / 2)
 
     def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
-        """Places in the tree."""
+        """Places in the tree, or drawn before it."""
         index = aggregate.measures[0]
         kind = {AggregateKind.MIN: "min", AggregateKind.MAX: "max"}.get(aggregate.kind, "quantile")
         grid = LeafGrid(measure.low, measure.high, measure.leaf, measure.step)
         tree = released.noisy[index]
         if not isinstance(tree, NoisyTree):
             raise InternalError("numbers where a tree was planned")
+        if tree.drawn is not None:
+            drawn = DrawnRanks(
+                tree, grid, measure.width, _fractions(released, index), Fraction(aggregate.parameter or 0)
+            )
+            return lambda group: Rank(drawn, index, group, aggregate.type)
         ranks = Ranks(tree, grid, kind, Fraction(aggregate.parameter or 0))
         return lambda group: Rank(ranks, index, group, aggregate.type)
+
+
+def _fractions(released: NoisyRelease, measure: int) -> tuple[Fraction, ...]:
+    return released.plan.priced.release_of(measure).block.fractions
 
 
 class MostCommon(Family):

@@ -24,11 +24,12 @@ from tacit.mechanisms.additive import add_noise
 from tacit.mechanisms.base import LARGEST_VALUE
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import LARGEST_SCALE
-from tacit.query.planning.measures import Block
+from tacit.query.planning.measures import Block, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import KeySelection, Release
 from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.planning.rank_choice import RankChoice, count_cells, cuts_around
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 
@@ -51,7 +52,10 @@ class Measured(Protocol):
 
     @property
     def raw(self) -> Sequence[Any]:
-        """Integers per measure: an array or nested tuples, groups × width; also one per group where the width is 1."""
+        """Integers per measure: an array or nested tuples, groups × width; also one per group where the width is 1.
+
+        Of PLACES, for each group a tuple of pairs: a place that occurs, and its count.
+        """
 
 
 @dataclass(frozen=True)
@@ -84,14 +88,15 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
     keys = [tuple(measurements.keys[i]) for i in order]
     if len(measurements.raw) != len(final.measures):
         raise InternalError("the engine measured something else than the plan says")
-    raw = [_array(measurements.raw[i], final, i, len(keys), order) for i in range(len(final.measures))]
+    raw = [_read(measurements.raw[i], final, i, len(keys), order) for i in range(len(final.measures))]
     if plan.keys is not None:
         kept = draw(plan.keys, keys, _units(measurements, order))
         keys = [key for key, keep in zip(keys, kept, strict=True) if keep]
         raw = [array[kept] for array in raw]
     noisy: dict[int, NDArray[Any] | NoisyTree] = {}
     for each in plan.releases:
-        noisy |= _read_off(each, draw(each, keys, inputs(each.block, raw)))
+        drawn = None if each.choice is None else draw(each.choice, keys, raw[each.choice.measure])
+        noisy |= _read_off(each, draw(each, keys, inputs(each.block, raw, drawn)), drawn)
     laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(raw)))
     return NoisyRelease(tuple(keys), tuple(noisy[i] for i in range(len(raw))), laws, plan)
 
@@ -101,21 +106,32 @@ def with_left_out(released: NoisyRelease, counted: NoisyRelease) -> NoisyRelease
     return replace(released, noisy_left_out=tuple(int(count) for count in np.asarray(counted.noisy[0])))
 
 
-def inputs(block: Block, raw: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def inputs(block: Block, raw: Sequence[NDArray[Any]], drawn: NDArray[np.int64] | None = None) -> NDArray[Any]:
     """Input of the mechanism of a block: one row of integers per group.
 
-    This is the vector whose movement between neighbours the block's sensitivity bounds; tests replay it.
+    ``drawn`` are the quantiles around which places are counted, if there are any. This is the vector whose movement
+    between neighbours the block's sensitivity bounds; tests replay it.
     """
     parts = [raw[index] for index in block.measures]
     if block.tree is not None:
-        return block.tree.fill(parts[0])
+        leaves = parts[0] if not block.fractions else _around(block, parts[0], drawn)
+        return block.tree.fill(leaves)
     if len(block.forms) == 1:
         return parts[0] if block.spread else parts[0].reshape(-1, 1)
     together = np.stack([part.astype(object) for part in parts], axis=1)
     return np.asarray(together @ np.array(block.forms, dtype=object).T)
 
 
-def draw(step: Release | KeySelection, keys: Sequence[KeyTuple], raw: NDArray[Any]) -> NDArray[Any]:
+def _around(block: Block, raw: NDArray[Any], drawn: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Counts in the cells around what was drawn; without a draw no data can change them, and they are not read."""
+    cells = np.zeros((len(raw), block.tree.width if block.tree else 1), dtype=np.int64)
+    if drawn is not None:
+        for group, counted in enumerate(raw):
+            cells[group] = count_cells(counted, cuts_around(drawn[group].tolist(), block.width))
+    return cells
+
+
+def draw(step: Release | KeySelection | RankChoice, keys: Sequence[KeyTuple], raw: NDArray[Any]) -> NDArray[Any]:
     """Run one mechanism: the only place where exact integers go in and what comes out has paid.
 
     Record-and-replay (``tests/support/replay.py``) takes hold here and nowhere else.
@@ -123,11 +139,14 @@ def draw(step: Release | KeySelection, keys: Sequence[KeyTuple], raw: NDArray[An
     Args:
         step: which mechanism of the plan.
         keys: of the groups, one per row of ``raw``.
-        raw: the integers of each group, or for a selection how many units each group has.
+        raw: the integers of each group; for a selection how many units each group has; for quantiles the places that
+            occur in each group, and their counts.
 
     Returns:
-        Integers of the same shape with noise, or for a selection which groups are kept.
+        Integers of the same shape with noise; for a selection which groups are kept; for quantiles the places drawn.
     """
+    if isinstance(step, RankChoice):
+        return step.choose(raw)
     if not isinstance(step, KeySelection):
         return _with_noise(step, raw)
     if not len(keys):
@@ -136,11 +155,13 @@ def draw(step: Release | KeySelection, keys: Sequence[KeyTuple], raw: NDArray[An
     return kept
 
 
-def _read_off(each: Release, noisy: NDArray[Any]) -> dict[int, NDArray[Any] | NoisyTree]:
+def _read_off(
+    each: Release, noisy: NDArray[Any], drawn: NDArray[np.int64] | None
+) -> dict[int, NDArray[Any] | NoisyTree]:
     block = each.block
     if block.tree is not None:
         index = block.measures[0]
-        return {index: NoisyTree(block.tree, noisy, each.law(index))}
+        return {index: NoisyTree(block.tree, noisy, each.law(index), drawn)}
     if len(block.forms) == 1:
         index = block.measures[0]
         return {index: noisy if each.block.spread else noisy[:, 0]}
@@ -195,6 +216,26 @@ def _order(final: FinalAggregation, keys: Sequence[KeyTuple]) -> list[int]:
         range(len(keys)),
         key=lambda i: tuple(sort_key(value, kind) for value, kind in zip(keys[i], types, strict=True)),
     )
+
+
+def _read(raw: Any, final: FinalAggregation, index: int, groups: int, order: list[int]) -> NDArray[Any]:
+    """A measurement in public order; of PLACES, one array of places and counts per group."""
+    measure = final.measures[index]
+    if measure.kind is not MeasureKind.PLACES:
+        return _array(raw, final, index, groups, order)
+    if len(raw) != groups:
+        raise InternalError("the engine returned a measurement of another shape than the plan says")
+    sparse = np.empty(groups, dtype=object)
+    for place, group in enumerate(order):
+        counted = np.array(raw[group]) if len(raw[group]) else np.zeros((0, 2), dtype=np.int64)
+        if counted.dtype != np.int64 or counted.ndim != 2 or counted.shape[1] != 2:
+            raise InternalError("the engine returned something else than places and counts")
+        found, counts = counted[:, 0], counted[:, 1]
+        outside = len(found) and (found[0] < 0 or found[-1] >= measure.width or (np.diff(found) <= 0).any())
+        if outside or (counts < 0).any() or (counts > LARGEST_VALUE).any():
+            raise InternalError("the engine returned places that are not there, or not in order")
+        sparse[place] = counted
+    return sparse
 
 
 def _array(raw: Any, final: FinalAggregation, index: int, groups: int, order: list[int]) -> NDArray[Any]:

@@ -201,11 +201,13 @@ class Account:
         kind: one of :data:`ACCOUNTS`.
         delta: for queries that need a delta and state none; None makes such a query state one.
         target_delta: delta of the whole account, at which an epsilon without a delta is meant; None where it has none.
+        most: epsilon, rho or mu squared of the whole account; None where that is not known.
     """
 
     kind: str
     delta: Number | None = None
     target_delta: Number | None = None
+    most: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ACCOUNTS:
@@ -329,6 +331,7 @@ class Terms:
             from it, so that it is no part of a digest.
         max_rows: as stated beside the text. The measurements hold it, so that it is no part of a digest either.
         bias_share: of the price, for the table of what is left out. The releases follow from it, likewise.
+        most: epsilon, rho or mu squared of the whole account; None where that is not known. No part of a digest.
     """
 
     account: str
@@ -344,6 +347,7 @@ class Terms:
     alone: Fraction | None = field(default=None, repr=False)
     max_rows: ContributionNumber | None = field(default=None, repr=False)
     bias_share: Fraction = field(default=Fraction(0), repr=False)
+    most: Fraction | None = field(default=None, repr=False)
 
 
 def settle(request: Request, options: Options) -> Terms:
@@ -387,6 +391,7 @@ def settle(request: Request, options: Options) -> Terms:
         alone=alone,
         max_rows=_limit(request, options, "max_rows"),
         bias_share=share,
+        most=request.account.most,
     )
 
 

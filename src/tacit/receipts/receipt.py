@@ -28,6 +28,7 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.query.planning.explain import Explanation, Outline
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import KeySelection, Priced, Release
+from tacit.query.planning.rank_choice import RankChoice
 from tacit.receipts.keys import Keys, key_id
 from tacit.receipts.release_format import canonical
 
@@ -217,7 +218,9 @@ def exact_events(priced: Priced) -> tuple[Event, ...]:
     events: list[Event] = []
     for part in priced.parts:
         events += [] if part.keys is None else [part.keys.event]
-        events += map(exact_event, part.releases)
+        for release in part.releases:
+            events += [] if release.choice is None else [release.choice.event]
+            events.append(exact_event(release))
     return tuple(events)
 
 
@@ -236,7 +239,9 @@ def mechanisms_of(priced: Priced) -> list[dict[str, Any]]:
     lines = []
     for part in priced.parts:
         lines += [] if part.keys is None else [_about_selection(part.keys)]
-        lines += [_about_release(release) for release in part.releases]
+        for release in part.releases:
+            lines += [] if release.choice is None else [_about_choice(release.choice)]
+            lines.append(_about_release(release))
     return lines
 
 
@@ -270,6 +275,17 @@ def _about_selection(keys: KeySelection) -> dict[str, Any]:
         "l1_sensitivity": str(touched),
         "threshold": "" if threshold is None else str(threshold),
         "event": _plain(keys.event),
+    }
+
+
+def _about_choice(choice: RankChoice) -> dict[str, Any]:
+    return {
+        "name": f"quantiles, {choice.name}",
+        "mechanism": "exponential",
+        "reason": choice.reason,
+        "epsilon": str(choice.epsilon),
+        "draws": str(choice.draws),
+        "event": _plain(choice.event),
     }
 
 

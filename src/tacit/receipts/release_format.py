@@ -7,9 +7,9 @@ The form is one line of JSON with sorted keys and no spaces::
 A key is written by the type of its column: integers as they are (as text beyond 2⁵³, where other readers round),
 decimals as ``p/q``, doubles in hexadecimal, dates and timestamps in ISO form. A noisy entry has its ``shape``, its
 integers row by row, and ``wide`` where they are Python's own integers rather than 64 bits; a tree of counts also its
-``tree`` (width and arity). ``found`` has the bounds that AUTO found, if it looked for some, ``limits`` the numbers
-``max_groups`` and ``max_rows`` likewise, and ``left_out`` the noisy table of what bounding left out, if it was bought.
-Scales and laws are not
+``tree`` (width and arity), and ``drawn`` where its leaves are cells around quantiles that were drawn. ``found`` has the
+bounds that AUTO found, if it looked for some, ``limits`` the numbers ``max_groups`` and ``max_rows`` likewise, and
+``left_out`` the noisy table of what bounding left out, if it was bought. Scales and laws are not
 written: they follow from the plan, which is part of the question.
 """
 
@@ -30,6 +30,7 @@ from tacit.core.errors import InternalError
 from tacit.query.planning.auto_limits import FoundLimits
 from tacit.query.planning.plan import Plan, with_bounds, with_limits
 from tacit.query.planning.quantile_tree import NoisyTree, Tree
+from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.release import KeyTuple, NoisyRelease
 from tacit.query.types import Kind, SqlType, Value
 
@@ -177,7 +178,8 @@ def _write_integer(value: int) -> int | str:
 
 def _write_noisy(entry: NDArray[Any] | NoisyTree) -> dict[str, object]:
     if isinstance(entry, NoisyTree):
-        return {"tree": [entry.tree.width, entry.tree.arity], **_write_array(entry.noisy_nodes)}
+        drawn = {} if entry.drawn is None else {"drawn": _write_array(entry.drawn)}
+        return {"tree": [entry.tree.width, entry.tree.arity], **_write_array(entry.noisy_nodes), **drawn}
     return _write_array(entry)
 
 
@@ -198,10 +200,19 @@ def _read_noisy(entry: dict[str, Any], plan: Plan, index: int, groups: int) -> N
     if tree is not None:
         if Tree(*entry["tree"]) != tree or array.shape != (groups, tree.nodes):
             raise ValueError("a tree of another shape")
-        return NoisyTree(tree, array, each.law(index))
+        return NoisyTree(tree, array, each.law(index), _read_drawn(entry, each.choice, groups))
     if "tree" in entry or array.shape != ((groups, width) if each.block.spread else (groups,)):
         raise ValueError("another shape")
     return array
+
+
+def _read_drawn(entry: dict[str, Any], choice: RankChoice | None, groups: int) -> NDArray[Any] | None:
+    if choice is None:
+        return None
+    drawn = _read_array(entry["drawn"])
+    if drawn.shape != (groups, len(choice.fractions)) or ((drawn < 0) | (drawn >= choice.width)).any():
+        raise ValueError("other quantiles")
+    return drawn
 
 
 def _read_array(entry: dict[str, Any]) -> NDArray[Any]:

@@ -21,7 +21,9 @@ from tacit.core.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Event,
+    ExponentialEvent,
     NoEvent,
+    RepeatedEvent,
     ZCDPEvent,
     event_from_json,
 )
@@ -220,11 +222,13 @@ def _is_true(line: Mapping[str, Any], event: Event) -> bool:
             return _ratio(line, "l2_squared", "sigma2") == event.l2_squared / event.sigma2
         case ZCDPEvent() if name == "gaussian" and "sigma2" in line:
             return _ratio(line, "l2_squared", "sigma2") == 2 * event.rho
+        case RepeatedEvent(event=ExponentialEvent(epsilon=epsilon), count=count) if name == "exponential":
+            return bool(line["draws"] == str(count)) and exact(line["epsilon"], "epsilon") == epsilon
         case NoEvent():
             return bool(name == "constant") or not {"scale", "sigma2"} & set(line)
         case _:
             # Nothing is stated beyond the event itself.
-            return name != "constant" and "scale" not in line and "sigma2" not in line
+            return name != "constant" and not {"scale", "sigma2", "draws"} & set(line)
 
 
 def _ratio(line: Mapping[str, Any], above: str, below: str) -> Fraction:

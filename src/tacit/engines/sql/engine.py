@@ -291,6 +291,10 @@ def read_measurements(final: FinalAggregation, answered: Sequence[tuple[Statemen
     units = np.zeros(len(keys), dtype=np.int64)
     arrays: dict[int, NDArray[Any]] = {}
     for statement, rows in answered:
+        first = final.measures[statement.measures[0]] if statement.measures else None
+        if first is not None and first.kind is MeasureKind.PLACES:
+            arrays[statement.measures[0]] = _places(rows, width, places, len(keys))
+            continue
         for index in statement.measures:
             arrays[index] = _empty(final.measures[index], len(keys))
         for row in rows:
@@ -304,6 +308,25 @@ def read_measurements(final: FinalAggregation, answered: Sequence[tuple[Statemen
                 arrays[index][group] += int(cell)
     raw = [_shaped(measure, arrays[index]) for index, measure in enumerate(final.measures)]
     return Measurements(keys, units, tuple(raw))
+
+
+def _places(rows: list[Any], width: int, groups: dict[tuple[Any, ...], int], count: int) -> NDArray[Any]:
+    """For each group the pairs of a place that occurs and its count, ascending."""
+    found = np.array(
+        [(groups[tuple(row[:width])], int(row[width]), int(row[width + 1])) for row in rows], dtype=np.int64
+    ).reshape(-1, 3)
+    found = found[np.lexsort((found[:, 1], found[:, 0]))]
+    # Added up: keys that a database tells apart and Python does not are one group.
+    new = np.ones(len(found), dtype=np.bool_)
+    new[1:] = (np.diff(found[:, :2], axis=0) != 0).any(axis=1)
+    starts = np.flatnonzero(new)
+    totals = np.add.reduceat(found[:, 2], starts) if len(starts) else found[:0, 2]
+    listed = list(zip(found[starts, 1].tolist(), totals.tolist(), strict=True))
+    ends = np.searchsorted(found[starts, 0], np.arange(count + 1))
+    arrays = np.empty(count, dtype=object)
+    for group in range(count):
+        arrays[group] = tuple(listed[ends[group] : ends[group + 1]])
+    return arrays
 
 
 def _empty(measure: Measure, groups: int) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """Measuring statements: rows, bounded per unit, summed per group.
 
-One statement takes all measures that are sums (counts and totals); each DISTINCT, LEAVES and CATEGORIES has one of
-its own. The groups a unit keeps are the same in all of them, because the choice depends on the unit's rows and the
+One statement takes all measures that are sums (counts and totals); each DISTINCT, LEAVES, PLACES and CATEGORIES has one
+of its own. The groups a unit keeps are the same in all of them, because the choice depends on the unit's rows and the
 secret alone.
 
 Sums first collect each unit's rows in each group, by the keys as they are; then groups outside the public list are
@@ -194,7 +194,7 @@ class Writer:
         argument = measure.argument
         if argument is None:
             raise InternalError("a spread measure needs a value")
-        if measure.kind is MeasureKind.LEAVES:
+        if measure.kind in (MeasureKind.LEAVES, MeasureKind.PLACES):
             return leaf_sql(self.d, measure), INTEGER
         value = scalar_sql(self.d, argument)
         if measure.kind is MeasureKind.CATEGORIES:

@@ -15,6 +15,8 @@ Modules:
 * :mod:`.pricing` — Pricing: the charge for a stated price, its division among releases, and the noise that each
   share buys
 * :mod:`.quantile_tree` — Quantile tree: several ranks from one tree of noisy counts
+* :mod:`.rank_choice` — Quantiles by the exponential mechanism over the steps of a value, and the cells around them that
+  give intervals
 * :mod:`.wide_ranges` — Advice about ranges that are far wider than a question needs, and the CLAMP to write instead
 * :mod:`.work` — Work: bound on the row operations that one unit can cause
 """

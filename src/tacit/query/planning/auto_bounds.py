@@ -254,8 +254,8 @@ def bounded(final: FinalAggregation, bounds: Sequence[Bounds]) -> FinalAggregati
 
 def _measured(measure: Measure, argument: Expression, bounds: Bounds) -> Measure:
     step = _step(argument, bounds)
-    if measure.kind is MeasureKind.LEAVES:
-        made = leaves_measure(argument, measure.where, bounds=bounds, step=step, rows=measure.rows)
+    if measure.kind in (MeasureKind.LEAVES, MeasureKind.PLACES):
+        made = leaves_measure(measure.kind, argument, measure.where, bounds=bounds, step=step, rows=measure.rows)
     else:
         made = sum_measure(measure.kind, argument, measure.where, bounds=bounds, step=step, rows=measure.rows)
     return replace(made, auto=True, auto_rows=measure.auto_rows)

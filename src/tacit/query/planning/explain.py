@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
+from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
@@ -24,6 +25,7 @@ from tacit.query.planning.auto_limits import cells_of
 from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Outline, Plan, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
+from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.wide_ranges import range_advice
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
@@ -154,7 +156,7 @@ def explain(plan: Plan) -> Explanation:
         releases=(*_search(plan), *_selection(plan), *_releases(plan), *_losses(plan)),
         charge=_charge(plan.guarantee),
         account=plan.account,
-        alone=_alone(plan.guarantee),
+        alone=_alone(plan),
         confidence=str(plan.confidence),
         errors=tuple(_error(error, plan) for error in plan.errors),
         digest=plan.digest,
@@ -249,12 +251,31 @@ def _selection(plan: Plan) -> Iterator[ExplainedRelease]:
 def _releases(plan: Plan) -> Iterator[ExplainedRelease]:
     for release in plan.releases:
         growth = 0 if plan.found else plan.final.growth(release.block.measures)
+        if release.choice is not None:
+            yield _choice(plan, release.choice)
         yield _release(plan, plan.priced.budget, release, growth)
+
+
+def _choice(plan: Plan, choice: RankChoice) -> ExplainedRelease:
+    moved = max(choice.moved(fraction) for fraction in choice.fractions)
+    together = choice.draws * moved
+    return ExplainedRelease(
+        name=f"quantiles, {choice.name}",
+        mechanism="exponential",
+        l1_sensitivity=str(together),
+        l2_sensitivity=_shown(sqrt_bounds(choice.draws * moved**2)[1], _DIGITS),
+        reason=choice.reason,
+        scale=_shown(max(choice.scale(fraction) for fraction in choice.fractions), 6),
+        share=str(choice.share * plan.priced.budget.amount / plan.priced.amount),
+        cost=_cost(plan.priced.budget, choice.share),
+        integers=len(choice.fractions),
+    )
 
 
 def _release(plan: Plan, budget: PlanBudget, release: Release, growth: int = 0) -> ExplainedRelease:
     """A release within a part of the budget; its noise grows with that power of bounds that are yet to be found."""
     moved, why = release.block.sensitivity, release.block.reason
+    own = release.share - (release.choice.share if release.choice is not None else 0)
     unit, b = Fraction(MOST_STEPS) ** growth, ("", " b", " b²")[growth]
     if growth:
         rows, groups = plan.final.measures[release.block.measures[-1]].rows, release.block.groups
@@ -266,8 +287,8 @@ def _release(plan: Plan, budget: PlanBudget, release: Release, growth: int = 0) 
         l2_sensitivity=f"{_shown(_l2(moved) / unit, 6)}{b}",
         reason=why,
         scale=f"{_scale(release, unit)}{b}",
-        share=str(release.share * budget.amount / plan.priced.amount),
-        cost=_cost(budget, release.share),
+        share=str(own * budget.amount / plan.priced.amount),
+        cost=_cost(budget, own),
         integers=release.block.integers,
     )
 
@@ -289,13 +310,23 @@ def _charge(guarantee: AccountGuarantee) -> str:
     return ", ".join(f"{name} {_shown(number)}" for name, number in numbers.items())
 
 
-def _alone(guarantee: AccountGuarantee) -> str | None:
-    """A concentrated guarantee as (ε, δ), at a δ of 10⁻⁶ or twice the one already spent, whichever is larger."""
-    currency = currency_of(guarantee)
+def _alone(plan: Plan) -> str | None:
+    """A concentrated guarantee as (ε, δ): as typed, or at a δ of 10⁻⁶ or twice the one already spent."""
+    currency, typed = currency_of(plan.guarantee), plan.terms
     if not currency.relaxed:
         return None
-    pair = currency.as_pair(guarantee)
-    return f"epsilon {_shown(pair.epsilon, _DIGITS)} at delta {_shown(pair.delta, _DIGITS)}"
+    if typed.currency == "epsilon" and typed.alone is not None:
+        pair = ApproxDP(typed.amount, typed.alone)
+    else:
+        pair = currency.as_pair(plan.guarantee)
+    words = f"epsilon {_shown(pair.epsilon, _DIGITS)} at delta {_shown(pair.delta, _DIGITS)}"
+    spent = next(iter(currency.amounts_of(plan.guarantee).values()))
+    return words if not typed.most else f"{words}, {percent(_rounded(spent / typed.most))} of the account"
+
+
+def _rounded(share: Fraction) -> Fraction:
+    """A share with three digits, rounded up, so that equal shares read alike."""
+    return Fraction(format_up(share, 3))
 
 
 def _error(error: ExpectedError, plan: Plan) -> ExplainedError:

@@ -92,7 +92,8 @@ _LOCK: Final = threading.Lock()
 #: Relational operators of the question about the table, at most.
 _NODES: Final = 10
 #: Measurements that add values up, or search among them, and so depend on bounds.
-_BOUNDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, MeasureKind.LEAVES)
+_RANKED: Final = (MeasureKind.LEAVES, MeasureKind.PLACES)
+_BOUNDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, *_RANKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ def _may_be_dropped(key: GroupKey) -> bool:
 
 def row_value(measure: Measure) -> Fraction:
     """The most that one row adds to a measurement, in steps; of a total with bounds of its own, the larger bound."""
-    if measure.kind not in _BOUNDED or measure.kind is MeasureKind.LEAVES:
+    if measure.kind not in _BOUNDED or measure.kind in _RANKED:
         return Fraction(1)
     if measure.clamp != _row_clamp(measure):
         return Fraction(max(map(abs, measure.clamp)))

@@ -91,7 +91,7 @@ def _two_sided(kind: str, scale: Fraction, terms: int, beta: Fraction) -> Fracti
     if kind == "laplace" and terms in (2, 3):
         return Fraction(_laplace_sum(scale, terms, beta))
     # The sum is an integer, so a bound that is not whole may be cut to the next below.
-    return Fraction(math.floor(one_sided_error(kind, scale, ((Fraction(1), terms),), beta / 2)))
+    return Fraction(math.floor(_sum_error(((kind, scale, 1, terms),), beta)))
 
 
 def _laplace_sum(scale: Fraction, terms: int, beta: Fraction) -> int:

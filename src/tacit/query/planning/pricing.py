@@ -36,6 +36,7 @@ from tacit.core.normal import normal_cdf_bounds
 from tacit.core.numbers import float_nearest, log_bounds, round_down, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.gaussian_profile import rounded_normals_give_at_most
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
@@ -45,6 +46,7 @@ from tacit.query.planning.auto_bounds import search_of, search_shares
 from tacit.query.planning.left_out import LossTable, cell_counts, loss_table
 from tacit.query.planning.measures import Block, blocks_of
 from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.expressions import literal
 from tacit.query.request import Terms
@@ -99,6 +101,10 @@ LARGEST_MU = 20
 LARGEST_EPSILON_FOR_MU = 50
 #: Roots are rounded down to this many digits: a price that reads well and is still spent to the last part in 10¹².
 _DIGITS = 12
+#: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
+_SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
+#: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
+FOR_THE_CHOICE: Final = Fraction(5, 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +142,10 @@ class Release:
         mechanism: ``"laplace"``, ``"gaussian"``, or ``"constant"`` where no data can change the numbers.
         epsilon: of Laplace noise; 0 otherwise.
         rho: of Gaussian noise; 0 otherwise.
-        share: of the budget.
+        share: of the budget, that of the choice included.
         relation: which databases are neighbours.
         numbers: the most numbers that one release holds.
+        choice: the draws of quantiles around which the block is then counted.
     """
 
     block: Block
@@ -148,6 +155,8 @@ class Release:
     share: Fraction
     relation: Relation
     numbers: int
+    # It follows from the block, the share and the budget.
+    choice: RankChoice | None = field(default=None, repr=False)
 
     def noise(self) -> Laplace | Gaussian:
         """The mechanism that adds the noise."""
@@ -162,10 +171,15 @@ class Release:
 
     @cached_property
     def event(self) -> Event:
-        """The release, as accountants read it."""
+        """The noise, as accountants read it; :attr:`choice` has an event of its own."""
         if self.mechanism == "constant":
             return NoEvent(relation=self.relation)
         return self.noise().event
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that is released, in order."""
+        return (self.event,) if self.choice is None else (self.choice.event, self.event)
 
     def law(self, measure: int) -> NoiseLaw:
         """The noise in a measurement, once it is read off the block; in every node of a tree."""
@@ -261,7 +275,7 @@ class Priced:
         events: list[Event] = []
         for part in self.parts:
             events += [] if part.keys is None else [part.keys.event]
-            events += [release.event for release in part.releases]
+            events += [event for release in part.releases for event in release.events]
         return ComposedEvent(tuple(events), relation=relation)
 
     def release_of(self, measure: int) -> Release:
@@ -298,8 +312,8 @@ def price(
         rule: of that selection.
         beta: where Laplace and Gaussian noise are compared, by the error that is exceeded with this probability.
     """
-    blocks = blocks_of(final, relation, concentrated=budget.currency == "rho")
     own = weights or [Fraction(1)] * len(final.measures)
+    blocks = blocks_of(final, relation, concentrated=budget.currency == "rho", weights=own)
     claims = [max(own[index] for index in block.measures) for block in blocks]
     private = not final.public_keys
     shares = split(
@@ -321,9 +335,12 @@ def _release(
 ) -> Release:
     amount = budget.amount * share
     zero = Fraction(0)
+    choice = _choice(block, budget, share, relation) if block.fractions and amount else None
+    if choice is not None:
+        amount -= budget.amount * choice.share
 
     def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero) -> Release:
-        return Release(block, mechanism, epsilon, rho, share, relation, numbers)
+        return Release(block, mechanism, epsilon, rho, share, relation, numbers, choice)
 
     if not amount:
         return make("constant")
@@ -338,6 +355,22 @@ def _release(
         # A smaller variance and lighter tails: away from the middle the error is smaller too, and need not be computed.
         return gaussian
     return min(gaussian, laplace, key=lambda release: release.law(measure).error(beta))
+
+
+def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relation) -> RankChoice:
+    """The draws of quantiles, with most of the share of a block."""
+    own = share * (FOR_THE_CHOICE if budget.currency == "epsilon" else FOR_THE_CHOICE**2)
+    each = budget.amount * own / (block.groups * len(block.fractions))
+    match budget.currency:
+        case "epsilon":
+            epsilon = each
+        case "rho":
+            # A draw of bounded range ε is ε²/8-zCDP.
+            epsilon = _root(8 * each)
+        case _:
+            epsilon = epsilon_of_mu2(each)
+    (index,) = block.measures
+    return RankChoice(index, block.fractions, epsilon, block.rows, block.groups, block.width, own, relation, block.name)
 
 
 def _selection(
@@ -506,7 +539,11 @@ def _bought(
             return bought(PlanBudget("epsilon", amount, delta)), ZCDP(amount**2 / 2, delta=delta, relation=relation)
         case "zcdp":
             rho, delta = (amount, delta) if currency == "rho" else _rho_alone(amount, delta, terms)
-            return bought(PlanBudget("rho", rho, delta)), ZCDP(rho, delta=delta, relation=relation)
+            priced = bought(PlanBudget("rho", rho, delta))
+            more = rho if currency == "rho" else _rho_of_gaussian(priced, amount, terms)
+            if more > rho:
+                priced, rho = bought(PlanBudget("rho", more, delta)), more
+            return priced, ZCDP(rho, delta=delta, relation=relation)
         case "gdp":
             mu = amount if currency == "mu" else _mu_alone(amount, terms.alone)
             return bought(PlanBudget("mu2", mu**2)), GDP(mu, relation=relation)
@@ -523,6 +560,65 @@ def _rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fra
     if rho <= 0:
         raise InputError("epsilon", "is too small to buy anything at this delta")
     return rho, for_keys
+
+
+def _rho_of_gaussian(priced: Priced, epsilon: Fraction, terms: Terms) -> Fraction:
+    """The largest ρ at which these releases are (ε, δ)-DP by the profile of Gaussian noise, which is all they have.
+
+    That of the budget where there is other noise, keys are private or bounds are sought. Never more than the account
+    holds, so that a question may always be asked for all of it.
+    """
+    whole = priced.amount
+    plain = priced.keys is None and not priced.searches and terms.alone is not None
+    releases = [
+        (release, release.share * part.budget.amount / whole)
+        for part in priced.parts
+        for release in part.releases
+        if release.mechanism != "constant"
+    ]
+    if not plain or not releases or any(r.mechanism != "gaussian" or r.choice is not None for r, _ in releases):
+        return whole
+    shapes = tuple((release.block.sensitivity.l2_squared, release.numbers, share) for release, share in releases)
+    found = _largest_gaussian_rho(shapes, epsilon, terms.alone or Fraction(0), whole)
+    return found if terms.most is None else max(min(found, terms.most), whole)
+
+
+@lru_cache(maxsize=1024)
+def _largest_gaussian_rho(
+    shapes: tuple[tuple[Fraction, int, Fraction], ...], epsilon: Fraction, delta: Fraction, least: Fraction
+) -> Fraction:
+    """As :func:`_rho_of_gaussian`; each shape is an l2², a number of integers and a share."""
+    # The ρ of continuous noise, of which whole numbers need a little more; each is proven before it is used.
+    most = _likely_mu(float_nearest(epsilon), float_nearest(delta)) ** 2 / 2
+    for spare in _SPARES:
+        rho = round_down(most * (1 - spare), _DIGITS)
+        if rho <= least:
+            break
+        noises = [_gaussian(rho * share, l2, numbers, ADD_REMOVE) for l2, numbers, share in shapes]
+        moved = [2 * noise.zcdp.rho * noise.sigma2 for noise in noises]
+        # An integer vector that moves by √l2² moves in at most l2² places.
+        places = sum(min(numbers, math.floor(each)) for (_, numbers, _), each in zip(shapes, moved, strict=True))
+        mu_squared = sum((each / noise.sigma2 for each, noise in zip(moved, noises, strict=True)), Fraction(0))
+        smallest = min(noise.sigma2 for noise in noises)
+        if rounded_normals_give_at_most(
+            epsilon, delta, mu_squared=mu_squared, sigma2=smallest, dimension=max(places, 1)
+        ):
+            return rho
+    return least
+
+
+def _likely_mu(epsilon: float, delta: float) -> Fraction:
+    """About the largest μ of continuous Gaussian noise that is (ε, δ)-DP: a guess that nothing rests on."""
+
+    def given(mu: float) -> float:
+        far, near = (math.erfc((epsilon / mu + side * mu / 2) / math.sqrt(2)) / 2 for side in (1, -1))
+        return near - math.exp(epsilon) * far
+
+    low, high = 1e-9, 2 * math.sqrt(epsilon) + epsilon + 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if given(middle) <= delta else (low, middle)
+    return Fraction(low)
 
 
 def _mu_alone(epsilon: Fraction, delta: Fraction | None) -> Fraction:

@@ -30,12 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import Number, exact_probability
-from tacit.query.planning.noise_distribution import NoiseLaw, one_sided_errors
+from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, one_sided_errors, sum_error
 
 __all__ = ["Leaves", "NoisyTree", "Tree", "best_tree", "rank_error"]
 
 #: Arities that are tried, besides the number of leaves itself.
 _ARITIES = (*range(2, 17), 20, 24, 32, 48, 64)
+#: Sums of nodes whose noise is bounded one by one; of more kinds of them by one inequality.
+_MOST_EXACT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +125,20 @@ class Leaves(NamedTuple):
 class NoisyTree:
     """Noisy counts of all nodes, one row per group, and what can be read off them without further cost.
 
-    A leaf number i stands for the row values from ``measure.low + i·leaf`` on, ``leaf`` steps of them.
+    A leaf number i stands for the row values from ``measure.low + i·leaf`` on, ``leaf`` steps of them, or for the
+    places of the i-th cell around quantiles that were drawn.
 
     Args:
         tree: the shape.
         noisy_nodes: integers, groups × ``tree.nodes``.
         law: of the noise in each of them.
+        drawn: where leaves are cells around quantiles that were drawn before, their places, groups × fractions.
     """
 
     tree: Tree
     noisy_nodes: NDArray[Any]
     law: NoiseLaw
+    drawn: NDArray[np.int64] | None = None
 
     @cached_property
     def _sums(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -210,7 +215,14 @@ def _errors(tree: Tree, law: NoiseLaw, p: Fraction, beta: Fraction) -> tuple[Fra
     """For each j from 0 to ``width``, what the noise in D_j exceeds with probability at most ``beta``."""
     terms = [tree.terms(j) for j in range(tree.width + 1)]
     distinct = sorted(set(terms))
-    found = one_sided_errors(law.kind, law.scale, (1 - p, p), distinct, beta)
+    if len(distinct) <= _MOST_EXACT:
+        # Noise is symmetric: a bound of its size at twice the chance.
+        found = [
+            sum_error([NoiseTerm(law.kind, law.scale, w, n) for w, n in ((1 - p, before), (p, after)) if n], 2 * beta)
+            for before, after in distinct
+        ]
+    else:
+        found = one_sided_errors(law.kind, law.scale, (1 - p, p), distinct, beta)
     known = dict(zip(distinct, found, strict=True))
     return tuple(known[each] for each in terms)
 

@@ -279,7 +279,8 @@ _OTHERS: Final = (
     (MeasureKind.SUM, "sums"),
     (MeasureKind.CENTRED_SUM, "averages"),
     (MeasureKind.CENTRED_SQUARES, "variances"),
-    (MeasureKind.LEAVES, "quantiles"),
+    (MeasureKind.PLACES, "quantiles"),
+    (MeasureKind.LEAVES, "least and largest values"),
     (MeasureKind.CATEGORIES, "most common values"),
 )
 

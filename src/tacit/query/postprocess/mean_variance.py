@@ -10,6 +10,8 @@ A noisy count below 1 (below 2 for the sample forms) gives NULL, as SQL does for
 still says what the group's mean could be. Intervals are the exact extremes of the formula over the box of integers
 that the events leave.
 
+*AVG from a count and a sum with noises of their own.* One test of their quotient (:mod:`.ratios`).
+
 *AVG from two jointly released totals with Laplace noise.*
 
 The mean's place between the bounds is r = (A - B)/(A + B), from -1 to 1, so that A(1-r) = B(1+r). For the true r the
@@ -37,6 +39,7 @@ import numpy as np
 
 from tacit.core.numbers import float_nearest, sqrt_bounds
 from tacit.query.postprocess.cells import (
+    Affine,
     Cell,
     CellConfidence,
     Direction,
@@ -48,12 +51,14 @@ from tacit.query.postprocess.cells import (
     value_at,
     value_of_ratio,
 )
+from tacit.query.postprocess.ratios import ratio_range
 from tacit.query.postprocess.spread_test import spread_test
 from tacit.query.types import Domain, Range, SqlType, Value, hull
 
 __all__ = [
     "JointMean",
     "MeanEstimate",
+    "QuotientMean",
     "Spread",
 ]
 
@@ -174,6 +179,33 @@ class MeanEstimate(_Moments):
     @property
     def _reach(self) -> int:
         return max(self.bounds[1] - self.centre, self.centre - self.bounds[0])
+
+
+@dataclass(frozen=True, eq=False)
+class QuotientMean(MeanEstimate):
+    """AVG from a count and a sum whose noises are independent, of any law: one test of their quotient."""
+
+    event_count: ClassVar[int | None] = 1
+
+    @cached_property
+    def events(self) -> frozenset[Event]:  # type: ignore[override]
+        """The one test."""
+        return frozenset(((self.count_draw, self.sum_draw),))
+
+    @classmethod
+    def column_ends(cls, cells: Sequence[MeanEstimate], level: CellConfidence) -> list[Ends]:
+        """As :meth:`ends`, cell by cell."""
+        return [cell.ends(level) for cell in cells]
+
+    def _enclose(self, level: CellConfidence) -> Domain:
+        one = Fraction(1)
+        count = Affine({self.count_draw: one}, self.noisy_count, one, not_negative=True)
+        span = ratio_range(Affine({self.sum_draw: one}, self.noisy_sum, one), count, level)
+        if span is None or span.low is None or span.high is None:
+            # Without noise on one side there is nothing to test; count and sum share the chance.
+            return super()._enclose(level.at(level.beta / 2))
+        # Whether the group has any value at all is not part of the event.
+        return Domain(Range(self._place(span.low), self._place(span.high)), True, None, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,9 @@ its leaf, exactly, and with noise one early crossing by chance does not upset it
 represented by its middle. MIN and MAX cannot be had to the last person: they are the first and last place at which
 noise lets one be sure that there is a value.
 
+*Quantiles that were drawn.* The estimate is the place that the exponential mechanism drew
+(:mod:`tacit.query.planning.rank_choice`); the tree counts cells around it.
+
 *Interval.* By :class:`~tacit.query.planning.quantile_tree.NoisyTree`, which proves it.
 """
 
@@ -19,11 +22,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tacit.core.errors import InternalError
 from tacit.query.planning.quantile_tree import Leaves, NoisyTree
+from tacit.query.planning.rank_choice import cuts_around
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event, MeasureBias, value_at
 from tacit.query.types import UNKNOWN, Domain, Range, SqlType, Value
 
-__all__ = ["LeafGrid", "Rank", "Ranks"]
+__all__ = ["DrawnRanks", "LeafGrid", "Rank", "Ranks"]
 
 #: The chance with which the place of MIN or MAX may be empty.
 _UNSEEN = Fraction(1, 20)
@@ -69,6 +74,12 @@ class Ranks:
             self._known[beta] = found
         return self._known[beta]
 
+    def span(self, group: int, beta: Fraction) -> tuple[Fraction, Fraction]:
+        """The smallest and the largest value that the quantile may have, but for probability ``beta``."""
+        leaves = self.leaves(beta)
+        low, high = (int(end[group]) for end in (leaves.low, leaves.high))
+        return self.grid.ends(low)[0], self.grid.ends(high)[1]
+
     def place(self, group: int) -> Fraction | None:
         """The estimate for a group; None when its noisy number of values is below 1."""
         total = int(self.tree.total[group])
@@ -90,6 +101,50 @@ class Ranks:
         return min(short, self.tree.tree.width - 1)
 
 
+@dataclass(frozen=True, eq=False)
+class DrawnRanks:
+    """One quantile in all groups, drawn before the cells around it were counted.
+
+    Args:
+        tree: noisy counts of the cells, and what was drawn.
+        grid: where the places lie.
+        width: number of places.
+        fractions: of all quantiles that were drawn, in the order of the draws.
+        fraction: of this one.
+    """
+
+    tree: NoisyTree
+    grid: LeafGrid
+    width: int
+    fractions: tuple[Fraction, ...]
+    fraction: Fraction
+    kind: str = "quantile"
+    _known: dict[Fraction, Leaves] = field(default_factory=dict)
+
+    def _drawn(self, group: int) -> list[int]:
+        if self.tree.drawn is None:
+            raise InternalError("no quantiles were drawn")
+        found: list[int] = self.tree.drawn[group].tolist()
+        return found
+
+    def place(self, group: int) -> Fraction | None:
+        """The estimate for a group; None when its noisy number of values is below 1."""
+        if int(self.tree.total[group]) < 1:
+            return None
+        return self.grid.middle(self._drawn(group)[self.fractions.index(self.fraction)])
+
+    def span(self, group: int, beta: Fraction) -> tuple[Fraction, Fraction]:
+        """The smallest and the largest value that the quantile may have, but for probability ``beta``."""
+        if beta not in self._known:
+            self._known[beta] = self.tree.quantile(self.fraction, beta=beta)
+        leaves = self._known[beta]
+        cuts = cuts_around(self._drawn(group), self.width)
+        first, last = cuts[int(leaves.low[group])], cuts[int(leaves.high[group]) + 1] - 1
+        # Cells without places may stand at either end.
+        first = min(first, self.width - 1)
+        return self.grid.ends(first)[0], self.grid.ends(max(first, last))[1]
+
+
 @dataclass(frozen=True, slots=True)
 class RankEvent:
     """The event that the two tests of one quantile's true leaves go well."""
@@ -104,7 +159,7 @@ class RankEvent:
 class Rank(Cell):
     """A quantile, MIN or MAX of one group."""
 
-    ranks: Ranks
+    ranks: Ranks | DrawnRanks
     measure: int
     group: int
     type: SqlType
@@ -121,10 +176,8 @@ class Rank(Cell):
         return frozenset((RankEvent(self.measure, self.group, self.ranks.kind, self.ranks.fraction),))
 
     def _enclose(self, level: CellConfidence) -> Domain:
-        leaves = self.ranks.leaves(level.beta)
-        low, high = (int(end[self.group]) for end in (leaves.low, leaves.high))
         # Whether the group has any value at all is not part of the event.
-        return Domain(Range(self.ranks.grid.ends(low)[0], self.ranks.grid.ends(high)[1]), True, None, None)
+        return Domain(Range(*self.ranks.span(self.group, level.beta)), True, None, None)
 
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
         return known if biases[self.measure].is_nothing else Domain(UNKNOWN, True, None, None)

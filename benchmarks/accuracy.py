@@ -1,0 +1,180 @@
+"""Errors of answers beside those of an ideal mechanism for the same budget.
+
+    .venv/bin/python benchmarks/accuracy.py [--draws 400] [--only quantiles|joint|typed]
+
+*Quantiles*: the mean distance, in value, between the answer and the true quantile, divided by that of an exponential
+mechanism that has the whole budget and chooses among all steps of the type; how often the 95 % interval holds the true
+quantile; and how wide it is beside that distance. *Joint releases*: the standard deviation of the noise of COUNT, SUM,
+AVG and shares beside that of a question for the first of them alone, which no joint release can beat. *Typed numbers*:
+σ for a typed (ε, δ) divided by the σ of the Gaussian mechanism at that (ε, δ). Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import tacit
+from tacit.engines.protocol import Measurements
+from tacit.query.postprocess.result import finish
+from tacit.query.release import release
+
+#: Of quantiles: small, so that errors are many steps wide.
+EPSILON = Fraction(1, 5)
+
+
+def lognormal(n: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Values with a long tail, far from the upper bound."""
+    return np.round(np.clip(rng.lognormal(3, 1, n), 0, 5000), 2)
+
+
+def narrow(n: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """All values within a thousandth of the declared range."""
+    return np.round(np.clip(rng.normal(2500, 1, n), 0, 5000), 2)
+
+
+def uniform(n: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Values all over the declared range."""
+    return np.round(rng.uniform(0, 5000, n), 2)
+
+
+def few(n: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Small integers."""
+    return rng.poisson(3, n).clip(0, 30).astype(np.float64)
+
+
+def quantiles(draws: int) -> None:
+    """The table of quantiles."""
+    print("\n### Quantiles\n")
+    print("| values | account | quantile | error / ideal | coverage | half width / ideal error |")
+    print("|---|---|---|---|---|---|")
+    rng = np.random.default_rng(7)
+    for make in (lognormal, narrow, uniform, few):
+        for n, account in ((2_000, "pure"), (20_000, "pure"), (20_000, "zcdp")):
+            values = make(n, rng)
+            kind = "integer" if make is few else "decimal"
+            bounds = [0, 30] if make is few else [0, 5000]
+            column = {"type": kind, "bounds": bounds} | ({} if make is few else {"step": "0.01"})
+            stored = values.astype(np.int64) if make is few else values
+            table = pa.table({"id": np.arange(n), "x": stored})
+            asked: dict[str, Any] = {"epsilon": "1000000"} | (
+                {"delta": "1e-6", "accounting": "zcdp"} if account == "zcdp" else {}
+            )
+            curator = tacit.open(table, unit="id", max_rows=1, max_groups=1, columns={"x": column}, **asked)
+            for fraction in ("0.5", "0.9"):
+                _one(curator, values, fraction, account, draws, f"{make.__name__}, {n:,}", 1 if make is few else 100)
+
+
+def _one(
+    curator: Any, values: np.ndarray[Any, Any], fraction: str, account: str, draws: int, name: str, per: int
+) -> None:
+    true = float(np.quantile(values, float(fraction)))
+    placed = np.round(values * per).astype(np.int64)
+    plan = curator.explain(f"SELECT QUANTILE(x, {fraction}) AS q FROM data", epsilon=EPSILON).plan
+    (measure,) = plan.final.measures
+    places, counts = np.unique((placed - measure.low) // measure.leaf, return_counts=True)
+    if measure.kind.value == "places":
+        raw: Any = (tuple(zip(places.tolist(), counts.tolist(), strict=True)),)
+    else:
+        raw = np.zeros((1, measure.width), dtype=np.int64)
+        raw[0, places] = counts
+    measured = Measurements(((),), np.array([len(values)]), (raw,))
+    errors, widths, held = [], [], 0
+    for _ in range(draws):
+        finished = finish(plan.question, release(plan, measured), confidence=Fraction(19, 20))
+        value, (low, high) = finished.values[0][0], finished.intervals()[0][0]
+        errors.append(abs(float(value if value is not None else low) - true))
+        widths.append((float(high) - float(low)) / 2)
+        held += float(low) <= true <= float(high)
+    # The exponential mechanism with all of the budget.
+    whole = EPSILON if account == "pure" else Fraction(math.sqrt(8 * float(plan.guarantee.rho)))
+    steps = np.arange((31 if per == 1 else 5000 * per) + (per > 1))
+    below = np.searchsorted(np.sort(placed), steps)
+    upto = np.searchsorted(np.sort(placed), steps, side="right")
+    share, n = Fraction(fraction), len(values)
+    over, under = share.denominator, share.numerator
+    short = np.maximum(np.maximum(over * below - under * n, under * n - over * upto), 0)
+    chances = np.exp(-short * float(whole) / (2 * max(under, over - under)))
+    best = float((np.abs(steps / per - true) * chances).sum() / chances.sum())
+    least = 0.01 / per
+    ratio = f"{np.mean(errors) / best:.2f}" if best > least else f"{np.mean(errors):.3g} beside {best:.1g}"
+    wide = f"{np.mean(widths) / best:.1f}" if best > least else f"{np.mean(widths):.3g} beside {best:.1g}"
+    print(f"| {name} | {account} | {fraction} | {ratio} | {held / draws:.3f} | {wide} |", flush=True)
+
+
+QUESTIONS = (
+    "SELECT AVG(x), COUNT(*) FROM data",
+    "SELECT SUM(x), COUNT(*) FROM data",
+    "SELECT COUNT(*) FILTER (WHERE x > 10), COUNT(*) FROM data",
+    "SELECT COUNT(y), COUNT(*) FROM data",
+    "SELECT AVG(y), COUNT(*) FROM data",
+)
+
+
+def joint() -> None:
+    """The table of joint releases."""
+    print("\n### Joint releases\n")
+    print("| question | account | standard deviations of the noise, in steps | those of each alone |")
+    print("|---|---|---|---|")
+    values = np.arange(1000)
+    table = pa.table({"id": values, "x": values % 100, "y": values % 100})
+    columns = {
+        "x": {"type": "integer", "bounds": [0, 100], "nullable": False},
+        "y": {"type": "integer", "bounds": [0, 100]},
+    }
+    for account in ({}, {"delta": "1e-6", "accounting": "zcdp"}):
+        curator = tacit.open(table, unit="id", epsilon="100", max_rows=1, max_groups=1, columns=columns, **account)
+        for question in QUESTIONS:
+            plan = curator.explain(question, epsilon="1").plan
+            shown, alone = [], []
+            for index, measure in enumerate(plan.final.measures):
+                law = plan.priced.release_of(index).law(index)
+                shown.append(f"{measure.kind.value} {math.sqrt(law.variance_bound):.3g}")
+                moved = measure.sensitivity(max_groups=1)
+                least = (
+                    math.sqrt(2) * moved.l1 if not account else math.sqrt(moved.l2_squared / (2 * plan.guarantee.rho))
+                )
+                alone.append(f"{float(least):.3g}")
+            name = "zcdp" if account else "pure"
+            print(f"| `{question}` | {name} | {', '.join(shown)} | {', '.join(alone)} |")
+
+
+def typed() -> None:
+    """The table of typed numbers."""
+    print("\n### Typed numbers\n")
+    print("| question | epsilon | sigma / sigma of the Gaussian mechanism |")
+    print("|---|---|---|")
+    values = np.arange(1000)
+    table = pa.table({"id": values, "x": values % 100})
+    columns = {"x": {"type": "integer", "bounds": [0, 100]}}
+    curator = tacit.open(
+        table, unit="id", epsilon="100", delta="1e-6", accounting="zcdp", max_rows=1, max_groups=1, columns=columns
+    )
+    for question, moved in (("SELECT COUNT(*) FROM data", 1), ("SELECT SUM(x) FROM data", 100)):
+        for epsilon in ("0.1", "0.5", "1", "4"):
+            law = curator.explain(question, epsilon=epsilon).plan.priced.release_of(0).law(0)
+            ideal = tacit.Gaussian(epsilon=epsilon, delta="1e-6", l2_sensitivity=moved).sigma
+            print(f"| `{question}` | {epsilon} | {math.sqrt(law.variance_bound) / float(ideal):.3f} |")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--only", default="")
+    asked = parser.parse_args()
+    if asked.only in ("", "joint"):
+        joint()
+    if asked.only in ("", "typed"):
+        typed()
+    if asked.only in ("", "quantiles"):
+        quantiles(asked.draws)
+
+
+if __name__ == "__main__":
+    main()
