@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -219,6 +220,15 @@ def test_the_quick_model_and_the_library_agree(published: tuple[Curator, Synthet
     assert quick.total == pytest.approx(table.model.total)
     for names in itertools.combinations(table.model.sizes, 2):
         assert np.abs(quick.marginal(names) - table.model.marginal(names)).sum() < 0.03 * quick.total
+
+
+@pytest.mark.synth
+def test_a_process_may_fork_after_a_fit(published: tuple[Curator, SyntheticTable]) -> None:
+    # JAX warns of every fork once it has run in a process, and warnings are errors here.
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
 
 
 @pytest.mark.synth

@@ -1,7 +1,7 @@
 """Graphical models of a table: fitted to noisy marginals by ``mbi``, queried and sampled here.
 
 Fitting, sampling and queries are post-processing of released numbers. ``mbi`` and JAX come with the extra ``synth`` and
-are imported when a model is fitted; the fitted model is plain arrays.
+are loaded when a model is fitted, in a process of its own; the fitted model is plain arrays.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import math
+import os
+import subprocess
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +23,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError, InternalError
 from tacit.noise import entropy
+from tacit.synth.fit_process import pack, unpack
 
 __all__ = [
     "GraphicalModel", "JunctionTree", "NoisyMarginal", "check_installed", "estimated_total", "fit_model", "model_size",
@@ -51,13 +56,11 @@ class GraphicalModel:
         sizes: number of values of each column.
         potentials: log-potentials by clique.
         total: estimated number of rows.
-        source: the library's own object, where fitting may start again; None after loading.
     """
 
     sizes: Mapping[str, int]
     potentials: Mapping[Columns, Floats]
     total: float
-    source: Any = None
 
     @cached_property
     def _tree(self) -> list[tuple[Columns, Columns, Floats]]:
@@ -125,11 +128,7 @@ def model_size(sizes: Mapping[str, int], cliques: Sequence[Columns]) -> float:
 
 
 def fit_model(
-    sizes: Mapping[str, int],
-    measured: Sequence[NoisyMarginal],
-    *,
-    iterations: int = 1_000,
-    start: GraphicalModel | None = None,
+    sizes: Mapping[str, int], measured: Sequence[NoisyMarginal], *, iterations: int = 1_000
 ) -> GraphicalModel:
     """The model that fits noisy marginals best, weighted by their noise, with the largest entropy.
 
@@ -137,34 +136,39 @@ def fit_model(
         sizes: number of values of each column.
         measured: noisy marginals.
         iterations: of the fit, a public number.
-        start: a model of some of the marginals, to begin with.
+
+    Raises:
+        InternalError: the process that fits failed.
     """
-    mbi = _library()
-    measurements = [
-        mbi.LinearMeasurement(noisy.counts.ravel(), noisy.columns, stddev=noisy.stddev) for noisy in measured
-    ]
-    found = mbi.estimation.MirrorDescent().estimate(
-        _domain(sizes),
-        measurements,
-        iters=iterations,
-        tol=_CLOSE,
-        warm_start=None if start is None else start.source,
-    )
-    potentials = {
-        tuple(clique): np.asarray(found.potentials[clique].datavector(flatten=False), dtype=np.float64)
-        for clique in found.potentials.cliques
+    check_installed()
+    head = {
+        "sizes": dict(sizes),
+        "columns": [list(noisy.columns) for noisy in measured],
+        "stddev": [noisy.stddev for noisy in measured],
+        "iterations": iterations,
+        "close": _CLOSE,
     }
-    return GraphicalModel(dict(sizes), potentials, float(found.total), found)
+    done = subprocess.run(
+        [sys.executable, "-m", "tacit.synth.fit_process"],
+        input=pack(head, [noisy.counts for noisy in measured]),
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise InternalError(f"the process that fits a model failed: {' '.join(last)}")
+    found, tables = unpack(done.stdout)
+    potentials = {tuple(clique): table for clique, table in zip(found["cliques"], tables, strict=True)}
+    return GraphicalModel(dict(sizes), potentials, found["total"])
 
 
 def _library() -> Any:
     check_installed()
-    import jax
-
-    # Counts of large tables need doubles; the library warns where it runs without, or with a cache on disk.
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_enable_compilation_cache", False)
-    import mbi
+    with warnings.catch_warnings():
+        # Only junction trees are made in this process, for which precision and caches mean nothing.
+        warnings.simplefilter("ignore")
+        import mbi
 
     return mbi
 
