@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -16,7 +17,10 @@ from support.engine_comparison import NOT_DONE, SECRET, agree, check_close, corp
 from tacit.core.relations import ADD_REMOVE
 from tacit.engines import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
+from tacit.query.catalog import Catalog
+from tacit.query.planning.left_out import loss_question, loss_table
 from tacit.query.planning.plan import plan_question
+from tacit.query.question import FinalAggregation
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 
@@ -63,6 +67,28 @@ def test_searches_for_limits(other: str) -> None:
         for name, final in searches[::2]:
             want = slow_engine.measure(final, clinic.canonical(data), SECRET, numbered=has_row_units(final.source))
             assert plain(two.measure(MeasurementTask(final, SECRET))) == want, name
+
+
+def tables_of(questions: Sequence[str], catalog: Catalog) -> Iterator[tuple[str, FinalAggregation]]:
+    """The tables of what is left out of some questions."""
+    for sql in questions:
+        final = final_of(sql, catalog)
+        table = loss_table(final)
+        if table is not None:
+            yield sql, loss_question(final, table)
+
+
+def test_tables_of_what_is_left_out(other: str) -> None:
+    data = clinic.random_rows(5, 20, 90)
+    tables, frames = clinic.canonical(data), clinic.arrow(data)
+    asked = list(tables_of(clinic.QUESTIONS, clinic.CATALOG))
+    with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
+        agree(other, one, two, asked)
+        for sql, final in asked[::3]:
+            if sql not in NOT_DONE[other]:
+                want = slow_engine.measure(final, tables, SECRET, numbered=False)
+                assert plain(two.measure(MeasurementTask(final, SECRET))) == want, sql
+    assert len(asked) > 10
 
 
 def test_neighbours(other: str) -> None:

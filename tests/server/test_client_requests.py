@@ -191,7 +191,7 @@ def test_numbers_arrive_exactly_as_they_were_typed(remote: RemoteCurator, server
     (request,) = server.asked("/v1/query")
     assert request.body.decode() == (
         f'{{"sql":{json.dumps(SQL)},"epsilon":0.125,"confidence":0.9,"max_groups":1,'
-        '"weights":{"n":2.5,"s":0.001},"suppose":100}'
+        '"weights":{"n":2.5,"s":0.001},"bias_share":0.04,"suppose":100}'
     )
     assert request.headers["authorization"] == "Bearer tacit_token"
     assert len(request.headers["idempotency-key"]) == 32

@@ -20,7 +20,7 @@ def test_an_answer(served: Served) -> None:
     response = served.ask("SELECT ward, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY ward", epsilon=1)
     assert response.status_code == 200
     body = response.json()
-    assert list(body) == ["columns", "rows", "confidence", "charge", "note", "receipt"]
+    assert list(body) == ["columns", "rows", "confidence", "left_out", "charge", "note", "receipt"]
     assert body["columns"] == [
         {"name": "ward", "type": "TEXT", "interval": False},
         {"name": "n", "type": "INTEGER", "interval": True, "not_negative": True},
@@ -29,7 +29,7 @@ def test_an_answer(served: Served) -> None:
     for row, ward in zip(body["rows"], "abc", strict=True):
         assert row[0] == ward
         count, total = row[1], row[2]
-        assert list(count) == list(total) == ["value", "low", "high"]
+        assert list(count)[:5] == list(total)[:5] == ["value", "low", "high", "bias_low", "bias_high"]
         assert all(isinstance(count[end], int) for end in count)
         assert count["low"] <= count["value"] <= count["high"]
         assert all(isinstance(total[end], str) and "." in total[end] for end in total)
@@ -213,9 +213,9 @@ def test_arrow(served: Served) -> None:
         [ward, {"value": n, "low": low, "high": high}]
         for ward, n, low, high in zip(*table.to_pydict().values(), strict=True)
     ]
-    assert rows == wanted["rows"]
+    assert rows == [[ward, {name: cell[name] for name in ("value", "low", "high")}] for ward, cell in wanted["rows"]]
     rest = json.loads(table.schema.metadata[b"tacit"])
-    assert rest == {name: wanted[name] for name in ("confidence", "charge", "note", "receipt")}
+    assert rest == {name: wanted[name] for name in ("confidence", "left_out", "charge", "note", "receipt")}
     assert served.ask(epsilon=0.5, headers={"accept": ARROW}).content == response.content
 
 
