@@ -37,7 +37,7 @@ def question() -> str:
 
 
 def rate(seconds: float, workers: list[Callable[[], None]]) -> float:
-    """How often all workers together did their work in a second."""
+    """Number of times a second that all workers together did their work."""
     counts = [0] * len(workers)
     end = time.monotonic() + seconds
 

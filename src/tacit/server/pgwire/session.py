@@ -58,6 +58,8 @@ from tacit.server.pgwire.sqlstates import StatementFault, error_of
 from tacit.server.pgwire.statements import (
     StatementKind,
     WireStatement,
+    after_explain,
+    fetched,
     infer_types,
     sample_values,
     split_statements,
@@ -561,7 +563,7 @@ class WireSession:
         return error_response("NOTICE", "00000", f"{words}.", detail=rest, hint="; ".join(map(str, left)), notice=True)
 
     async def _explain(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        place, as_json = _after_explain(statement)
+        place, as_json = after_explain(statement)
         inner = split_statements(statement.after(place), (self._names or ("", (), ()))[2])[0]
         if inner.kind is StatementKind.CATALOGUE:
             column = WireColumn("QUERY PLAN", TEXT_OID)
@@ -598,11 +600,11 @@ class WireSession:
             case StatementKind.CATALOGUE:
                 return (await self._catalogue(statement, values, types)).columns
             case StatementKind.EXPLAIN:
-                return (WireColumn("QUERY PLAN", JSON if _after_explain(statement)[1] else TEXT_OID),)
+                return (WireColumn("QUERY PLAN", JSON if after_explain(statement)[1] else TEXT_OID),)
             case StatementKind.SHOW:
                 return (await self._show(statement)).columns
             case StatementKind.FETCH:
-                return await self._columns(self._portal(_fetched(statement)[1]))
+                return await self._columns(self._portal(fetched(statement)[1]))
             case _:
                 return None
 
@@ -738,7 +740,7 @@ class WireSession:
         return found
 
     def _fetch(self, statement: WireStatement) -> WireResult:
-        count, name = _fetched(statement)
+        count, name = fetched(statement)
         portal = self._portal(name)
         if portal.result is None or portal.result.columns is None:
             raise StatementFault("55000", "the portal was not executed by DECLARE")
@@ -851,57 +853,6 @@ def _name(statement: WireStatement, place: int) -> str:
 def _value(words: Sequence[Any]) -> str:
     """The value in a SET: one constant or name, a number with its sign, or a list of those."""
     return "".join(", " if word.text == "," and word.kind != "STRING" else word.text for word in words)
-
-
-def _fetched(statement: WireStatement) -> tuple[int | None, str]:
-    """Number of rows, None for all, and name of the cursor in a FETCH."""
-    words = list(statement.words[1:])
-    count: int | None = 1
-    if words and words[0].upper in ("NEXT", "FORWARD"):
-        words.pop(0)
-    elif words and words[0].upper in ("PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE", "BACKWARD"):
-        raise StatementFault("55000", "cursors are read forward")
-    if words and words[0].upper == "ALL":
-        count = None
-        words.pop(0)
-    elif words and words[0].kind == "NUMBER" and words[0].text.isdigit():
-        count = int(words.pop(0).text)
-    if words and words[0].upper in ("FROM", "IN"):
-        words.pop(0)
-    if len(words) != 1 or not words[0].is_name:
-        raise StatementFault("42601", "a cursor must be named", "FETCH FORWARD 100 FROM name")
-    return count, words[0].text if words[0].kind == "IDENTIFIER" else words[0].text.lower()
-
-
-def _after_explain(statement: WireStatement) -> tuple[int, bool]:
-    """Place of the question after EXPLAIN and its options, and whether JSON is wanted."""
-    place, as_json = 1, False
-    if statement.upper(1) == "(" and statement.upper(2) in (
-        "FORMAT",
-        "ANALYZE",
-        "VERBOSE",
-        "COSTS",
-        "SUMMARY",
-        "TIMING",
-    ):
-        options = []
-        place = 2
-        while statement.upper(place) not in (")", ""):
-            options.append(statement.words[place].text.upper())
-            place += 1
-        place += 1
-        as_json = "JSON" in options
-        if "ANALYZE" in options:
-            _refuse_analyze()
-    while statement.upper(place) in ("VERBOSE", "ANALYZE"):
-        if statement.upper(place) == "ANALYZE":
-            _refuse_analyze()
-        place += 1
-    return place, as_json
-
-
-def _refuse_analyze() -> None:
-    raise StatementFault("0A000", "EXPLAIN ANALYZE would ask the question", "EXPLAIN shows its price; then ask it.")
 
 
 def _decimal(value: Any) -> str:

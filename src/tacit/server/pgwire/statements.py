@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.query import limits
 from tacit.query.catalog import Catalog
 from tacit.query.refusal import Refusal
+from tacit.server.pgwire.sqlstates import StatementFault
 from tacit.server.pgwire.types import (
     BOOL,
     DATE_OID,
@@ -37,7 +38,17 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
 
-__all__ = ["StatementKind", "WireStatement", "literal_of", "postgres_tree", "sample_values", "split_statements"]
+__all__ = [
+    "StatementKind",
+    "WireStatement",
+    "after_explain",
+    "fetched",
+    "infer_types",
+    "literal_of",
+    "postgres_tree",
+    "sample_values",
+    "split_statements",
+]
 
 #: Statements of one text.
 MAX_STATEMENTS: Final = 64
@@ -313,6 +324,57 @@ def literal_of(value: Any, oid: int) -> exp.Expr:
     if "\0" in value:
         raise BadValue("a text parameter must not contain NUL")
     return exp.Literal.string(value)
+
+
+def fetched(statement: WireStatement) -> tuple[int | None, str]:
+    """Number of rows, None for all, and name of the cursor in a FETCH."""
+    words = list(statement.words[1:])
+    count: int | None = 1
+    if words and words[0].upper in ("NEXT", "FORWARD"):
+        words.pop(0)
+    elif words and words[0].upper in ("PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE", "BACKWARD"):
+        raise StatementFault("55000", "cursors are read forward")
+    if words and words[0].upper == "ALL":
+        count = None
+        words.pop(0)
+    elif words and words[0].kind == "NUMBER" and words[0].text.isdigit():
+        count = int(words.pop(0).text)
+    if words and words[0].upper in ("FROM", "IN"):
+        words.pop(0)
+    if len(words) != 1 or not words[0].is_name:
+        raise StatementFault("42601", "a cursor must be named", "FETCH FORWARD 100 FROM name")
+    return count, words[0].text if words[0].kind == "IDENTIFIER" else words[0].text.lower()
+
+
+def after_explain(statement: WireStatement) -> tuple[int, bool]:
+    """Place of the question after EXPLAIN and its options, and whether JSON is wanted."""
+    place, as_json = 1, False
+    if statement.upper(1) == "(" and statement.upper(2) in (
+        "FORMAT",
+        "ANALYZE",
+        "VERBOSE",
+        "COSTS",
+        "SUMMARY",
+        "TIMING",
+    ):
+        options = []
+        place = 2
+        while statement.upper(place) not in (")", ""):
+            options.append(statement.words[place].text.upper())
+            place += 1
+        place += 1
+        as_json = "JSON" in options
+        if "ANALYZE" in options:
+            _refuse_analyze()
+    while statement.upper(place) in ("VERBOSE", "ANALYZE"):
+        if statement.upper(place) == "ANALYZE":
+            _refuse_analyze()
+        place += 1
+    return place, as_json
+
+
+def _refuse_analyze() -> None:
+    raise StatementFault("0A000", "EXPLAIN ANALYZE would ask the question", "EXPLAIN shows its price; then ask it.")
 
 
 # -- types of parameters
