@@ -19,6 +19,7 @@ from tacit.cli.app import app
 from tacit.cli.query_options import request_of
 from tacit.cli.repl import Prompt
 from tacit.client.remote_curator import RemoteCurator
+from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse
 from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QuestionOption, QuestionOptions, Request
@@ -26,6 +27,7 @@ from tacit.server.api.openapi import description
 from tacit.server.api.request_body import ask_back, ask_of, ask_text
 from tacit.server.api.routes import ROUTES
 from tacit.server.console.quotes import LEVELS, AskForm
+from tacit.server.pgwire.variables import SessionVariables, read_option
 from tacit.wire.requests import request_text
 
 EVERY = pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
@@ -159,3 +161,18 @@ def test_the_clause_of_a_query_has_it_or_says_that_it_has_not(option: QuestionOp
     assert getattr(parse(sql).options, option.name) == option.exact(
         int(option.example) if option.kind is OptionKind.COUNT else option.example
     )
+
+
+@pytest.mark.parametrize("name", ["max_groups", "max_rows"])
+def test_limits_are_auto_at_every_door(name: str) -> None:
+    option = OPTIONS[name]
+    assert option.typed([" Auto "]) == "auto"
+    assert getattr(ask_of(request_text(Request.of(COUNT, {name: "AUTO"})).encode()), name) == "auto"
+    assert getattr(AskForm.of({"sql": COUNT, "pay": "epsilon", "amount": "1", name: "AUTO"}).ask(), name) == "auto"
+    assert getattr(request_of({name: ["auto"]}, COUNT), name) == "auto"
+    assert read_option(name, "AUTO") == "auto"
+    session = SessionVariables("alice")
+    session.set(f"tacit.{name}", "AUTO")
+    assert session.options[name] == "auto"
+    with pytest.raises(InputError):
+        session.set("tacit.epsilon", "auto")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tacit.query.catalog import Catalog, Column, Table
+from tacit.query.contribution import ContributionNumber
 from tacit.server.pgwire.types import ARRAYS, OID, TEXT_OID, TYPES, column_of, oid_of
 
 __all__ = ["DYNAMIC", "SystemTable", "constraint_text", "system_tables"]
@@ -518,13 +519,24 @@ def _information_row(database: str, table: Table, place: int, column: Column) ->
     )  # fmt: skip
 
 
+def _number(declared: ContributionNumber) -> int | None:
+    """A declared limit; NULL for AUTO, which has none until a question finds it."""
+    return None if isinstance(declared, str) else declared
+
+
 def _tacit(catalog: Catalog) -> Iterator[SystemTable]:
     yield SystemTable(
         "tacit",
         "tables",
         _columns("name text, public bool, population text, unit text, max_groups int8, max_rows int8"),
         [
-            (t.name, t.public, t.population, t.unit, *((None, None) if t.public else (t.max_groups, t.max_rows)))
+            (
+                t.name,
+                t.public,
+                t.population,
+                t.unit,
+                *(None if t.public else _number(n) for n in (t.max_groups, t.max_rows)),
+            )
             for t in catalog.tables
         ],
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tacit.core.errors import InputError
+from tacit.query.contribution import AUTO
 from tacit.query.request import OPTIONS, OptionKind
 
 __all__ = ["REPORTED", "VERSION", "SessionVariables", "read_options"]
@@ -250,10 +251,11 @@ def _checked(name: str, value: str) -> str:
         try:
             read = read_option(option.name, value.strip())
             for each in read.values() if isinstance(read, Mapping) else (read,):
-                option.exact(each)
+                if option.kind is not OptionKind.LIMIT or each != AUTO:
+                    option.exact(each)
         except InputError as problem:
             raise InputError(name, str(problem).removeprefix(f"{option.name}: ")) from None
-        if option.kind is OptionKind.COUNT:
+        if option.kind in (OptionKind.COUNT, OptionKind.LIMIT):
             return str(read)
         return value.strip()
     if name == "client_encoding":
