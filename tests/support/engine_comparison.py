@@ -14,6 +14,7 @@ from sql.corpus.clinic import CATALOG
 from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.query.catalog import Catalog
+from tacit.query.planning.measures import MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
@@ -39,7 +40,7 @@ def opened(catalog: Catalog, frames: Mapping[str, pa.Table]) -> DuckDBEngine:
     )
 
 
-def vectors(found: Measurements) -> list[dict[tuple[object, ...], list[int]]]:
+def vectors(found: Measurements) -> list[dict[Any, list[Any]]]:
     """The cells of each measure, by key."""
     return [
         {
@@ -56,7 +57,9 @@ def check_close(final: FinalAggregation, one: Measurements, other: Measurements,
         assert one.keys == other.keys, where
     moved = False
     for measure, a, b in zip(final.measures, vectors(one), vectors(other), strict=True):
-        zeros = [0] * measure.width
+        if measure.kind is MeasureKind.PLACES:
+            a, b = ({(key, place): [n] for key, listed in run.items() for place, n in listed} for run in (a, b))
+        zeros = [0] * (1 if measure.kind is MeasureKind.PLACES else measure.width)
         gaps = [
             abs(x - y) for key in a.keys() | b.keys() for x, y in zip(a.get(key, zeros), b.get(key, zeros), strict=True)
         ]
