@@ -33,7 +33,7 @@ NOT_DONE: dict[str, str] = {}
 def test_corpus_of_accepted_questions() -> None:
     questions = tuple(sql for sql in (*ACCEPTED, *BY_VALUE, *STRUCTURES) if sql not in NOT_DONE)
     assert len(questions) > 700
-    assert compare(CATALOG, corpus_frames(DATABASE), questions) > len(questions) // 2
+    assert compare(CATALOG, corpus_frames(DATABASE), questions, some=True) > 200
 
 
 def test_hostile_rows() -> None:

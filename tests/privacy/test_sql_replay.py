@@ -161,7 +161,9 @@ BROKEN = {
     ManyGroups: "SELECT doctor, COUNT(*) FROM visits GROUP BY doctor",
     NoClamp: "SELECT SUM(nights) FROM visits",
     MeanForMissing: "SELECT SUM(cost) FROM visits",
-    OnlyGroupsThereAre: "SELECT urgent, COUNT(*) FROM visits GROUP BY urgent",
+    # Without the table of what is left out, which such an engine could not answer at all.
+    OnlyGroupsThereAre: "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(bias_share = 0) urgent, COUNT(*) FROM visits "
+    "GROUP BY urgent",
 }
 
 

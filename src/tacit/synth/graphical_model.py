@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError, InternalError
+from tacit.core.extras import install_command
 from tacit.noise import entropy
 from tacit.synth.fit_process import pack, unpack
 
@@ -36,7 +37,7 @@ Floats = NDArray[np.float64]
 _CLOSE: Final = 1e-4
 #: Rows of a sample that stands for marginals which no clique has.
 _SAMPLED: Final = 100_000
-_EXTRA: Final = "needs the extra 'synth': pip install 'tacit[synth]'"
+_EXTRA: Final = f"needs the extra 'synth': {install_command('synth')}"
 
 
 @dataclass(frozen=True, eq=False)
