@@ -51,8 +51,7 @@ def test_duckdb_and_postgresql(kind: str, people: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("people", [0, 12])
-@pytest.mark.parametrize("generated", [False, True])
+@pytest.mark.parametrize(("people", "generated"), [(0, False), (12, False), (12, True)])
 def test_spark(people: int, generated: bool) -> None:
     frames = clinic.arrow(clinic.random_rows(7, people, 8 * people))
     questions = plannable([*FRAGILE, *(FOLDED if people and not generated else FOLDED[::9])])

@@ -25,15 +25,16 @@ def test_what_is_under_way_is_finished_when_the_terminal_closes(project: Path) -
     got: list[Any] = []
     with Server(project, "--workers", "1", "--slot", "2") as server:
         (worker,) = server.wait_for_workers(1)
-        body = json.dumps({"sql": COUNT, "epsilon": 0.5}).encode()
+        body = json.dumps({"sql": COUNT, "epsilon": 0.5, "bias_share": 0}).encode()
         asking = threading.Thread(target=lambda: got.append(fetch(f"{server.address}/v1/query", token, body)))
         asking.start()
         time.sleep(0.5)
         # A terminal tells the whole group: the worker and its supervisor.
         os.kill(worker, signal.SIGHUP)
         os.kill(server.process.pid, signal.SIGHUP)
-        asking.join(30)
-        assert server.process.wait(30) == 0
+        # An answer that is late by a moment leaves after 8 or 32 seconds.
+        asking.join(100)
+        assert server.process.wait(100) == 0
     assert [status for status, _, _ in got] == [200], "it was charged, so it is answered"
     assert spent(project) == 0.5
 
