@@ -306,7 +306,7 @@ def test_what_cannot_be_synthesised_is_refused_before_it_is_charged() -> None:
 def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     curator = open_people()
-    with pytest.raises(InputError, match="tacit\\[synth\\]"):
+    with pytest.raises(InputError, match=r"tacit-dp\[synth\]"):
         curator.synthesize("people", rho="1")
     assert curator.history() == ()
 
