@@ -23,7 +23,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_under_way_is_finished_when_the_terminal_closes(project: Path) -> None:
     token = make_tokens(project, ["alice"])["alice"]
     got: list[Any] = []
-    with Server(project, "--workers", "1", "--slot", "2") as server:
+    # Tests that run under nohup would hand on that the signal is ignored.
+    kept = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        started = Server(project, "--workers", "1", "--slot", "2")
+    finally:
+        signal.signal(signal.SIGHUP, kept)
+    with started as server:
         (worker,) = server.wait_for_workers(1)
         body = json.dumps({"sql": COUNT, "epsilon": 0.5, "bias_share": 0}).encode()
         asking = threading.Thread(target=lambda: got.append(fetch(f"{server.address}/v1/query", token, body)))
