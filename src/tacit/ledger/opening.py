@@ -250,7 +250,12 @@ def check_not_gone(place: str | os.PathLike[str], anchor: str | os.PathLike[str]
     """Refuse to make a file for a ledger that an anchor remembers."""
     if place != MEMORY and not is_postgres(place) and not Path(place).exists():
         path = str(Path(place).resolve())
-        _check_not_emptied(choose_anchor(anchor, path), path)
+        try:
+            _check_not_emptied(choose_anchor(anchor, path), path)
+        except RollbackError:
+            # Another process may have begun the ledger since: the file is there before its anchor is.
+            if not Path(place).exists():
+                raise
 
 
 def _check_not_emptied(anchor: Anchor, place: str) -> None:
