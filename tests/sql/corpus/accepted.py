@@ -1,4 +1,4 @@
-"""Accepted queries: one per line of ``accepted.sql``, and generated ones that combine clauses."""
+"""Accepted queries: one per line of ``accepted.sql`` and ``functions.sql``, and generated ones that combine clauses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ __all__ = ["ACCEPTED", "GENERATED", "WRITTEN"]
 
 #: Written by hand.
 WRITTEN: tuple[str, ...] = tuple(
-    line for line in Path(__file__).with_name("accepted.sql").read_text(encoding="utf-8").splitlines() if line.strip()
+    line
+    for name in ("accepted.sql", "functions.sql")
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+    if line.strip()
 )
 
 _AGGREGATES = (
