@@ -23,6 +23,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.client``      the methods of a curator over HTTP
 ``tacit.releases``    planned releases: sets of statistics under one total
 ``tacit.assurance``   audits of projects and servers, and attack scenarios against a curator
+``tacit.course``      exercises of the course, and the checks of their answers
 ``tacit.server``      HTTP API, console, identity, worker processes
 ``tacit.cli``         the command line
 

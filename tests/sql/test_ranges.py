@@ -213,6 +213,7 @@ def test_what_is_presumed_of_every_function_of_columns_and_constants(name: str) 
         "replace",
         "left",
         "right",
+        "time_bucket",
     )
 
 
