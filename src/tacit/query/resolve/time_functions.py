@@ -313,7 +313,7 @@ def _pattern(name: str, node: Expression) -> str:
 
 
 def _signs(pattern: str) -> str:
-    """A format with per cent signs as it is, any other as Java's."""
+    """A format with per cent signs unchanged, any other as Java's."""
     return pattern if "%" in pattern else from_java(pattern)
 
 
