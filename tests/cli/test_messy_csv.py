@@ -95,7 +95,7 @@ def test_an_interview_shows_the_owner_what_was_found(german: Path) -> None:
         (('delimiter = ";"', ""), "its header line is one name", 'delimiter = ";" in [tables.aufnahmen]'),
         (
             ('encoding = "windows-1252"', ""),
-            "the header line of a source is not utf-8 text",
+            "the header line of a source is not UTF-8 text",
             'encoding = "windows-1252"',
         ),
         (('decimal_mark = ","', ""), "thousands_mark", "must be one of"),

@@ -122,9 +122,9 @@ def read_header(file: str, table: str, form: CsvFormat = USUAL) -> tuple[str, ..
         found = next(csv.reader([line.rstrip("\r\n")], delimiter=form.delimiter_of(file), strict=True), [])
     except UnicodeDecodeError:
         hint = 'state its encoding, such as encoding = "windows-1252"; tacit doctor makes a guess'
-        raise InputError(table, f"the header line of a source is not {form.encoding} text; {hint}") from None
+        raise InputError(table, f"the header line of a source is not {form.encoding.upper()} text; {hint}") from None
     except (OSError, csv.Error):
-        raise InputError(table, f"cannot read the header line of a source as {form.encoding} text") from None
+        raise InputError(table, f"cannot read the header line of a source as {form.encoding.upper()} text") from None
     names = tuple(name.strip() or f"column {place}" for place, name in enumerate(found, 1))
     if not any(found) or LINE in names or len({name.lower() for name in names}) != len(names):
         raise InputError(table, "the first line of a CSV source must name its columns, each once")
