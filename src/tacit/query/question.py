@@ -11,6 +11,7 @@ the step before by slot, with the same nodes as below the aggregation.
 ============ ==================================================================================================
 step         effect on the released rows
 ============ ==================================================================================================
+Totals       one row per group of each grouping set (ROLLUP, CUBE, GROUPING SETS); only as the first step
 Derive       one column per expression (the SELECT list)
 Keep         rows for which the condition is true (HAVING, or WHERE of an outer query)
 Sort         order; without it rows come in key order
@@ -45,7 +46,7 @@ from tacit.query.relational.algebra import (
     window_text,
 )
 from tacit.query.relational.expressions import Expression, text_of
-from tacit.query.types import Domain, SqlType, Value
+from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 __all__ = [
     "Aggregate",
@@ -62,6 +63,7 @@ __all__ = [
     "Slice",
     "Sort",
     "Step",
+    "Totals",
     "Unique",
     "final_over",
     "types_after",
@@ -183,6 +185,22 @@ def final_over(final: FinalAggregation, source: RelationNode, change: Change) ->
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """Grouping sets: the released cells are the finest groups, and every other group is the sum of its parts.
+
+    The columns are the keys, NULL where a set leaves one out; then for each key 1 where it is left out and 0 elsewhere,
+    as GROUPING says; then the aggregates.
+
+    Args:
+        keys: for each key as written, its index among those of the aggregation.
+        sets: for each grouping set, in order and as often as it is written, the places of its keys among ``keys``.
+    """
+
+    keys: tuple[int, ...]
+    sets: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Derive:
     """One column per expression over the columns before."""
 
@@ -246,12 +264,15 @@ class Match:
     condition: Expression
 
 
-Step = Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match
+Step = Totals | Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match
 
 
 def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
     """The types of the columns that a step makes of columns of some types."""
     match step:
+        case Totals():
+            width = len(step.keys)
+            return (*(types[index] for index in step.keys), *[INTEGER] * width, *types[width:])
         case Derive():
             return tuple(part.type for part in step.expressions)
         case Regroup():
@@ -291,6 +312,12 @@ class Question:
     options: Options
 
     @property
+    def totals(self) -> Totals | None:
+        """The grouping sets; None for a plain GROUP BY."""
+        first = self.steps[0] if self.steps else None
+        return first if isinstance(first, Totals) else None
+
+    @property
     def reads(self) -> tuple[RelationNode, ...]:
         """The public relations whose rows the steps need, in the order of the steps."""
         return tuple(step.relation for step in self.steps if isinstance(step, Match))
@@ -310,6 +337,8 @@ class Question:
 
 def _step_text(step: Step) -> str:
     match step:
+        case Totals():
+            return f"totals {step.keys} {step.sets}"
         case Derive():
             return "derive " + "; ".join(map(text_of, step.expressions))
         case Keep():

@@ -26,6 +26,7 @@ from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Outline, Plan, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
 from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.set_totals import sets_in_words
 from tacit.query.planning.wide_ranges import range_advice
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
@@ -103,6 +104,7 @@ class Explanation:
         errors: one per aggregate.
         digest: of the plan.
         engine_sql: what the engine will run; None until it is attached.
+        sets: the grouping sets of ROLLUP, CUBE or GROUPING SETS and how totals are made, in words; None without any.
         advice: what to write for less noise, a sentence each; see :mod:`tacit.query.planning.wide_ranges`.
     """
 
@@ -124,6 +126,7 @@ class Explanation:
     engine_sql: str | None = None
     advice: tuple[str, ...] = ()
     left_out: str | None = None
+    sets: str | None = None
 
     def with_engine_sql(self, sql: str) -> Explanation:
         """Return a copy with the statements that an engine will run."""
@@ -158,10 +161,22 @@ def explain(plan: Plan) -> Explanation:
         account=plan.account,
         alone=_alone(plan),
         confidence=str(plan.confidence),
-        errors=tuple(_error(error, plan) for error in plan.errors),
+        errors=_errors(plan),
         digest=plan.digest,
         advice=range_advice(plan),
         left_out=_left_out(plan),
+        sets=sets_in_words(plan.question),
+    )
+
+
+def _errors(plan: Plan) -> tuple[ExplainedError, ...]:
+    """One per aggregate; with grouping sets one per aggregate and set, each set once."""
+    if not plan.set_errors:
+        return tuple(_error(error, plan) for error in plan.errors)
+    return tuple(
+        _error(replace(error, label=f"{error.label} by {', '.join(names)}" if names else f"{error.label} of all"), plan)
+        for names, errors in dict.fromkeys(plan.set_errors)
+        for error in errors
     )
 
 
@@ -361,6 +376,8 @@ def _lines(it: Explanation) -> Iterator[str]:
     yield f"Bounding    {it.bounding}"
     yield f"Limits      {it.limits}"
     yield f"Groups      {it.keys}"
+    if it.sets is not None:
+        yield f"Sets        {it.sets}"
     if it.bounds is not None:
         yield f"Bounds      {it.bounds}"
     if it.left_out is not None:

@@ -31,6 +31,7 @@ from tacit.query.planning.contribution_limits import ContributionLimit, Contribu
 from tacit.query.planning.left_out import loss_question
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
+from tacit.query.planning.set_totals import check_units_of_totals, largest_total, set_sizes
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Derive, FinalAggregation, Question, Regroup
 from tacit.query.refusal import Refusal
@@ -176,8 +177,19 @@ class Plan:
         """Expected error of one cell of each aggregate, at the confidence."""
         return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
 
-    def _error(self, aggregate: Aggregate) -> ExpectedError:
-        error = expected_error(self.final, aggregate, self.priced, 1 - self.terms.confidence, self.terms.suppose)
+    @cached_property
+    def set_errors(self) -> tuple[tuple[tuple[str, ...], tuple[ExpectedError, ...]], ...]:
+        """For each grouping set the names of its keys, and the expected errors of one of its cells."""
+        totals = self.question.totals
+        sizes = () if totals is None else set_sizes(self.final, totals)
+        return tuple(
+            (names, tuple(self._error(aggregate, merged) for aggregate in self.final.aggregates))
+            for names, _, merged in sizes
+        )
+
+    def _error(self, aggregate: Aggregate, copies: int = 1) -> ExpectedError:
+        beta, suppose = 1 - self.terms.confidence, self.terms.suppose
+        error = expected_error(self.final, aggregate, self.priced, beta, suppose, copies)
         growth = 0 if self.found else min(self.final.growth(aggregate.measures), entry_of(aggregate.kind).power)
         if not growth or error.bound is None:
             return error
@@ -235,10 +247,11 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
             f"or {' and '.join(f'{name} = a number' for name in sought_limits)}",
         )
     _check_keys(question.final, terms)
+    check_units_of_totals(question)
     names = _names(question)
     weights = _weights(question.final, terms, names)
     if terms.currency == "within":
-        priced, guarantee = _buy_accuracy(question.final, relation, terms, weights, names)
+        priced, guarantee = _buy_accuracy(question, relation, terms, weights, names)
     else:
         priced, guarantee = buy(question.final, relation, terms, terms.currency, terms.amount, weights)
     event = priced.event(relation)
@@ -330,9 +343,13 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
 
 
 def _buy_accuracy(
-    final: FinalAggregation, relation: Relation, terms: Terms, weights: Weights, names: dict[str, int]
+    question: Question, relation: Relation, terms: Terms, weights: Weights, names: dict[str, int]
 ) -> tuple[Priced, AccountGuarantee]:
-    """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept."""
+    """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept.
+
+    With grouping sets it is kept in every set, and so in the totals of most groups.
+    """
+    final, copies = question.final, largest_total(question)
     wanted = _wanted(final, terms, names)
     if not wanted:
         raise InputError("within", "there is no aggregate to be accurate; state epsilon")
@@ -347,7 +364,7 @@ def _buy_accuracy(
             return True
         priced, _ = bought(epsilon)
         for index, bound in wanted.items():
-            reached = expected_error(final, final.aggregates[index], priced, beta, terms.suppose).bound
+            reached = expected_error(final, final.aggregates[index], priced, beta, terms.suppose, copies).bound
             if reached is None or reached > bound:
                 return False
         return True
@@ -408,7 +425,8 @@ def _index(name: str, names: dict[str, int], parameter: str) -> int:
 def _names(question: Question) -> dict[str, int]:
     """Names of aggregates: the column of the answer that shows one, or its own text if that is unique."""
     final = question.final
-    shown: list[int | None] = [None] * len(final.keys) + list(range(len(final.aggregates)))
+    before = len(final.keys) * (1 if question.totals is None else 2)
+    shown: list[int | None] = [None] * before + list(range(len(final.aggregates)))
     for step in question.steps:
         if isinstance(step, Derive):
             shown = [

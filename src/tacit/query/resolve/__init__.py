@@ -3,6 +3,8 @@
 Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, group keys public or private, and the final aggregation
   built from both
+* :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS
+  stand for
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and
   LIMIT

@@ -40,6 +40,7 @@ from tacit.query.question import (
     Slice,
     Sort,
     Step,
+    Totals,
     Unique,
 )
 from tacit.query.refusal import Refusal
@@ -56,9 +57,21 @@ from tacit.query.relational.algebra import (
     moved_window,
     reference,
 )
-from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
+from tacit.query.relational.expressions import (
+    TRUE,
+    Expression,
+    Interval,
+    Literal,
+    Reference,
+    literal,
+    references,
+    rewrite,
+    walk,
+)
+from tacit.query.relational.functions import call
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
+from tacit.query.resolve.grouping_sets import written_sets
 from tacit.query.resolve.scalars import (
     Remembering,
     Scalars,
@@ -69,7 +82,7 @@ from tacit.query.resolve.scalars import (
     is_aggregate,
     renamed,
 )
-from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType
+from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Body, PublicValues
@@ -352,7 +365,12 @@ def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:
 # -- clauses
 
 _INTERVALS = {"dp_interval_low": False, "dp_interval_high": True}
+_GROUPING = ("grouping", "grouping_id")
+#: Keys of one GROUPING, as in PostgreSQL.
+_MOST_BITS = 31
 Keys = list[tuple[str, Expression]]
+#: Grouping sets, each by the places of its keys.
+Sets = tuple[tuple[int, ...], ...]
 
 
 class PendingKind(Enum):
@@ -392,24 +410,44 @@ class SelectClauses:
         self.values = source.values
         self.grouped = grouped
         self.named = named_windows(node)
-        self.keys = self._keys() if grouped else []
+        self.keys, self.sets = self._keys() if grouped else ([], None)
 
-    def _keys(self) -> Keys:
+    def _keys(self) -> tuple[Keys, Sets | None]:
+        """The keys, and the grouping sets by places of keys; None for the one set of all keys."""
         group = self.node.args.get("group")
         if group is None:
-            return []
+            return [], None
         if not group.expressions and not group.args.get("all"):
             raise Refusal("syntax", "GROUP BY needs at least one key.")
-        listed: Keys = []
+        plain: list[Item] = []
         if group.args.get("all"):
             plain = [item for item in self.items if item.node is None or not has_aggregate(item.node)]
-            listed.extend((item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain)
-        listed.extend(self._key(term) for term in group.expressions)
+        always = [(item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain]
+        written = written_sets(group)
+        terms = {id(term): self._key(term) for one in written for term in one}
+        listed = [*always, *terms.values()]
         limits.check_size(len(listed), limits.MAX_COLUMNS, "keys")
         seen: dict[Expression, str] = {}
         for name, expression in listed:
             seen.setdefault(expression, name)
-        return [(name, expression) for expression, name in seen.items() if not isinstance(expression, Literal)]
+        keys = [(name, expression) for expression, name in seen.items() if not isinstance(expression, Literal)]
+        places = {expression: place for place, (_, expression) in enumerate(keys)}
+        sets = [
+            tuple(sorted({places[e] for _, e in (*always, *(terms[id(term)] for term in one)) if e in places}))
+            for one in written
+        ]
+        return keys, None if sets == [tuple(range(len(keys)))] else tuple(sets)
+
+    def key_reference(self, slot: int, name: str | None = None) -> Reference:
+        """The column of a key, which is NULL where a grouping set leaves it out."""
+        known, key = self.keys[slot]
+        domain = key.domain if self.sets is None else replace(key.domain, nullable=True)
+        return Reference(key.type, domain, slot, known if name is None else name)
+
+    @property
+    def width(self) -> int:
+        """Number of columns before the aggregates: keys, and with grouping sets which of them are left out."""
+        return len(self.keys) * (1 if self.sets is None else 2)
 
     def _key(self, term: exp.Expr) -> tuple[str, Expression]:
         while isinstance(term, exp.Paren):
@@ -417,8 +455,10 @@ class SelectClauses:
         if isinstance(term, exp.Literal) and not term.is_string:
             item = self.at(term, "GROUP BY")
             return item.name, self._plain_item(item, "GROUP BY")
-        if isinstance(term, exp.Tuple):
-            raise Refusal("grouping_sets", "List the keys of GROUP BY without parentheses around several of them.")
+        if isinstance(term, exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets):
+            raise Refusal(
+                "grouping_sets", "Grouping sets hold keys or lists of keys in parentheses; take one pair away."
+            )
         if isinstance(term, exp.Column) and not term.table and not self.scope.matches(term.name, None):
             named = self.alias(term.name)
             if named is not None:
@@ -494,7 +534,30 @@ class ResultBuilder(ABC):
             return self._aggregate(node)
         if isinstance(node, exp.Subquery):
             return self._value(node)
+        if isinstance(node, exp.Anonymous) and function_name(node) in _GROUPING:
+            return self._grouping(node)
         return self._key_reference(node)
+
+    def _grouping(self, node: exp.Anonymous) -> Expression:
+        """GROUPING(a, b): a number whose bits say, from the last on, which of the keys a row is a total over."""
+        name, keys = function_name(node).upper(), self.clauses.keys
+        found = [self._matching_key(argument) for argument in node.expressions]
+        slots = [part.slot for part in found if isinstance(part, Reference)]
+        if len(slots) < len(found) or (not found and name == "GROUPING"):
+            listed = ", ".join(key for key, _ in keys) or "none"
+            raise Refusal("grouping_sets", f"{name} takes keys of this GROUP BY; those are: {listed}.")
+        slots = slots or list(range(len(keys)))
+        limits.check_size(len(slots), _MOST_BITS, f"keys in {name}")
+        if self.clauses.sets is None:
+            return literal(0, INTEGER)
+        bits = [
+            Reference(INTEGER, finite((0, 1), INTEGER, nullable=False), len(keys) + slot, f"grouping {keys[slot][0]}")
+            for slot in slots
+        ]
+        total: Expression = bits[0]
+        for bit in bits[1:]:
+            total = call("add", call("mul", total, literal(2, INTEGER)), bit)
+        return total
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         inner = Scalars(self.clauses.scope, "an aggregate", self.clauses.hook)
@@ -542,9 +605,9 @@ class ResultBuilder(ABC):
             whole = self._plain(node)
         except Refusal:
             return None
-        for slot, (name, key) in enumerate(self.clauses.keys):
+        for slot, (_, key) in enumerate(self.clauses.keys):
             if whole == key:
-                return Reference(key.type, key.domain, slot, name)
+                return self.clauses.key_reference(slot)
         return None
 
     def _window(self, node: exp.Window) -> Expression:
@@ -590,7 +653,7 @@ class ResultBuilder(ABC):
             return expression
         for slot, (_, key) in enumerate(self.clauses.keys):
             if key == expression:
-                return Reference(key.type, key.domain, slot, item.name)
+                return self.clauses.key_reference(slot, item.name)
         raise _not_aggregated(item.name)
 
     def _carries_noise(self, expression: Expression) -> bool:
@@ -646,6 +709,7 @@ class UnitRows(ResultBuilder):
     """A SELECT below the final aggregation, as a relation: aggregates are exact, inside units or over public data."""
 
     def __init__(self, clauses: SelectClauses, body: Body) -> None:
+        _refuse_sets(clauses)
         # The unit is always a key, hidden where the query does not list it.
         super().__init__(clauses, len(ownership.complete_keys(body.relation, clauses.keys)))
         self.body = body
@@ -739,7 +803,7 @@ class FinalGroups(ReleasedBuilder):
     """A SELECT of owned rows grouped without the unit: the final aggregation."""
 
     def __init__(self, clauses: SelectClauses, body: Body, options: Options) -> None:
-        super().__init__(clauses, len(clauses.keys))
+        super().__init__(clauses, clauses.width)
         for name, expression in clauses.keys:
             if isinstance(expression, Reference) and body.relation.fields[expression.slot].identifies is not None:
                 raise Refusal(
@@ -761,8 +825,9 @@ class FinalGroups(ReleasedBuilder):
         return any(part.slot >= self.first for part in references(expression))
 
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
-        final = self.builder.build(self.body.relation)
-        return final, tuple(where), self.first + len(final.aggregates)
+        final, sets = self.builder.build(self.body.relation), self.clauses.sets
+        totals: list[Step] = [] if sets is None else [Totals(tuple(range(len(final.keys))), sets)]
+        return final, (*totals, *where), self.first + len(final.aggregates)
 
 
 class ReleasedRows:
@@ -795,6 +860,7 @@ class ReleasedCells(ReleasedBuilder):
     """A SELECT over cells that are already released: everything is free and cannot look back."""
 
     def __init__(self, clauses: SelectClauses, rows: ReleasedRows) -> None:
+        _refuse_sets(clauses)
         super().__init__(clauses, len(clauses.keys))
         self.rows = rows
         self.calls: list[UnitCall] = []
@@ -849,6 +915,15 @@ def distinct_rows(
             keys.append(sort_key_of(term, Scalars(scope, "ORDER BY")(term.this)))
     steps: list[Step] = [Sort(tuple(keys))] if keys else []
     return replace(released, steps=(*steps, *_slice(node)))
+
+
+def _refuse_sets(clauses: SelectClauses) -> None:
+    if clauses.sets is not None:
+        raise Refusal(
+            "grouping_sets",
+            "ROLLUP, CUBE and GROUPING SETS stand in the SELECT that aggregates over persons; write a plain GROUP BY "
+            "inside one person's rows, over public tables and over released results.",
+        )
 
 
 def _not_aggregated(name: str) -> Refusal:

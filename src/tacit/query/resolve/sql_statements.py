@@ -25,6 +25,7 @@ from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.parsing.parse import parse
 from tacit.query.parsing.query_options import Options
+from tacit.query.planning.set_totals import check_totals
 from tacit.query.planning.work import bound_question, bound_rows, equated
 from tacit.query.question import Question
 from tacit.query.refusal import Refusal
@@ -685,7 +686,9 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
     names = [column.name.lower() for column in released.columns]
     if len(set(names)) != len(names):
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
-    return bound_question(apply_rules(Question(released.final, released.steps, released.columns, parsed.options)))
+    question = apply_rules(Question(released.final, released.steps, released.columns, parsed.options))
+    check_totals(question)
+    return bound_question(question)
 
 
 def _as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
