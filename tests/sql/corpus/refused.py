@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sql.corpus.multiplied import TOO_MUCH
+from sql.corpus.spellings import UNCONNECTED
 
 __all__ = ["REFUSED"]
 
@@ -175,7 +176,7 @@ _HAND: list[tuple[str, str]] = [
     ("unknown_table", "SELECT COUNT(*) FROM pg_stat_user_tables"),
     ("unknown_table", "SELECT COUNT(*) FROM sqlite_master"),
     ("unknown_table", "SELECT COUNT(*) FROM duckdb_settings"),
-    ("unknown_table", "SELECT COUNT(*) FROM main.visits"),
+    ("unknown_table", "SELECT COUNT(*) FROM other.visits"),
     ("unknown_table", "SELECT COUNT(*) FROM memory.main.visits"),
     ("unknown_table", "SELECT COUNT(*) FROM temp.visits"),
     ("unknown_table", "SELECT x.* FROM visits"),
@@ -557,13 +558,13 @@ _HAND: list[tuple[str, str]] = [
     ("join", "SELECT COUNT(*) FROM visits v RIGHT JOIN wards w ON w.ward = v.ward"),
     ("join", "SELECT COUNT(*) FROM visits v FULL JOIN wards w ON w.ward = v.ward"),
     ("join", "SELECT COUNT(*) FROM visits LEFT JOIN patients"),
-    ("join", "SELECT COUNT(*) FROM (visits JOIN patients ON id = patient_id)"),
+    ("join", "SELECT COUNT(*) FROM (visits JOIN patients ON cost > weight)"),
     ("population", "SELECT COUNT(*) FROM staff JOIN visits ON staff_id = patient_id"),
     ("population", "SELECT COUNT(*) FROM staff s, patients p WHERE s.staff_id = p.id"),
     ("population", "SELECT COUNT(*) FROM log JOIN visits ON code = patient_id"),
-    ("join_kind", "SELECT COUNT(*) FROM visits NATURAL JOIN wards"),
-    ("join_kind", "SELECT COUNT(*) FROM visits SEMI JOIN wards USING (ward)"),
-    ("join_kind", "SELECT COUNT(*) FROM visits ANTI JOIN wards USING (ward)"),
+    ("join", "SELECT COUNT(*) FROM visits NATURAL JOIN patients"),
+    ("join_kind", "SELECT COUNT(*) FROM visits RIGHT SEMI JOIN wards USING (ward)"),
+    ("subquery", "SELECT COUNT(*) FROM wards ANTI JOIN visits USING (ward)"),
     ("join_kind", "SELECT COUNT(*) FROM visits ASOF JOIN wards ON visits.nights >= wards.floor"),
     ("join_kind", "SELECT COUNT(*) FROM visits POSITIONAL JOIN wards"),
     # stacking
@@ -714,7 +715,7 @@ _HAND: list[tuple[str, str]] = [
     ("interval", "SELECT MODE(ward) AS m, DP_INTERVAL_LOW(m) FROM visits"),
     # the rest of SQL
     ("unsupported", "SELECT COUNT(*) FROM visits PIVOT (SUM(cost) FOR ward IN ('a'))"),
-    ("unsupported", "SELECT * EXCLUDE (note) FROM visits"),
+    ("not_aggregated", "SELECT * EXCLUDE (note) FROM visits"),
     ("unsupported", "SELECT * REPLACE (1 AS cost) FROM visits"),
     ("unsupported", "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY ALL"),
     ("unsupported", "SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT 10%"),
@@ -739,5 +740,5 @@ _HAND: list[tuple[str, str]] = [
 ]
 
 REFUSED: tuple[tuple[str, str], ...] = tuple(
-    [("statement", sql) for sql in _STATEMENTS] + _HAND + [("work", sql) for sql in TOO_MUCH]
+    [("statement", sql) for sql in _STATEMENTS] + _HAND + [("work", sql) for sql in TOO_MUCH] + [*UNCONNECTED]
 )

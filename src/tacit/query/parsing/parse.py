@@ -21,9 +21,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query import limits
 from tacit.query.parsing.query_options import Options, take_options
+from tacit.query.parsing.spellings import respelled_tokens, respelled_tree
 from tacit.query.refusal import Refusal
 
-__all__ = ["parse"]
+__all__ = ["Parsed", "parse"]
 
 # A parser that meets text it does not know may log it; analysts' text belongs to no log.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
@@ -110,7 +111,8 @@ def parse(sql: str) -> Parsed:
     limits.check_text(sql)
     tokens = _tokens(sql)
     options, rest = take_options(tokens)
-    tree = _tree(rest, sql)
+    tree = _tree(respelled_tokens(rest), sql)
+    respelled_tree(tree)
     _check(tree)
     return Parsed(tree, options)
 
@@ -201,7 +203,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.CTE: ("this", "alias"),
         exp.TableAlias: ("this", "columns"),
         exp.From: ("this",),
-        exp.Table: ("this", "alias"),
+        exp.Table: ("this", "db", "alias", "joins"),
         exp.Join: ("this", "side", "kind", "on", "using", "method"),
         exp.Values: ("expressions", "alias"),
         exp.Where: ("this",),
@@ -218,7 +220,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.Alias: ("this", "alias"),
         exp.Column: ("this", "table"),
         exp.Identifier: ("this", "quoted"),
-        exp.Star: (),
+        exp.Star: ("except_",),
         exp.Literal: ("this", "is_string"),
         exp.Boolean: ("this",),
         exp.Null: (),
@@ -265,21 +267,16 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("Table", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
     ("Subquery", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
     ("TableSample", ""): ("sample", "Sampling is not supported; remove it."),
-    ("Table", "db"): (
-        "unknown_table",
-        "Write table names without a schema; catalogs and system tables cannot be read.",
-    ),
-    ("Table", "catalog"): ("unknown_table", "Write table names without a schema; system tables cannot be read."),
-    ("Table", "joins"): ("join", "Write joins one after another, without parentheses around them."),
+    ("Table", "catalog"): ("unknown_table", "Write the table, or schema.table, without the name of a database."),
     ("Table", "version"): ("unsupported", "Versions of a table cannot be chosen; remove AS OF."),
     ("Table", "pivots"): ("unsupported", "PIVOT is not supported; use CASE or FILTER."),
     ("Subquery", "pivots"): ("unsupported", "PIVOT is not supported; use CASE or FILTER."),
+    ("Limit", "limit_options"): ("unsupported", "TOP and LIMIT take a number of rows, without PERCENT and WITH TIES."),
     ("Subquery", "limit"): ("limit_below", "Put LIMIT inside the outermost SELECT."),
     ("Subquery", "order"): ("limit_below", "Put ORDER BY inside the outermost SELECT."),
     ("Group", "grouping_sets"): ("grouping_sets", "Write a comma before GROUPING SETS, or GROUPING SETS alone."),
     ("Group", "totals"): ("grouping_sets", "WITH TOTALS is not supported; write GROUP BY GROUPING SETS ((a, b), ())."),
     ("Distinct", "on"): ("distinct", "DISTINCT ON is not supported; group by the columns instead."),
-    ("Star", "except_"): ("unsupported", "List the columns instead of * EXCLUDE."),
     ("Star", "replace"): ("unsupported", "List the columns instead of * REPLACE."),
     ("Star", "rename"): ("unsupported", "List the columns instead of * RENAME."),
     ("Column", "db"): ("unknown_column", "Write columns as table.column."),
@@ -298,7 +295,6 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("RespectNulls", ""): ("window", "RESPECT NULLS is not supported."),
     ("Collate", ""): ("unsupported", "COLLATE is not supported: text is compared by code point."),
     ("AtTimeZone", ""): ("unsupported", "Time zones are not supported."),
-    ("Fetch", ""): ("unsupported", "Write LIMIT instead of FETCH."),
     ("Into", ""): ("statement", "SELECT INTO is not supported: nothing can be written."),
     ("Select", "into"): ("statement", "SELECT INTO is not supported: nothing can be written."),
     ("Select", "hint"): ("hint", "Remove the hint."),

@@ -5,6 +5,7 @@ Modules:
   built from both
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS
   stand for
+* :mod:`.join_order` — Order of joins that FROM lists with commas, and the equalities of WHERE that connect them
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and
   LIMIT
