@@ -12,6 +12,7 @@ Modules:
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
   a resolved question
+* :mod:`.time_functions` — Functions of time that are made of others: parts, intervals, names, formats, ages
 """
 
 from __future__ import annotations
