@@ -9,6 +9,8 @@ Modules:
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and
   LIMIT
+* :mod:`.select_list` — SELECT list: the output columns of a SELECT, with stars and lists of quantiles and ranks
+  spread out
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
   a resolved question

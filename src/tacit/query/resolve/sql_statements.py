@@ -58,16 +58,14 @@ from tacit.query.resolve.join_order import comma_runs, connecting, in_written_or
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
     FinalGroups,
-    Item,
     ReleasedCells,
     ReleasedRelation,
     ReleasedRows,
     SelectClauses,
     UnitRows,
     distinct_rows,
-    expand,
-    unique_names,
 )
+from tacit.query.resolve.select_list import Item, expand, unique_names
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN, INTEGER, NULL, union
 
