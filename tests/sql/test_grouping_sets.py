@@ -6,6 +6,7 @@ Questions of the corpus compare them with plain DuckDB and replay them on neighb
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_an_accuracy_is_kept_in_the_total_of_all() -> None:
     rollup = planned("SELECT COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward, site)", within=20)
     assert largest_total(rollup.question) == 15
     assert plain.guarantee.epsilon < rollup.guarantee.epsilon  # type: ignore[union-attr]
-    assert all((errors[0].bound or 99) <= 20 for _, errors in rollup.set_errors)
+    assert all((errors[0].bound or 99) <= 20 for _, errors in rollup.set_errors(0))
 
 
 def test_persons_are_added_up_where_each_is_in_one_group(seeded: SeededBits) -> None:
@@ -190,3 +191,22 @@ def test_intervals_of_totals_hold_the_truth(account: str, seeded: SeededBits) ->
     assert max(missed) <= 54, missed
     # Neither are they far too wide: counts and sums miss as often as they should, about 30 times.
     assert min(missed[:2]) >= 8, missed
+
+
+def test_sets_in_one_of_several_parts(seeded: SeededBits) -> None:
+    """A share of the total: the groups, and the total of the same groups from another part of the same text."""
+    sql = (
+        "WITH t AS (SELECT site, COUNT(*) AS n, GROUPING(site) AS g FROM visits GROUP BY ROLLUP (site)), "
+        "u AS (SELECT site, SUM(cost) AS s FROM visits GROUP BY site) "
+        "SELECT t.site, t.n, t.g, u.s FROM t LEFT JOIN u ON u.site = t.site"
+    )
+    plan = planned(sql)
+    assert len(plan.parts) == 2
+    assert [error.label for error in explain(plan).errors if " by " in error.label or " of all" in error.label]
+    released = [
+        release(part, ToyEngine({"visits": PEOPLE}).measure(MeasurementTask(part.final, b""))) for part in plan.parts
+    ]
+    rows = finish(plan.question, replace(released[0], plan=plan, others=tuple(released[1:])), confidence="0.95").values
+    assert [row[2] for row in rows] == [0] * 5 + [1]
+    assert sum(row[1] for row in rows[:5]) == rows[5][1]  # type: ignore[misc]
+    assert rows[5][3] is None

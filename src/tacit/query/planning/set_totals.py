@@ -13,10 +13,10 @@ from typing import Final
 
 from tacit.query import limits
 from tacit.query.planning.measures import AggregateKind
-from tacit.query.question import FinalAggregation, Question, Totals
+from tacit.query.question import FinalAggregation, Question, Totals, branches
 from tacit.query.refusal import Refusal
 
-__all__ = ["check_totals", "check_units_of_totals", "largest_total", "set_sizes", "sets_in_words"]
+__all__ = ["check_totals", "check_units_of_totals", "largest_total", "set_sizes", "sets_in_words", "totals_of_part"]
 
 _ADDITIVE: Final = (
     AggregateKind.COUNT_UNITS,
@@ -40,9 +40,12 @@ def check_totals(question: Question) -> None:
     Raises:
         Refusal: keys are private, there are too many groups, or an aggregate of a total is not made of its parts.
     """
-    totals, final = question.totals, question.final
-    if totals is None:
-        return
+    for part in range(len(question.finals)):
+        for totals in totals_of_part(question, part):
+            _check(question.finals[part], totals)
+
+
+def _check(final: FinalAggregation, totals: Totals) -> None:
     if not final.public_keys:
         private = ", ".join(key.name for key in final.keys)
         raise Refusal(
@@ -68,16 +71,22 @@ def check_units_of_totals(question: Question) -> None:
     Raises:
         Refusal: COUNT(DISTINCT unit) with grouping sets, and max_groups above 1 or AUTO.
     """
-    final = question.final
-    units = [each.label for each in final.aggregates if each.kind is AggregateKind.COUNT_UNITS]
-    if question.totals is None or not units or not (final.auto_groups or final.max_groups > 1):
-        return
-    raise Refusal(
-        "grouping_sets",
-        f"{units[0]} of a total is not the sum of its parts while a person may be in "
-        f"{'several' if final.auto_groups else final.max_groups} groups: state max_groups = 1, so that each counts in "
-        "one, or ask for each grouping in a question of its own.",
-    )
+    for part, final in enumerate(question.finals):
+        units = [each.label for each in final.aggregates if each.kind is AggregateKind.COUNT_UNITS]
+        if units and totals_of_part(question, part) and (final.auto_groups or final.max_groups > 1):
+            many = "several" if final.auto_groups else final.max_groups
+            raise Refusal(
+                "grouping_sets",
+                f"{units[0]} of a total is not the sum of its parts while a person may be in {many} groups: state "
+                "max_groups = 1, so that each counts in one, or ask for each grouping in a question of its own.",
+            )
+
+
+def totals_of_part(question: Question, part: int) -> tuple[Totals, ...]:
+    """The grouping sets that are asked of one part of a question, in the order of the steps."""
+    own = question.totals if question.part == part else None
+    others = (totals for other in branches(question.steps) for totals in totals_of_part(other, part))
+    return tuple(dict.fromkeys((*(() if own is None else (own,)), *others)))
 
 
 def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[tuple[tuple[str, ...], int, int]]:
@@ -89,21 +98,27 @@ def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[tuple[tuple[s
         yield tuple(names[place] for place in places), math.prod(widths[place] for place in places), merged
 
 
-def largest_total(question: Question) -> int:
-    """The most groups that a row of the answer is the sum of; 1 without grouping sets."""
-    totals = question.totals
-    return 1 if totals is None else max(merged for _, _, merged in set_sizes(question.final, totals))
+def largest_total(question: Question, part: int = 0) -> int:
+    """The most groups of a part that a row of the answer is the sum of; 1 without grouping sets."""
+    sets = totals_of_part(question, part)
+    return max((merged for totals in sets for _, _, merged in set_sizes(question.finals[part], totals)), default=1)
 
 
 def sets_in_words(question: Question) -> str | None:
     """The grouping sets and how their totals are made; None without any."""
-    totals = question.totals
-    if totals is None:
-        return None
-    sizes = list(set_sizes(question.final, totals))
+    words = [
+        _in_words(final, totals)
+        for part, final in enumerate(question.finals)
+        for totals in totals_of_part(question, part)
+    ]
+    return "; ".join(words) or None
+
+
+def _in_words(final: FinalAggregation, totals: Totals) -> str:
+    sizes = list(set_sizes(final, totals))
     named = ", ".join(f"({', '.join(names)})" for names, _, _ in sizes[:_SHOWN])
     more = f" and {len(sizes) - _SHOWN} more" if len(sizes) > _SHOWN else ""
     return (
-        f"{named}{more}: totals are sums of the {question.final.group_count} finest groups, which are measured once; "
-        f"one is the sum of up to {max(merged for _, _, merged in sizes)}"
+        f"{named}{more}: totals are sums of the {final.group_count} finest groups, which are measured once; one is the "
+        f"sum of up to {max(merged for _, _, merged in sizes)}"
     )

@@ -13,19 +13,20 @@ from functools import cached_property
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
-from tacit.query.aggregates import entry_of
 from tacit.query.planning.left_out import loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.postprocess.bounding_loss import BoundingLoss, LeftOut, bounding_loss
+from tacit.query.postprocess.bounding_loss import LeftOut, QuestionLosses, bounding_losses
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Ends, Exact, MeasureBias
-from tacit.query.postprocess.public_join import PublicRows, matched
+from tacit.query.postprocess.public_join import PublicRows, combined, matched
 from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
-from tacit.query.postprocess.totals import CellNumbers, biases_of_totals, released_numbers, summed_groups, totals_of
+from tacit.query.postprocess.released_parts import ReleasedParts
+from tacit.query.postprocess.totals import biases_of_totals
 from tacit.query.question import (
+    Append,
+    Combine,
     Derive,
     Extend,
-    FinalAggregation,
     Keep,
     Match,
     OutputColumn,
@@ -40,55 +41,10 @@ from tacit.query.question import (
 from tacit.query.relational.algebra import UnitCall
 from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import case
-from tacit.query.release import KeyTuple, NoisyRelease
-from tacit.query.types import INTEGER, SqlType, Value, ordinal, sort_key
+from tacit.query.release import NoisyRelease
+from tacit.query.types import SqlType, Value, ordinal, sort_key
 
 __all__ = ["Finished", "Intervals", "finish"]
-
-
-def released_rows(final: FinalAggregation, released: NoisyRelease) -> list[tuple[Cell, ...]]:
-    """One row of cells per key: the key's values, then one estimate per aggregate."""
-    return [
-        (*(Exact(value, key.expression.type) for value, key in zip(values, final.keys, strict=True)), *cells)
-        for values, cells in estimates(final, released_numbers(released))
-    ]
-
-
-def estimates(final: FinalAggregation, numbers: CellNumbers) -> Iterator[tuple[KeyTuple, list[Cell]]]:
-    """The key of each group, and one estimate per aggregate."""
-    columns = [
-        entry_of(aggregate.kind).released.column(aggregate, final.measures[aggregate.measures[-1]], numbers)
-        for aggregate in final.aggregates
-    ]
-    for group, key in enumerate(numbers.keys):
-        yield key, [column(group) for column in columns]
-
-
-def rows_of_sets(
-    final: FinalAggregation, released: NoisyRelease, totals: Totals
-) -> tuple[list[Row], tuple[NoiseLaw, ...]]:
-    """The rows of all grouping sets, each group after its parts, and the laws of all noises."""
-    kinds = [final.keys[index].expression.type for index in totals.keys]
-    laws = tuple(released.laws)
-    found: list[tuple[list[object], Row]] = []
-    for number, places in enumerate(totals.sets):
-        whole = len(set(places)) == len(final.keys)
-        kept = [totals.keys[place] for place in places]
-        if whole:
-            layers = [released_numbers(released)]
-            kept = list(range(len(final.keys)))
-        else:
-            layers = totals_of(released, summed_groups(released.keys, kept), first=len(laws))
-            laws += tuple(law for layer in layers for law in layer.laws)
-        for key, cells in (row for layer in layers for row in estimates(final, layer)):
-            known = dict(zip(kept, key, strict=True))
-            values = [known.get(index) for index in totals.keys]
-            absent = [int(index not in known) for index in totals.keys]
-            order = [(gone, sort_key(v, kind)) for gone, v, kind in zip(absent, values, kinds, strict=True)]
-            flags = [Exact(gone, INTEGER) for gone in absent]
-            row = (*(Exact(v, kind) for v, kind in zip(values, kinds, strict=True)), *flags, *cells)
-            found.append(([order, number], row))
-    return [row for _, row in sorted(found, key=lambda each: each[0])], laws
 
 
 # -- steps
@@ -97,7 +53,7 @@ Rows = list[Row]
 
 
 def apply_step(step: Step, rows: Rows, ends: EndOf) -> Rows:
-    """The rows after a step other than Totals and Match; ``ends`` gives the ends of a cell's interval."""
+    """The rows after a step that reads no other rows; ``ends`` gives the ends of a cell's interval."""
     match step:
         case Derive():
             return list(zip(*(_derived(node, rows, ends) for node in step.expressions), strict=True))
@@ -213,14 +169,16 @@ class Finished:
         confidence: of intervals, unless another is asked for.
         losses: what bounding left out; None where nothing can be, or it was not bought.
         estimated: False where something can be left out and no share of the price was spent on it.
+        totals: for each law of a total, which come last, the number of the measurement that it adds up.
     """
 
     columns: tuple[OutputColumn, ...]
     rows: tuple[Row, ...]
     laws: tuple[NoiseLaw, ...]
     confidence: Fraction
-    losses: BoundingLoss | None = None
+    losses: QuestionLosses | None = None
     estimated: bool = True
+    totals: tuple[int, ...] = ()
 
     @property
     def left_out(self) -> LeftOut | None:
@@ -262,7 +220,7 @@ class Finished:
     def _ends(
         self, confidence: Number, chosen: Sequence[Row], biases: Sequence[MeasureBias] | None
     ) -> tuple[tuple[Ends, ...], ...]:
-        at = Intervals(self.laws, confidence, None if biases is None else biases_of_totals(biases, len(self.laws)))
+        at = Intervals(self.laws, confidence, None if biases is None else biases_of_totals(biases, self.totals))
         columns = [_without_ends([*at.column([row[i] for row in chosen])]) for i in range(len(self.columns))]
         return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
 
@@ -339,27 +297,45 @@ def finish(
     Raises:
         Refusal: when a join with public rows is too large; says nothing but what released cells and public rows say.
     """
-    totals, laws = question.totals, tuple(released.laws)
-    rows: Rows
-    if totals is None:
-        rows = list(released_rows(question.final, released))
-    else:
-        rows, laws = rows_of_sets(question.final, released, totals)
-    intervals = Intervals(laws, confidence)
-
-    def ends(cell: Cell, high: bool) -> Value | None:
-        return intervals.of(cell)[high]
-
+    parts = ReleasedParts(released, question)
+    intervals = Intervals(parts.laws, confidence)
     if len(public) != len(question.reads):
         raise InternalError("the rows of every public relation are needed")
-    types, fetched = question.final.types, iter(public)
-    for step in question.steps:
-        if isinstance(step, Match):
-            rows = matched(step, rows, types, next(fetched))
-        elif not isinstance(step, Totals):
-            rows = apply_step(step, rows, ends)
-        types = types_after(step, types)
-    losses = bounding_loss(released, intervals.confidence)
-    estimated = losses is not None or loss_table(question.final) is None
+    rows = _Rows(parts, intervals, iter(public)).of(question)
+    losses = bounding_losses(released, intervals.confidence)
+    estimated = all(
+        loss is not None or loss_table(part.plan.final) is None
+        for loss, part in zip(losses.parts, parts.parts, strict=True)
+    )
     shown = tuple(map(tuple, rows))
-    return Finished(question.columns, shown, laws, intervals.confidence, losses, estimated)
+    told = losses if any(loss is not None for loss in losses.parts) else None
+    return Finished(question.columns, shown, parts.laws, intervals.confidence, told, estimated, parts.totals)
+
+
+class _Rows:
+    """The rows of a question and of those that its steps read."""
+
+    def __init__(self, parts: ReleasedParts, intervals: Intervals, public: Iterator[PublicRows]) -> None:
+        self._parts = parts
+        self._intervals = intervals
+        self._public = public
+
+    def of(self, question: Question) -> Rows:
+        rows, types = self._parts.rows(question), question.final.types
+        for step in question.steps:
+            match step:
+                case Match():
+                    rows = matched(step, rows, types, next(self._public))
+                case Combine():
+                    rows = combined(step, rows, types, self.of(step.other))
+                case Append():
+                    rows = [*rows, *self.of(step.other)]
+                case Totals():
+                    pass
+                case _:
+                    rows = apply_step(step, rows, self._end)
+            types = types_after(step, types)
+        return rows
+
+    def _end(self, cell: Cell, high: bool) -> Value | None:
+        return self._intervals.of(cell)[high]

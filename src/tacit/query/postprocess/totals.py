@@ -59,12 +59,15 @@ class CellNumbers:
 
     def parts(self, measure: int, group: int) -> tuple[Draw, ...]:
         """The noises of the release that it is the sum of; empty for a released group."""
-        return () if self.finest is None else tuple(Draw(measure, member) for member in self.members[group])
+        if self.finest is None:
+            return ()
+        return tuple(self.finest.draw(measure, member) for member in self.members[group])
 
 
-def released_numbers(released: NoisyRelease) -> CellNumbers:
-    """The integers of a release."""
-    return CellNumbers(released.keys, released.noisy, released.laws, released.plan)
+def released_numbers(released: NoisyRelease, *, first: int = 0) -> CellNumbers:
+    """The integers of a release, with laws from ``first`` on."""
+    laws = tuple(law.added(1, first + (law.source or 0)) for law in released.laws) if first else released.laws
+    return CellNumbers(released.keys, released.noisy, laws, released.plan, first)
 
 
 def summed_groups(keys: Sequence[KeyTuple], kept: Sequence[int]) -> dict[KeyTuple, list[int]]:
@@ -75,18 +78,17 @@ def summed_groups(keys: Sequence[KeyTuple], kept: Sequence[int]) -> dict[KeyTupl
     return found
 
 
-def totals_of(released: NoisyRelease, groups: dict[KeyTuple, list[int]], *, first: int) -> list[CellNumbers]:
+def totals_of(finest: CellNumbers, groups: dict[KeyTuple, list[int]], *, first: int) -> list[CellNumbers]:
     """Sums over released groups; totals of equally many groups together, each with laws from ``first`` on."""
     sizes: dict[int, list[KeyTuple]] = {}
     for key, parts in groups.items():
         sizes.setdefault(len(parts), []).append(key)
     made: list[CellNumbers] = []
-    finest = released_numbers(released)
     for size, keys in sizes.items():
         members = tuple(tuple(groups[key]) for key in keys)
-        noisy = tuple(_added(part, members) for part in released.noisy)
-        laws = tuple(law.added(size, first + (law.source or 0)) for law in released.laws)
-        made.append(CellNumbers(tuple(keys), noisy, laws, released.plan, first, members, finest))
+        noisy = tuple(_added(part, members) for part in finest.noisy)
+        laws = tuple(law.added(size, first - finest.first + (law.source or 0)) for law in finest.laws)
+        made.append(CellNumbers(tuple(keys), noisy, laws, finest.plan, first, members, finest))
         first += len(laws)
     return made
 
@@ -102,7 +104,7 @@ def _added(part: NDArray[Any] | NoisyTree, members: Sequence[tuple[int, ...]]) -
     return sums
 
 
-def biases_of_totals(biases: Sequence[MeasureBias], laws: int) -> tuple[MeasureBias, ...]:
+def biases_of_totals(biases: Sequence[MeasureBias], totals: Sequence[int]) -> tuple[MeasureBias, ...]:
     """Biases for all laws of an answer: a total lacks at most what all cells lack together."""
-    whole = tuple(MeasureBias(b.all_down, b.all_up, b.all_down, b.all_up, b.outside) for b in biases)
-    return (*biases, *whole * (laws // max(len(biases), 1) - 1))
+    whole = [MeasureBias(b.all_down, b.all_up, b.all_down, b.all_up, b.outside) for b in biases]
+    return (*biases, *(whole[measure] for measure in totals))
