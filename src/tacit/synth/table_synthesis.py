@@ -102,7 +102,7 @@ class SynthesisPlan:
             raise InputError("columns", "must name at least one column")
         if self.method == "marginals" and not self.sets:
             raise InputError("marginals", "must list the sets of columns to measure")
-        if isinstance(self.minutes, bool) or not isinstance(self.minutes, int) or not 1 <= self.minutes <= 1440:
+        if type(self.minutes) is not int or not 1 <= self.minutes <= 1440:
             raise InputError("minutes", "must be a whole number from 1 to 1440")
         unknown = [name for names in self.sets for name in names if name not in self.sizes]
         if unknown:
