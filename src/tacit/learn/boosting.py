@@ -38,7 +38,7 @@ from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
-__all__ = ["BoostedTreesClassifier", "BoostedTreesRegressor", "Tree"]
+__all__ = ["BoostedTreesClassifier", "BoostedTreesRegressor", "SymmetricTree"]
 
 #: Trees of a fit at ε = 1, and the fewest and most that other values of ε ask for.
 _TREES: Final = 100
@@ -65,7 +65,7 @@ _DRAWS: Final = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class SymmetricTree:
     """A tree that asks the same questions on all of its paths.
 
     Attributes:
@@ -130,7 +130,7 @@ class _Forest:
 
 def _grow(
     plan: _Forest, loss: Loss, places: Integers, targets: Integers, counts: Floats, sigma2: Fraction, title: str
-) -> list[Tree]:
+) -> list[SymmetricTree]:
     """Trees one after the other, each on the residuals that those before it leave.
 
     Args:
@@ -145,7 +145,7 @@ def _grow(
     sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
     chances = _Chances(plan.features)
     logits = np.zeros((len(places), plan.outputs), dtype=np.int64)
-    trees: list[Tree] = []
+    trees: list[SymmetricTree] = []
     for _ in progress(range(plan.trees), title):
         features = chances.draw(plan.depth)
         bins = tuple(_drawn_bin(counts[feature]) for feature in features)
@@ -158,7 +158,7 @@ def _grow(
         # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
         logits += whole.astype(np.int64)[leaves]
-        trees.append(Tree(features, bins, whole / GRID))
+        trees.append(SymmetricTree(features, bins, whole / GRID))
     return trees
 
 
@@ -242,7 +242,7 @@ class _Boosted(PrivateEstimator):
         places = bins_of(self._box.to_steps(self._read(X, reset=False)))
         return cast("Floats", sum(tree.values[tree.leaves(places)] for tree in self.trees_))
 
-    def _keep_trees(self, trees: list[Tree], box: Box) -> None:
+    def _keep_trees(self, trees: list[SymmetricTree], box: Box) -> None:
         self._box, self.trees_ = box, trees
         used = np.zeros(self.n_features_in_)
         for tree in trees:
@@ -269,7 +269,7 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
         relation: which tables are neighbours.
 
     Attributes:
-        trees_: each a :class:`Tree`.
+        trees_: each a :class:`SymmetricTree`.
         feature_importances_: how far leaves on both sides of a feature's questions differ; from released numbers.
         guarantee_, event_: what the fit promises and what it released.
 
