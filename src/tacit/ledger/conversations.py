@@ -2,7 +2,7 @@
 
 A conversation belongs to an analyst and has a name. Its share of an account is an entry of the ledger; charges of the
 conversation are counted to it in the same step as to the account, so that two charges at once cannot overspend it, and
-a process that starts anew finds what was spent. There is no way to change a share: another name is another conversation.
+a process that starts anew finds what was spent. A share cannot be changed: another name is another conversation.
 """
 
 from __future__ import annotations
