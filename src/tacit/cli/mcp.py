@@ -38,7 +38,7 @@ def mcp(
 
     tacit mcp tacit.toml --epsilon 1 --conversation lungs
     """
-    with reported("epsilon"):
+    with reported("place"):
         load("mcp", "mcp", "assistants")
         if epsilon is None:
             raise InputError("epsilon", "say how much the conversation may spend in all: --epsilon 1")
@@ -62,12 +62,12 @@ def _bridge(place: str, epsilon: str, conversation: str, analyst: str | None) ->
         raise InputError("analyst", "is the person whose token is shown; leave it out")
     token = os.environ.get("TACIT_TOKEN", "")
     if not token:
-        raise InputError("TACIT_TOKEN", "must hold a token of yours; the server's owner issues them")
+        raise InputError("place", "a server wants a token: put one of yours into the environment as TACIT_TOKEN")
     url = urlsplit(place)
     if url.scheme == "http" and url.hostname not in _LOOPBACK:
         raise InputError("place", "must be https://… for another machine: the token would travel in the clear")
     headers = {"Authorization": f"Bearer {token}", "Tacit-Conversation": conversation, "Tacit-Share": epsilon}
-    for name, value in headers.items():
+    for name, value in (("place", token), ("conversation", conversation), ("epsilon", epsilon)):
         if not value.isascii() or not value.isprintable():
             raise InputError(name, "must be printable ASCII text")
     serve_bridge(f"{place.rstrip('/')}/mcp" if url.path in ("", "/") else place, headers)

@@ -177,10 +177,7 @@ class AssistantTools:
         fits = budgets[0].questions
         content = QuoteBody.of(quote, questions_left=fits).plain()
         del content["leaves_after"]
-        errors = [
-            f"{each.label}: {each.meaning}{'' if each.bound is None else f', {each.bound}'}"
-            for each in quote.explanation.errors
-        ]
+        errors = [f"{each.label} {each.meaning}" for each in quote.explanation.errors]
         lost = quote.explanation.left_out
         text = [
             f"Price: {quote.charge}.",
@@ -188,7 +185,6 @@ class AssistantTools:
             f"Bounding: {quote.explanation.bounding}.",
             *([] if lost is None else [f"Left out: {lost}."]),
             *(quote.explanation.advice or ()),
-            *([] if fits is None else [f"{fits} such questions fit in what is left."]),
             _left_words(budgets),
         ]
         return ToolReply({**content, **_left_content(budgets)}, "\n".join(text))
@@ -312,7 +308,7 @@ def _stated(ask: Request) -> str:
 
 
 def _left_content(budgets: Sequence[Budget]) -> dict[str, Any]:
-    """What is left, by population and owner, and whether the conversation has to stop."""
+    """Amounts left, by population and owner, and whether the conversation has to stop."""
     left = [
         {
             "population": budget.population,
