@@ -22,6 +22,7 @@ from tacit.curator.views.progress_bar import terminal_progress
 from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
+from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.keyring import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
@@ -129,6 +130,10 @@ class Curator(Closing):
         planned = quote(self._context, sql, Request.of(sql, options))
         with hide_internal_errors():
             return planned.quote
+
+    def table(self, name: str) -> Frame[Answer, Quote]:
+        """A table as a frame: a question in method calls instead of SQL; see :class:`tacit.Frame`."""
+        return table_frame(self, name)
 
     def budget(
         self,

@@ -380,3 +380,7 @@ def _check_owner(ledger: Ledger, table: Table, marks: list[str]) -> None:
         owner = ledger.source_of(mark)
         if owner is not None and owner != plain_name(table.population or "", "population"):
             raise InputError(f"tables.{table.name}.population", f"this source belongs to the population {owner!r}")
+
+
+#: The public name, ``tacit.open``.
+open = open_curator  # noqa: A001

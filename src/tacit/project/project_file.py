@@ -80,6 +80,9 @@ class ColumnModel(_Strict):
 class TableModel(_Strict):
     """A table: its source, and whose it is.
 
+    ``schema`` is the word that questions may write before the name, as in ``hospital.visits``; ``public`` and ``main``
+    are accepted without it.
+
     ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
     anew. Files say by themselves when they change.
 
@@ -90,6 +93,8 @@ class TableModel(_Strict):
 
     source: str
     version: str | None = None
+    # "schema" is a word of pydantic's own.
+    named_in: str | None = Field(default=None, alias="schema")
     public: bool = False
     population: str | None = None
     unit: str | None = None
@@ -279,6 +284,7 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
         unit_rows=model.unit_rows,
         max_groups_limit=model.max_groups_limit,
         max_rows_limit=model.max_rows_limit,
+        schema=model.named_in,
     )
 
 

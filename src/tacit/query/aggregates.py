@@ -756,20 +756,23 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
         {name: SqlName("count_rows", 1, "condition") for name in ("count_if", "countif")},
         _number_of_rows, None, (AggregateKind.COUNT_ROWS,), _COUNTS, counts=True),
     "count": AggregateEntry(
-        _called("count", "count"), _number_of_rows, None, (AggregateKind.COUNT_VALUES,), _COUNTS, counts=True),
+        _called("count", "count", "anon_count"), _number_of_rows, None, (AggregateKind.COUNT_VALUES,), _COUNTS,
+        counts=True),
     "count_distinct": AggregateEntry(
         {}, _number_of_values, None, (AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT), _COUNTS, counts=True,
         sorts=True),
     "sum": AggregateEntry(
-        _called("sum", "sum"), _total, _sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
+        _called("sum", "sum", "anon_sum"), _total, _sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
         linear=True),
     "avg": AggregateEntry(
-        _called("avg", "avg", "mean"), _between_the_values, _mean_of, (AggregateKind.AVG,), _MOMENTS, takes="number",
-        bounded=True, linear=True),
-    "var_samp": _variance("var_samp", AggregateKind.VAR_SAMP, SpreadForm(True, False), "variance", "var_samp"),
-    "var_pop": _variance("var_pop", AggregateKind.VAR_POP, SpreadForm(False, False), "var_pop"),
-    "stddev_samp": _variance("stddev_samp", AggregateKind.STDDEV_SAMP, SpreadForm(True, True), "stddev", "stddev_samp"),
-    "stddev_pop": _variance("stddev_pop", AggregateKind.STDDEV_POP, SpreadForm(False, True), "stddev_pop"),
+        _called("avg", "avg", "mean", "anon_avg"), _between_the_values, _mean_of, (AggregateKind.AVG,), _MOMENTS,
+        takes="number", bounded=True, linear=True),
+    "var_samp": _variance("var_samp", AggregateKind.VAR_SAMP, SpreadForm(True, False), "variance", "var_samp", "var"),
+    "var_pop": _variance("var_pop", AggregateKind.VAR_POP, SpreadForm(False, False), "var_pop", "varp", "anon_var_pop"),
+    "stddev_samp": _variance(
+        "stddev_samp", AggregateKind.STDDEV_SAMP, SpreadForm(True, True), "stddev", "stddev_samp", "stdev", "std"),
+    "stddev_pop": _variance(
+        "stddev_pop", AggregateKind.STDDEV_POP, SpreadForm(False, True), "stddev_pop", "stdevp", "anon_stddev_pop"),
     "min": AggregateEntry(
         _called("min", "min"), _one_of_the_values, _least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
     "max": AggregateEntry(

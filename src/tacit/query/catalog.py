@@ -42,6 +42,8 @@ __all__ = [
     "Table",
 ]
 
+#: Schemas of tables for which a database states none: those of PostgreSQL and DuckDB.
+DEFAULT_SCHEMAS = ("public", "main")
 #: Default number of rows of one unit in a table.
 UNIT_ROWS = 256
 
@@ -177,6 +179,7 @@ class Table:
             work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
         max_groups_limit: the most groups that a question may state, as policy of the owner; None for any number.
         max_rows_limit: likewise the most rows.
+        schema: the schema under which queries may also name it; ``public`` and ``main`` are accepted for every table.
         size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` nor a ceiling is part of
             the digest: a question in which they decide anything says so in its own text, or is refused.
     """
@@ -193,9 +196,12 @@ class Table:
     max_groups_limit: int | None = field(default=None, repr=False)
     max_rows_limit: int | None = field(default=None, repr=False)
     size: PublicSize | None = field(default=None, repr=False, compare=False)
+    schema: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_name(self.name, "table")
+        if self.schema is not None:
+            _check_name(self.schema, "schema")
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "foreign_keys", tuple(self.foreign_keys))
         names = [column.name.lower() for column in self.columns]
@@ -232,6 +238,10 @@ class Table:
                     f"is a ceiling of questions and must be at least {name}, which is {declared}; got {most}",
                 )
             object.__setattr__(self, f"{name}_limit", known)
+
+    def is_in(self, schema: str) -> bool:
+        """Whether queries may write that schema before the name of the table; "" for none."""
+        return schema.lower() in ("", *DEFAULT_SCHEMAS, (self.schema or "").lower())
 
     def find(self, name: str) -> Column | None:
         """The column of that name, if there is one."""

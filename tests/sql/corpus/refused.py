@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sql.corpus.multiplied import TOO_MUCH
+from sql.corpus.spellings import UNCONNECTED
 
 __all__ = ["REFUSED"]
 
@@ -175,7 +176,7 @@ _HAND: list[tuple[str, str]] = [
     ("unknown_table", "SELECT COUNT(*) FROM pg_stat_user_tables"),
     ("unknown_table", "SELECT COUNT(*) FROM sqlite_master"),
     ("unknown_table", "SELECT COUNT(*) FROM duckdb_settings"),
-    ("unknown_table", "SELECT COUNT(*) FROM main.visits"),
+    ("unknown_table", "SELECT COUNT(*) FROM other.visits"),
     ("unknown_table", "SELECT COUNT(*) FROM memory.main.visits"),
     ("unknown_table", "SELECT COUNT(*) FROM temp.visits"),
     ("unknown_table", "SELECT x.* FROM visits"),
@@ -232,7 +233,6 @@ _HAND: list[tuple[str, str]] = [
     ("type", "SELECT COUNT(*) FROM visits WHERE CAST(note AS JSON) IS NULL"),
     ("type", "SELECT COUNT(*) FROM visits WHERE CAST(seen AS TIMESTAMPTZ) IS NULL"),
     ("type", "SELECT COUNT(*) FROM visits WHERE CAST(note AS STRUCT(a INTEGER)) IS NULL"),
-    ("type", "SELECT COUNT(*) FROM visits WHERE seen - seen > 3"),
     ("type", "SELECT COUNT(*) FROM visits WHERE cost // 2 = 1"),
     ("type", "SELECT COUNT(*) FROM visits WHERE NOT cost"),
     ("type", "SELECT COUNT(*) FROM visits WHERE note IN (1, 2)"),
@@ -253,7 +253,7 @@ _HAND: list[tuple[str, str]] = [
         "function",
         "SELECT COUNT(*) FROM visits WHERE @(note) IS NOT NULL",
         "repeat regexp_matches regexp_extract regexp_replace json_extract parse_json from_json levenshtein soundex "
-        "read_text to_base64 encode decode bar format printf list_value struct_pack unnest try columns strftime strptime "
+        "read_text to_base64 encode decode bar format printf list_value struct_pack unnest try columns "
         "chr ascii unicode reverse translate string_split array_length map nextafter gamma sin cos tan factorial "
         "bit_count getbit sql_auto_complete load_extension pg_read_file lo_import dblink xmlparse f no_such_function",
     ),
@@ -271,7 +271,6 @@ _HAND: list[tuple[str, str]] = [
     ("arguments", "SELECT COUNT(*) FROM visits WHERE lpad(note, nights, 'x') = 'a'"),
     ("arguments", "SELECT COUNT(*) FROM visits WHERE date_trunc('fortnight', admitted) = admitted"),
     ("arguments", "SELECT COUNT(*) FROM visits WHERE date_trunc(note, admitted) = admitted"),
-    ("arguments", "SELECT COUNT(*) FROM visits WHERE EXTRACT(epoch FROM admitted) = 1"),
     ("arguments", "SELECT COUNT(*) FROM visits WHERE round(cost, nights) = 1"),
     ("arguments", "SELECT COUNT(*) FROM visits WHERE TRIM(BOTH 'x' FROM note) = 'a'"),
     ("arguments", "SELECT AVG() FROM visits"),
@@ -557,13 +556,13 @@ _HAND: list[tuple[str, str]] = [
     ("join", "SELECT COUNT(*) FROM visits v RIGHT JOIN wards w ON w.ward = v.ward"),
     ("join", "SELECT COUNT(*) FROM visits v FULL JOIN wards w ON w.ward = v.ward"),
     ("join", "SELECT COUNT(*) FROM visits LEFT JOIN patients"),
-    ("join", "SELECT COUNT(*) FROM (visits JOIN patients ON id = patient_id)"),
+    ("join", "SELECT COUNT(*) FROM (visits JOIN patients ON cost > weight)"),
     ("population", "SELECT COUNT(*) FROM staff JOIN visits ON staff_id = patient_id"),
     ("population", "SELECT COUNT(*) FROM staff s, patients p WHERE s.staff_id = p.id"),
     ("population", "SELECT COUNT(*) FROM log JOIN visits ON code = patient_id"),
-    ("join_kind", "SELECT COUNT(*) FROM visits NATURAL JOIN wards"),
-    ("join_kind", "SELECT COUNT(*) FROM visits SEMI JOIN wards USING (ward)"),
-    ("join_kind", "SELECT COUNT(*) FROM visits ANTI JOIN wards USING (ward)"),
+    ("join", "SELECT COUNT(*) FROM visits NATURAL JOIN patients"),
+    ("join_kind", "SELECT COUNT(*) FROM visits RIGHT SEMI JOIN wards USING (ward)"),
+    ("subquery", "SELECT COUNT(*) FROM wards ANTI JOIN visits USING (ward)"),
     ("join_kind", "SELECT COUNT(*) FROM visits ASOF JOIN wards ON visits.nights >= wards.floor"),
     ("join_kind", "SELECT COUNT(*) FROM visits POSITIONAL JOIN wards"),
     # stacking
@@ -692,7 +691,7 @@ _HAND: list[tuple[str, str]] = [
     ("interval", "SELECT MODE(ward) AS m, DP_INTERVAL_LOW(m) FROM visits"),
     # the rest of SQL
     ("unsupported", "SELECT COUNT(*) FROM visits PIVOT (SUM(cost) FOR ward IN ('a'))"),
-    ("unsupported", "SELECT * EXCLUDE (note) FROM visits"),
+    ("not_aggregated", "SELECT * EXCLUDE (note) FROM visits"),
     ("unsupported", "SELECT * REPLACE (1 AS cost) FROM visits"),
     ("unsupported", "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY ALL"),
     ("unsupported", "SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT 10%"),
@@ -705,7 +704,40 @@ _HAND: list[tuple[str, str]] = [
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE nights << 2 = 1"),
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE [1, 2] IS NULL"),
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE note[1] = 'a'"),
-    ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' IS NULL"),
+    ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'Europe/Berlin' IS NULL"),
+    ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE note IS NULL"),
+    ("type", "SELECT COUNT(*) FROM visits WHERE note AT TIME ZONE 'UTC' IS NULL"),
+    ("volatile", "SELECT AVG(EXTRACT(YEAR FROM AGE(birth))) FROM patients"),
+    ("type", "SELECT AVG(AGE(seen, admitted)) FROM visits"),
+    ("arguments", "SELECT AVG(EXTRACT(DAY FROM AGE(seen, admitted))) FROM visits"),
+    ("arguments", "SELECT AVG(EXTRACT(MONTH FROM seen - admitted)) FROM visits"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE seen - admitted > INTERVAL '3 months'"),
+    ("type", "SELECT COUNT(*) FROM visits WHERE nights > INTERVAL '3 days'"),
+    ("type", "SELECT COUNT(*) FROM visits WHERE admitted - DATE '2020-01-01' > INTERVAL '3 days'"),
+    ("type", "SELECT COUNT(*) FROM visits WHERE nights + INTERVAL '3 days' > 1"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE admitted + INTERVAL 'three days' > admitted"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE admitted + INTERVAL '1 day 2' > admitted"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE admitted + INTERVAL '' > admitted"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE STRFTIME(admitted, '%c') = 'x'"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE STRFTIME(admitted, '%') = 'x'"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE TO_CHAR(admitted, 'Month') = 'x'"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE DATE_FORMAT(admitted, 'kk') = 'x'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE STRFTIME(admitted, note) = 'x'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE STRFTIME(admitted) = 'x'"),
+    ("type", "SELECT COUNT(*) FROM visits WHERE STRFTIME(note, '%Y') = 'x'"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE STRPTIME(note, '%Y-%m') IS NULL"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE STRPTIME(note, '%Y-%m-%d %H') IS NULL"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE STRPTIME(note, '%Y-%m-%d%Y') IS NULL"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE STRPTIME(note, '%-d.%m.%Y') IS NULL"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE STRPTIME(note, '%Y_%m_%d') IS NULL"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE TIME_BUCKET(INTERVAL '5 months', admitted) IS NULL"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE TIME_BUCKET(INTERVAL '0 days', admitted) IS NULL"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE TIME_BUCKET(7, admitted) IS NULL"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE DATE_BIN(INTERVAL '1 day', seen) IS NULL"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE DATE_BIN(INTERVAL '1 day', seen, admitted) IS NULL"),
+    ("type", "SELECT COUNT(*) FROM visits WHERE TIME_BUCKET(INTERVAL '1 day', nights) IS NULL"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE DATE_ADD(admitted, 3) IS NULL"),
+    ("bounds", "SELECT AVG(TO_DATE(note, 'YYYY-MM-DD') - DATE '2020-01-01') FROM visits"),
     ("unsupported", "SELECT COUNT(*) FROM visits AT (VERSION => 1)"),
     ("unsupported", "WITH a AS MATERIALIZED (SELECT * FROM visits) SELECT COUNT(*) FROM a"),
     ("unsupported", "SELECT SUM(x -> x + 1) FROM visits"),
@@ -717,5 +749,5 @@ _HAND: list[tuple[str, str]] = [
 ]
 
 REFUSED: tuple[tuple[str, str], ...] = tuple(
-    [("statement", sql) for sql in _STATEMENTS] + _HAND + [("work", sql) for sql in TOO_MUCH]
+    [("statement", sql) for sql in _STATEMENTS] + _HAND + [("work", sql) for sql in TOO_MUCH] + [*UNCONNECTED]
 )

@@ -195,9 +195,9 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 def _expanded(node: exp.Expr, scope: Scope) -> list[Item]:
     if isinstance(node, exp.Star):
-        return [Item(name, None, expression) for name, expression in scope.star(None)]
+        return _starred(node, scope.star(None))
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        return [Item(name, None, expression) for name, expression in scope.star(node.table)]
+        return _starred(node.this, scope.star(node.table))
     alias = node.alias if isinstance(node, exp.Alias) else None
     inner = node.this if isinstance(node, exp.Alias) else node
     if alias is not None and len(alias) > limits.MAX_IDENTIFIER:
@@ -209,6 +209,15 @@ def _expanded(node: exp.Expr, scope: Scope) -> list[Item]:
     return [
         Item(f"{base}_{rank}", part, None, f"{base}_{rank}" if alias else None) for rank, part in enumerate(spread, 1)
     ]
+
+
+def _starred(star: exp.Star, columns: list[tuple[str, Expression]]) -> list[Item]:
+    """The columns of a star, without those that EXCLUDE names."""
+    without = {part.name.lower() for part in star.args.get("except_") or []}
+    missing = without - {name.lower() for name, _ in columns}
+    if missing:
+        raise Refusal("unknown_column", f"EXCLUDE names {min(missing)[:63]!r}, which is not among the columns of *.")
+    return [Item(name, None, expression) for name, expression in columns if name.lower() not in without]
 
 
 def _spread(node: exp.Expr) -> list[exp.Expr] | None:
@@ -520,12 +529,12 @@ class ResultBuilder(ABC):
             return found
         if not isinstance(node, exp.Column):
             return None
-        scope = self.clauses.scope
-        if not node.table and not scope.matches(node.name, None):
-            item = self.clauses.alias(node.name)
-            if item is not None:
-                return self._item(item)
-        scope.find(node.name, node.table or None)
+        # A key comes first, then the name of an item, even where FROM has a column of that name: outside of an
+        # aggregate the column itself could not be used.
+        item = None if node.table else self.clauses.alias(node.name)
+        if item is not None and id(item) not in self._opened:
+            return self._item(item)
+        self.clauses.scope.find(node.name, node.table or None)
         raise _not_aggregated(node.name)
 
     def _plain_hook(self, node: exp.Expr) -> Expression | None:

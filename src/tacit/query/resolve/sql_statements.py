@@ -21,9 +21,9 @@ from sqlglot import exp
 
 from tacit.core.errors import InputError
 from tacit.query import limits
-from tacit.query.catalog import Catalog
+from tacit.query.catalog import ROW, Catalog
 from tacit.query.contribution import ContributionNumber
-from tacit.query.parsing.parse import parse
+from tacit.query.parsing.parse import Parsed, parse
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.work import bound_question, bound_rows, equated
 from tacit.query.question import Question
@@ -46,7 +46,6 @@ from tacit.query.relational.expressions import (
     Literal,
     Reference,
     literal,
-    references,
     rewrite,
     shift,
 )
@@ -54,7 +53,8 @@ from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import coerce_all
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
-from tacit.query.resolve.scalars import Correlated, Scalars, Scope, conjuncts_of, from_relation, has_aggregate
+from tacit.query.resolve.join_order import comma_runs, connecting, in_written_order
+from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
     FinalGroups,
     Item,
@@ -85,14 +85,61 @@ def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[Rela
         if select.args.get("joins"):
             raise Refusal("syntax", "A join needs a table before it.")
         return ownership.constants([()], ()), Scope()
-    left, scope = _source(queries, start.this, ctes)
-    for node in select.args.get("joins") or []:
-        right, names = _source(queries, node.this, ctes)
-        left, scope = _join(left, scope, right, names, node, select)
-    return left, scope
+    found = _source(queries, start.this, ctes, select)
+    return _joined(queries, found, select.args.get("joins") or [], ctes, select)
 
 
-def _source(queries: Queries, node: exp.Expr, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
+#: A relation or a released result, and the names of its columns.
+Found = tuple["RelationNode | ReleasedRelation", Scope]
+
+
+def _joined(queries: Queries, found: Found, joins: list[exp.Join], ctes: Names, select: exp.Select) -> Found:
+    """One source beside others; those that commas list in the order that equalities of WHERE suggest."""
+    for run in comma_runs(joins):
+        waiting = [(node, *_source(queries, node.this, ctes, select)) for node in run]
+        written = [found[1].sources, *(names.sources for _, _, names in waiting)]
+        while waiting:
+            index = 0
+            if len(waiting) > 1:
+                tried = (_is_connected(found, (right, names), select) for _, right, names in waiting)
+                index = next((place for place, connected in enumerate(tried) if connected), 0)
+            node, right, names = waiting.pop(index)
+            found = _join(*found, right, names, node, select)
+        if len(run) > 1:
+            found = found[0], in_written_order(found[1], written)
+    return found
+
+
+def _is_connected(found: Found, other: Found, select: exp.Select) -> bool:
+    (left, scope), (right, names) = found, other
+    if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
+        return False
+    width = len(left.fields)
+    return connecting(scope.beside(names.shifted(width)), select, width) != TRUE
+
+
+def _in_parentheses(queries: Queries, node: exp.Subquery, ctes: Names, select: exp.Select) -> Found:
+    """``FROM (a)`` and ``FROM (a JOIN b ON …)``; an alias stands for all of their columns."""
+    relation, scope = _source(queries, node.this, ctes, select)
+    if not node.alias:
+        return relation, scope
+    columns = renamed([Field(name, e.type, e.domain) for name, e in scope.star(None)], _column_names(node))
+    listed = tuple(zip(columns, (e for _, e in scope.star(None)), strict=True))
+    return relation, Scope((ScopeSource(node.alias, listed),))
+
+
+def _column_names(node: exp.Expr) -> list[str] | None:
+    alias = node.args.get("alias")
+    return [column.name for column in alias.args.get("columns") or []] or None if alias is not None else None
+
+
+def _source(queries: Queries, node: exp.Expr, ctes: Names, select: exp.Select) -> Found:
+    if isinstance(node, exp.Table) and node.args.get("joins"):
+        alone = node.copy()
+        joins = alone.args.pop("joins")
+        return _joined(queries, _source(queries, alone, ctes, select), joins, ctes, select)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Table, exp.Subquery)):
+        return _in_parentheses(queries, node, ctes, select)
     alias = node.args.get("alias")
     name = alias.name if alias is not None else ""
     columns = [column.name for column in alias.args.get("columns") or []] if alias is not None else None
@@ -115,12 +162,13 @@ def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[
 def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | ReleasedRelation:
     if not isinstance(node.this, exp.Identifier):
         raise Refusal("unknown_table", "Functions cannot stand in FROM; only tables of the catalog can be read.")
-    known = ctes.get(node.name.lower())
+    known = None if node.db else ctes.get(node.name.lower())
     if known is not None:
         return known
     table = queries.catalog.table(node.name)
-    if table is None:
-        raise Refusal("unknown_table", f"There is no table {node.name[:63]!r} that you can ask about.")
+    if table is None or not table.is_in(node.db):
+        name = f"{node.db}.{node.name}" if node.db else node.name
+        raise Refusal("unknown_table", f"There is no table {name[:63]!r} that you can ask about.")
     return ownership.scan(queries.catalog, table)
 
 
@@ -151,13 +199,15 @@ def _join(
     node: exp.Join,
     select: exp.Select,
 ) -> tuple[RelationNode | ReleasedRelation, Scope]:
-    kind = _kind(node)
     _check_sides(left, right)
+    if str(node.args.get("kind") or "").upper() in _HALF:
+        return _half_joined(left, scope, right, names, node)
+    kind = _kind(node)
     # Released columns stand before public ones, whichever side they were written on.
     turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
     first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
     both = first.beside(second)
-    using = [column.name for column in node.args.get("using") or []]
+    using = _shared(scope, names) if node.args.get("method") else _names_in_using(node)
     if using:
         condition = _using_condition(first, second, using)
     elif node.args.get("on") is not None:
@@ -165,7 +215,8 @@ def _join(
     elif kind is not JoinKind.INNER:
         raise Refusal("join", "An outer join needs a condition: write ON or USING.")
     else:
-        condition = _implied(both, select, left, right)
+        plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))
+        condition = connecting(both, select, _width(left if plain or isinstance(left, ReleasedRelation) else right))
     joined: RelationNode | ReleasedRelation
     match left, right:
         case ReleasedRelation(), RelationNode():
@@ -178,6 +229,49 @@ def _join(
             raise AssertionError("refused above")
     visible = both.over(joined) if isinstance(joined, RelationNode) else both.renewed(joined.reference)
     return joined, _merged(visible, first, second, using, kind) if using else visible
+
+
+def _names_in_using(node: exp.Join) -> list[str]:
+    return [column.name for column in node.args.get("using") or []]
+
+
+def _shared(left: Scope, right: Scope) -> list[str]:
+    """The columns that NATURAL JOIN equates: all that have one name on both sides."""
+    theirs = {name.lower() for name, _ in right.star(None)}
+    found = [name for name in dict.fromkeys(name.lower() for name, _ in left.star(None)) if name in theirs]
+    if not found:
+        raise Refusal("join", "NATURAL JOIN needs columns of one name on both sides; write JOIN … ON instead.")
+    return found
+
+
+_HALF: Final = ("SEMI", "ANTI")
+
+
+def _half_joined(
+    left: RelationNode | ReleasedRelation,
+    scope: Scope,
+    right: RelationNode | ReleasedRelation,
+    names: Scope,
+    node: exp.Join,
+) -> Found:
+    """SEMI JOIN keeps the rows of the left side that some row of the right one meets, ANTI JOIN the others."""
+    word = str(node.args["kind"]).upper()
+    if str(node.args.get("side") or "LEFT").upper() != "LEFT" or node.args.get("method"):
+        raise Refusal("join_kind", f"Write {word} JOIN with ON or USING; it keeps rows of the table on its left.")
+    if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
+        raise Refusal("join_kind", f"{word} JOIN works below the aggregation; above it, join the public table.")
+    moved = names.shifted(len(left.fields))
+    using = _names_in_using(node)
+    if using:
+        condition = _using_condition(scope, moved, using)
+    elif node.args.get("on") is not None:
+        condition = Scalars(scope.beside(moved), "a join condition").condition(node.args["on"])
+    else:
+        raise Refusal("join", f"{word} JOIN needs a condition: write ON or USING.")
+    marked = ownership.mark(left, right, condition)
+    met = reference(marked, len(left.fields))
+    kept = ownership.keep(marked, met if word == "SEMI" else call("not", met))
+    return kept, scope.over(kept)
 
 
 def _width(found: RelationNode | ReleasedRelation) -> int:
@@ -204,8 +298,15 @@ def _check_sides(left: RelationNode | ReleasedRelation, right: RelationNode | Re
 def _kind(node: exp.Join) -> JoinKind:
     word = str(node.args.get("kind") or "").upper()
     side = str(node.args.get("side") or "").upper()
-    if node.args.get("method") or word not in ("", "INNER", "OUTER", "CROSS") or side not in _KINDS:
-        raise Refusal("join_kind", "Supported are INNER, LEFT, RIGHT, FULL and CROSS joins with ON or USING.")
+    if (
+        str(node.args.get("method") or "NATURAL").upper() != "NATURAL"
+        or word not in ("", "INNER", "OUTER", "CROSS")
+        or side not in _KINDS
+    ):
+        raise Refusal(
+            "join_kind",
+            "Supported are INNER, LEFT, RIGHT, FULL, CROSS, SEMI and ANTI joins with ON or USING, and NATURAL JOIN.",
+        )
     if word == "OUTER" and not side:
         raise Refusal("join_kind", "Say which outer join: LEFT, RIGHT or FULL.")
     return _KINDS[side]
@@ -231,34 +332,6 @@ def _merged(visible: Scope, left: Scope, right: Scope, names: list[str], kind: J
 def _fresh(visible: Scope, expression: Expression) -> Expression:
     known = {e.slot: e for s in visible.sources for _, e in s.columns if isinstance(e, Reference)}
     return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
-
-
-def _implied(
-    both: Scope, select: exp.Select, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation
-) -> Expression:
-    """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides.
-
-    Trying every pair takes long, and counts as work of the person who has the rows.
-    """
-    where = select.args.get("where")
-    plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))
-    if where is None:
-        return TRUE
-    width = _width(left if plain or isinstance(left, ReleasedRelation) else right)
-    found: list[Expression] = []
-    for part in conjuncts_of(where.this, exp.And):
-        if not isinstance(part, exp.EQ):
-            continue
-        try:
-            condition = Scalars(both, "WHERE").condition(part)
-        except Refusal:
-            continue
-        slots = [reference.slot for reference in references(condition)]
-        if any(slot < width for slot in slots) and any(slot >= width for slot in slots):
-            found.append(condition)
-    if not found:
-        return TRUE
-    return found[0] if len(found) == 1 else call("and", *found)
 
 
 # -- subqueries that stand for a value
@@ -680,12 +753,32 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
 
 def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question:
     parsed = parse(sql)
+    _check_unit(parsed, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     released = Queries(catalog, replace(parsed.options, max_rows=rows)).question(parsed.tree)
     names = [column.name.lower() for column in released.columns]
     if len(set(names)) != len(names):
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
     return bound_question(apply_rules(Question(released.final, released.steps, released.columns, parsed.options)))
+
+
+def _check_unit(parsed: Parsed, catalog: Catalog) -> None:
+    """Refuse a ``privacy_unit_column`` that is not the declared unit of a table that the text names."""
+    stated = parsed.options.privacy_unit
+    if stated is None:
+        return
+    units: list[str] = []
+    for node in parsed.tree.find_all(exp.Table):
+        table = catalog.table(node.name)
+        if table is None or table.public or table.unit is None or table.unit == ROW:
+            continue
+        units.append(f"{table.name}.{table.unit}")
+        called = (node.alias or node.name).lower()
+        qualified = not stated[:-1] or stated[-2].lower() == called
+        if stated[-1].lower() == table.unit.lower() and qualified:
+            return
+    known = f"declared are {', '.join(dict.fromkeys(units))}" if units else "the tables here declare no unit column"
+    raise Refusal("option", f"privacy_unit_column names {'.'.join(stated)[:63]!r}, but the owner declares it: {known}.")
 
 
 def _as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
