@@ -78,8 +78,9 @@ def _wrapped(text: str, before: str) -> list[str]:
 
 
 def without_noise(text: str) -> str:
-    """The words, with the numbers that have noise taken out, and what the noise decides to say about the loss."""
+    """The words, without the numbers that have noise, the sentence about the loss that follows them, and aggregates."""
     text = " ".join(text.split())
+    text = re.sub(r"that aggregates, with .*? It may have", "that aggregates. It may have", text)
     text = re.sub(r"-?[\d.e+-]+ \(-?[\d.e+-]+ to -?[\d.e+-]+\)", "N", text)
     return re.sub(r"what was left out is not in them\. .*? Left:", "what was left out is not in them. Left:", text)
 
