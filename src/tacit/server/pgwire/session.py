@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -86,6 +87,13 @@ MAX_PORTALS: Final = 64
 #: Seconds between two looks whether another worker was told to cancel.
 _LOOK: Final = 0.1
 _CACHED: Final = 8_000_000
+#: Seconds for which public metadata are shown again without looking whether the token still counts.
+_FRESH: Final = 1.0
+#: Memory of a kept statement for each character of its text, about, and the longest that is kept.
+_PER_CHARACTER: Final = 40
+_LONGEST_KEPT: Final = 20_000
+#: Cells of an answer whose bytes are kept.
+_MOST_CELLS: Final = 5_000
 _PER_CELL: Final = 60
 _MOST_CATALOGUES: Final = 16
 #: Threads for queries of the catalogue, how many may wait, and threads for one analyst.
@@ -101,7 +109,15 @@ class Catalogues:
         # Analysts take turns, apart from quotes and budgets: a query may take seconds.
         self.pool = FairExecutor("catalogue", *_POOL)
         self._found: dict[frozenset[str] | None, tuple[str, SystemCatalog]] = {}
+        #: By everything that an answer depends on: the digest of the catalogue, what the person sees, who asks, the
+        #: text, the parameters and their types. Public metadata do not change under a digest.
         self.results: WeightedLRUCache[tuple[Any, ...], CatalogueResult] = WeightedLRUCache(_CACHED)
+        #: Statements of texts, by the text and the declared names that it may mean.
+        self.statements: WeightedLRUCache[tuple[str, frozenset[str]], tuple[WireStatement, ...]] = WeightedLRUCache(
+            _CACHED
+        )
+        #: Types of parameters, by the text, those declared and the digest of the catalogue.
+        self.types: WeightedLRUCache[tuple[Any, ...], tuple[int, ...]] = WeightedLRUCache(_CACHED)
 
     def of(self, runtime: WorkerRuntime, access: Access) -> SystemCatalog:
         """The one for a person; for a thread."""
@@ -139,6 +155,7 @@ class WireResult:
         rows: values.
         notices: messages to send before.
         copy: the form in which COPY sends the rows.
+        found: an answer about the catalogue, which keeps the bytes of its rows.
     """
 
     tag: str
@@ -146,6 +163,7 @@ class WireResult:
     rows: Sequence[Sequence[Any]] = ()
     notices: tuple[bytes, ...] = ()
     copy: CopyFormat | None = None
+    found: CatalogueResult | None = None
 
 
 @dataclass(slots=True)
@@ -199,6 +217,7 @@ class WireSession:
         self._skipping = False
         self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
         self._left_running: set[asyncio.Future[Any]] = set()
+        self._renewed = -_FRESH
         self.cancelled = asyncio.Event()
 
     @property
@@ -317,10 +336,22 @@ class WireSession:
         count = statement.parameters
         types = said.types
         if count:
-            catalog = await self._runtime.run(self._runtime.service.catalog, self._access)
-            types = await self._runtime.run(infer_types, statement.text, said.types, count, catalog)
+            types = await self._inferred(statement, said.types, count)
         self._prepared[said.name] = Prepared(statement, tuple(types[:count]))
         self._write(message(b"1"))
+
+    async def _inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """Types of parameters; equal texts are read once."""
+        if len(declared) >= count and all(declared[:count]):
+            return tuple(declared[:count])
+        digest = self._runtime.service.curator.context.catalog.digest
+        key = (statement.text, declared, digest, self._access.person.populations)
+        known = self._catalogues.types.get(key)
+        if known is None:
+            catalog = await self._runtime.run(self._runtime.service.catalog, self._access)
+            known = await self._runtime.run(infer_types, statement.text, declared, count, catalog)
+            self._catalogues.types.put(key, known, len(statement.text) + 200)
+        return known
 
     async def _bind(self, said: BindMessage) -> None:
         prepared = self._statement(said.statement)
@@ -379,6 +410,10 @@ class WireSession:
             self._write(command_complete(tag))
 
     async def _rows(self, result: WireResult, formats: Sequence[int], start: int, end: int) -> None:
+        whole = start == 0 and end == len(result.rows) and end * len(formats) <= _MOST_CELLS
+        if result.found is not None and whole and len(set(formats)) == 1:
+            self._write(result.found.as_text if formats[0] == TEXT else result.found.as_binary)
+            return
         oids = [column.oid for column in result.columns or ()]
         for row in result.rows[start:end]:
             cells = [encode(value, oid, form) for value, oid, form in zip(row, oids, formats, strict=True)]
@@ -417,7 +452,14 @@ class WireSession:
             tables = frozenset(table.name.lower() for table in catalog.tables)
             names = tables | {column.name.lower() for table in catalog.tables for column in table.columns}
             self._names = (self._runtime.service.curator.name, tables, names)
-        return split_statements(sql, self._names[2])
+        if len(sql) > _LONGEST_KEPT:
+            return split_statements(sql, self._names[2])
+        key = (sql, self._names[2])
+        known = self._catalogues.statements.get(key)
+        if known is None:
+            known = tuple(split_statements(sql, self._names[2]))
+            self._catalogues.statements.put(key, known, _PER_CHARACTER * (len(sql) + 10))
+        return list(known)
 
     def _question_text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
         database, tables, names = self._names or ("", frozenset(), frozenset())
@@ -441,7 +483,7 @@ class WireSession:
         found = await self._runtime.run(self._runtime.service.people.renewed, self._access)
         if found is None:
             raise Unauthenticated
-        self._access = found
+        self._access, self._renewed = found, time.monotonic()
 
     async def _run(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
         self._check_usable(statement)
@@ -450,7 +492,7 @@ class WireSession:
                 return await self._ask(self._question_text(statement, values, types))
             case StatementKind.CATALOGUE:
                 found = await self._catalogue(statement, values, types)
-                return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows)
+                return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows, found=found)
             case StatementKind.EXPLAIN:
                 return await self._explain(statement, values, types)
             case StatementKind.SET:
@@ -613,19 +655,24 @@ class WireSession:
     async def _catalogue(
         self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
     ) -> CatalogueResult:
-        await self._renew()
-        name = self._access.person.name
-        self._runtime.rates["reads"].take(name)
-        digest = self._runtime.service.curator.context.catalog.digest
-        key = (digest, self._access.person.populations, name, statement.text, repr((values, types)))
-        known = self._catalogues.results.get(key)
+        # What was shown before is public and for this person's eyes: a second more of it tells nothing.
+        if time.monotonic() - self._renewed >= _FRESH:
+            await self._renew()
+        self._runtime.rates["reads"].take(self._access.person.name)
+        known = self._catalogues.results.get(self._catalogue_key(statement, values, types))
         if known is not None:
             return known
+        await self._renew()
+        name, key = self._access.person.name, self._catalogue_key(statement, values, types)
         found, lasting = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
         if lasting:
-            weight = len(statement.text) + _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
+            weight = len(statement.text) + 3 * _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
             self._catalogues.results.put(key, found, weight)
         return found
+
+    def _catalogue_key(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> tuple[Any, ...]:
+        digest, person = self._runtime.service.curator.context.catalog.digest, self._access.person
+        return (digest, person.populations, person.name, statement.text, repr((values, types)) if values else "")
 
     def _looked_up(
         self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
