@@ -14,19 +14,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.curator.planner import WeightedLRUCache
 from tacit.curator.views.arrow_tables import plain
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
-from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.errors import Unauthenticated
+from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.copying import CopyFormat, read_copy
 from tacit.server.pgwire.messages import (
     BINARY,
@@ -65,7 +64,7 @@ from tacit.server.pgwire.statements import (
     sample_values,
     split_statements,
 )
-from tacit.server.pgwire.system_catalog import CatalogueResult, SystemCatalog
+from tacit.server.pgwire.system_catalog import CatalogueResult, WrittenQuery
 from tacit.server.pgwire.types import JSON, TEXT_OID, column_of, decode, encode
 from tacit.server.pgwire.variables import REPORTED, SessionVariables
 from tacit.server.service import ADMIN
@@ -78,7 +77,7 @@ if TYPE_CHECKING:
     from tacit.server.pgwire.cancel_keys import CancelKeys
     from tacit.server.pgwire.stream import WireStream
 
-__all__ = ["Catalogues", "WireSession"]
+__all__ = ["WireSession"]
 
 #: Prepared statements of a connection, the characters of all of them, and portals.
 MAX_PREPARED: Final = 1_000
@@ -86,55 +85,12 @@ MAX_PREPARED_TEXT: Final = 2_000_000
 MAX_PORTALS: Final = 64
 #: Seconds between two looks whether another worker was told to cancel.
 _LOOK: Final = 0.1
-_CACHED: Final = 8_000_000
 #: Seconds for which public metadata are shown again without looking whether the token still counts.
 _FRESH: Final = 1.0
-#: Memory of a kept statement for each character of its text, about, and the longest that is kept.
-_PER_CHARACTER: Final = 40
-_LONGEST_KEPT: Final = 20_000
 #: Cells of an answer whose bytes are kept.
 _MOST_CELLS: Final = 5_000
-_PER_CELL: Final = 60
-_MOST_CATALOGUES: Final = 16
-#: Threads for queries of the catalogue, how many may wait, and threads for one analyst.
-_POOL: Final = (2, 128, 1)
+Changes = tuple[tuple[str, str, bool], ...]
 _IN_FAILED: Final = (StatementKind.COMMIT, StatementKind.ROLLBACK, StatementKind.EMPTY)
-
-
-class Catalogues:
-    """Tables of the system of one worker: a database for each part of the catalogue that people see."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # Analysts take turns, apart from quotes and budgets: a query may take seconds.
-        self.pool = FairExecutor("catalogue", *_POOL)
-        self._found: dict[frozenset[str] | None, tuple[str, SystemCatalog]] = {}
-        #: By everything that an answer depends on: the digest of the catalogue, what the person sees, who asks, the
-        #: text, the parameters and their types. Public metadata do not change under a digest.
-        self.results: WeightedLRUCache[tuple[Any, ...], CatalogueResult] = WeightedLRUCache(_CACHED)
-        #: Statements of texts, by the text and the declared names that it may mean.
-        self.statements: WeightedLRUCache[tuple[str, frozenset[str]], tuple[WireStatement, ...]] = WeightedLRUCache(
-            _CACHED
-        )
-        #: Types of parameters, by the text, those declared and the digest of the catalogue.
-        self.types: WeightedLRUCache[tuple[Any, ...], tuple[int, ...]] = WeightedLRUCache(_CACHED)
-
-    def of(self, runtime: WorkerRuntime, access: Access) -> SystemCatalog:
-        """The one for a person; for a thread."""
-        catalog = runtime.service.catalog(access)
-        key = access.person.populations
-        with self._lock:
-            known = self._found.get(key)
-            if known is None or known[0] != catalog.digest:
-                known = (catalog.digest, SystemCatalog(catalog, runtime.service.curator.name))
-                if len(self._found) >= _MOST_CATALOGUES:
-                    self._found.pop(next(iter(self._found)), None)
-                self._found[key] = known
-            return known[1]
-
-    def close(self) -> None:
-        """Accept nothing new."""
-        self.pool.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,14 +408,7 @@ class WireSession:
             tables = frozenset(table.name.lower() for table in catalog.tables)
             names = tables | {column.name.lower() for table in catalog.tables for column in table.columns}
             self._names = (self._runtime.service.curator.name, tables, names)
-        if len(sql) > _LONGEST_KEPT:
-            return split_statements(sql, self._names[2])
-        key = (sql, self._names[2])
-        known = self._catalogues.statements.get(key)
-        if known is None:
-            known = tuple(split_statements(sql, self._names[2]))
-            self._catalogues.statements.put(key, known, _PER_CHARACTER * (len(sql) + 10))
-        return list(known)
+        return self._catalogues.split(sql, self._names[2])
 
     def _question_text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
         database, tables, names = self._names or ("", frozenset(), frozenset())
@@ -491,7 +440,10 @@ class WireSession:
             case StatementKind.QUESTION | StatementKind.OTHER:
                 return await self._ask(self._question_text(statement, values, types))
             case StatementKind.CATALOGUE:
-                found = await self._catalogue(statement, values, types)
+                found, changes = await self._catalogue(statement, values, types)
+                if found.rows:
+                    for name, value, local in changes:
+                        self._change_settings(partial(self._variables.set, name, value, local=local))
                 return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows, found=found)
             case StatementKind.EXPLAIN:
                 return await self._explain(statement, values, types)
@@ -640,7 +592,7 @@ class WireSession:
                 quote = await self._runtime.quote(self._access, request)
                 return _wire_columns(quote.plan.question.columns, wide=self._variables.intervals)
             case StatementKind.CATALOGUE:
-                return (await self._catalogue(statement, values, types)).columns
+                return (await self._catalogue(statement, values, types))[0].columns
             case StatementKind.EXPLAIN:
                 return (WireColumn("QUERY PLAN", JSON if after_explain(statement)[1] else TEXT_OID),)
             case StatementKind.SHOW:
@@ -654,21 +606,21 @@ class WireSession:
 
     async def _catalogue(
         self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
-    ) -> CatalogueResult:
+    ) -> tuple[CatalogueResult, Changes]:
+        """An answer about the catalogue, and settings that change where it is executed and has rows."""
         # What was shown before is public and for this person's eyes: a second more of it tells nothing.
         if time.monotonic() - self._renewed >= _FRESH:
             await self._renew()
         self._runtime.rates["reads"].take(self._access.person.name)
         known = self._catalogues.results.get(self._catalogue_key(statement, values, types))
         if known is not None:
-            return known
+            return known, ()
         await self._renew()
         name, key = self._access.person.name, self._catalogue_key(statement, values, types)
-        found, lasting = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
-        if lasting:
-            weight = len(statement.text) + 3 * _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
-            self._catalogues.results.put(key, found, weight)
-        return found
+        found, written = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
+        if written.lasting:
+            self._catalogues.keep(key, found, statement.text)
+        return found, written.changes
 
     def _catalogue_key(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> tuple[Any, ...]:
         digest, person = self._runtime.service.curator.context.catalog.digest, self._access.person
@@ -676,12 +628,12 @@ class WireSession:
 
     def _looked_up(
         self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
-    ) -> tuple[CatalogueResult, bool]:
+    ) -> tuple[CatalogueResult, WrittenQuery]:
         catalogue = self._catalogues.of(self._runtime, self._access)
         dynamic = {"budget": self._budget_rows, "history": self._history_rows}
         user, settings = self._access.person.name, self._variables.show
-        sql, lasting = catalogue.written(statement.text, user, values, types, settings, dynamic)
-        return catalogue.run(sql), lasting
+        written = catalogue.written(statement.text, user, values, types, settings, dynamic)
+        return catalogue.run(written.sql), written
 
     def _budget_rows(self) -> list[list[Any]]:
         found = self._runtime.service.budget(self._access)

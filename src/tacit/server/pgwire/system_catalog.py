@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.query.catalog import Catalog
 from tacit.server.pgwire.messages import BINARY, TEXT, WireColumn, data_row
@@ -181,6 +181,20 @@ class CatalogueResult:
         )
 
 
+class WrittenQuery(NamedTuple):
+    """A query of the catalogue in DuckDB's words.
+
+    Args:
+        sql: the query.
+        lasting: whether its answer stays the same.
+        changes: name, value and whether it ends with the transaction, of each ``set_config``.
+    """
+
+    sql: str
+    lasting: bool
+    changes: tuple[tuple[str, str, bool], ...] = ()
+
+
 class SystemCatalog:
     """The tables of the system for those who see the same part of the catalogue; safe to use from several threads.
 
@@ -250,8 +264,8 @@ class SystemCatalog:
         types: Sequence[int],
         settings: Callable[[str], str],
         dynamic: Mapping[str, Callable[[], Sequence[Sequence[Any]]]],
-    ) -> tuple[str, bool]:
-        """The query in DuckDB's words, and whether its answer stays the same.
+    ) -> WrittenQuery:
+        """The query in DuckDB's words, whether its answer stays the same, and the settings that it changes.
 
         Args:
             text: of the query.
@@ -266,7 +280,7 @@ class SystemCatalog:
         """
         rewriting = _Rewriting(self, user, values, types, settings, dynamic)
         tree = rewriting.tree(postgres_tree(_REG_LIST.sub("::text[]", text)))
-        return tree.sql("duckdb"), rewriting.lasting
+        return WrittenQuery(tree.sql("duckdb"), rewriting.lasting, tuple(rewriting.changes))
 
     def run(self, sql: str) -> CatalogueResult:
         """Answer a query in DuckDB's words.
@@ -352,6 +366,7 @@ class _Rewriting:
         self._dynamic = dynamic
         self._names: frozenset[str] = frozenset()
         self.lasting = True
+        self.changes: list[tuple[str, str, bool]] = []
 
     def tree(self, tree: exp.Expr) -> exp.Expr:
         from sqlglot import exp
@@ -380,7 +395,7 @@ class _Rewriting:
         if isinstance(node, exp.Anonymous):
             name = str(node.this).lower()
             known = name in _NAMES or name in _SAME or name in self._constants
-            if not known and name not in ("current_setting", "set_config", "current_schemas"):
+            if not known and name not in ("current_setting", "set_config", "current_schemas", "pg_show_all_settings"):
                 raise StatementFault("42883", f"the catalogue has no function {name[:63]}")
         elif kind not in _CLASSES:
             raise StatementFault("42883", f"the catalogue has no function {kind}")
@@ -530,12 +545,15 @@ class _Rewriting:
             return _schemas(node.expressions[0] if node.expressions else None)
         if name in ("current_setting", "set_config"):
             self.lasting = False
-            first = node.expressions[0] if node.expressions else None
-            while isinstance(first, exp.Cast):
-                first = first.this
-            if name == "set_config" or not isinstance(first, exp.Literal):
+            first, *more = [_bare(each) for each in node.expressions] or [None]
+            if not isinstance(first, exp.Literal):
                 raise StatementFault("0A000", f"{name} is not supported here; write SET or SHOW")
-            return exp.Literal.string(self._settings(first.name))
+            if name == "current_setting":
+                return exp.Literal.string(self._settings(first.name))
+            if len(more) != 2 or not isinstance(more[0], exp.Literal) or not isinstance(more[1], exp.Boolean):
+                raise StatementFault("0A000", "set_config is not supported here; write SET or SHOW")
+            self.changes.append((first.name, more[0].name, bool(more[1].this)))
+            return exp.Literal.string(more[0].name)
         if name in _NAMES:
             return exp.Anonymous(this=f"tacit_{name}", expressions=node.expressions)
         if name in ("json_build_object", "jsonb_build_object"):
@@ -548,6 +566,9 @@ class _Rewriting:
         from sqlglot import exp
 
         if isinstance(table.this, exp.Func):
+            if isinstance(table.this, exp.Anonymous) and str(table.this.this).lower() == "pg_show_all_settings":
+                table.replace(self._values_of(_SETTINGS, self._setting_rows(), table))
+                return
             if type(table.this).__name__ not in ("Unnest", "GenerateSeries", "ExplodingGenerateSeries", "Explode"):
                 name = str(table.this.this).lower() if isinstance(table.this, exp.Anonymous) else table.this.key
                 if name.removeprefix("tacit_") in _NAMES:
@@ -602,7 +623,7 @@ class _Rewriting:
 
         names, kinds = zip(*(part.split() for part in words.split(",")), strict=True)
         types = {"text": "VARCHAR", "int8": "BIGINT", "bool": "BOOLEAN"}
-        alias = table.alias or table.name
+        alias = table.alias or table.name or "pg_settings"
         several = [
             exp.select(
                 *(
@@ -618,6 +639,15 @@ class _Rewriting:
         for each in several[1:]:
             whole = exp.Union(this=whole, expression=each, distinct=False)
         return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    """An argument without the casts around it."""
+    from sqlglot import exp
+
+    while isinstance(node, exp.Cast):
+        node = node.this
+    return node
 
 
 def _any(node: exp.Any) -> exp.Expr:
