@@ -545,7 +545,8 @@ class _Rewriting:
             return _schemas(node.expressions[0] if node.expressions else None)
         if name in ("current_setting", "set_config"):
             self.lasting = False
-            first, *more = [_bare(each) for each in node.expressions] or [None]
+            more = [_bare(each) for each in node.expressions]
+            first = more.pop(0) if more else None
             if not isinstance(first, exp.Literal):
                 raise StatementFault("0A000", f"{name} is not supported here; write SET or SHOW")
             if name == "current_setting":
