@@ -193,7 +193,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
     for kind, names in {
         exp.Select: (
             "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct",
-            "with_", "windows",
+            "with_", "windows", "qualify",
         ),
         exp.Union: ("this", "expression", "distinct", "with_", "order", "limit", "offset"),
         exp.Intersect: ("this", "expression", "distinct", "with_", "order", "limit", "offset"),
@@ -208,12 +208,13 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.Values: ("expressions", "alias"),
         exp.Where: ("this",),
         exp.Having: ("this",),
+        exp.Qualify: ("this",),
         exp.Group: ("expressions", "all"),
-        exp.Order: ("expressions",),
+        exp.Order: ("this", "expressions"),
         exp.Ordered: ("this", "desc", "nulls_first"),
         exp.Limit: ("expression",),
         exp.Offset: ("expression",),
-        exp.Distinct: ("expressions",),
+        exp.Distinct: ("expressions", "on"),
         exp.Alias: ("this", "alias"),
         exp.Column: ("this", "table"),
         exp.Identifier: ("this", "quoted"),
@@ -259,7 +260,6 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
 
 #: Sentences for things people are likely to write; (type, argument or "") to (code, sentence).
 _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
-    ("Select", "qualify"): ("window", "QUALIFY is not supported; put the window in a subquery and filter with WHERE."),
     ("Select", "sample"): ("sample", "Sampling is not supported; remove USING SAMPLE."),
     ("Table", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
     ("Subquery", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
@@ -278,7 +278,6 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("Cube", ""): ("grouping_sets", "CUBE is not supported; ask one GROUP BY per question."),
     ("Rollup", ""): ("grouping_sets", "ROLLUP is not supported; ask one GROUP BY per question."),
     ("GroupingSets", ""): ("grouping_sets", "GROUPING SETS is not supported; ask one GROUP BY per question."),
-    ("Distinct", "on"): ("distinct", "DISTINCT ON is not supported; group by the columns instead."),
     ("Star", "replace"): ("unsupported", "List the columns instead of * REPLACE."),
     ("Star", "rename"): ("unsupported", "List the columns instead of * RENAME."),
     ("Column", "db"): ("unknown_column", "Write columns as table.column."),
@@ -293,8 +292,8 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("All", ""): ("unsupported", "ALL is not supported; use IN or EXISTS."),
     ("Bracket", ""): ("unsupported", "Lists and brackets are not supported here."),
     ("Dot", ""): ("unknown_column", "Write columns as table.column."),
-    ("IgnoreNulls", ""): ("window", "IGNORE NULLS is not supported."),
-    ("RespectNulls", ""): ("window", "RESPECT NULLS is not supported."),
+    ("IgnoreNulls", ""): ("window", "IGNORE NULLS is not supported; leave rows without a value out by WHERE before."),
+    ("RespectNulls", ""): ("window", "Remove RESPECT NULLS, which is what windows do anyway."),
     ("Collate", ""): ("unsupported", "COLLATE is not supported: text is compared by code point."),
     ("AtTimeZone", ""): ("unsupported", "Time zones are not supported."),
     ("Into", ""): ("statement", "SELECT INTO is not supported: nothing can be written."),

@@ -3,6 +3,7 @@
 Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, group keys public or private, and the final aggregation
   built from both
+* :mod:`.correlated` — Subqueries for a value that are tied to the query around them by equalities
 * :mod:`.join_order` — Order of joins that FROM lists with commas, and the equalities of WHERE that connect them
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and
