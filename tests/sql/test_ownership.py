@@ -40,7 +40,7 @@ def _by_unit(relation: RelationNode, database: Any) -> dict[object, Counter[Any]
     return rows
 
 
-@pytest.mark.parametrize("sql", (*ACCEPTED[::2], *TIES))
+@pytest.mark.parametrize("sql", [*ACCEPTED[::2], *TIES])
 def test_removing_one_person_leaves_everyone_elses_rows_as_they_were(sql: str) -> None:
     final = resolve(sql, CATALOG).final
     before = _by_unit(final.source, DATABASE)

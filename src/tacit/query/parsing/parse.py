@@ -9,6 +9,7 @@ understood is ever silently ignored by the resolver.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -77,6 +78,7 @@ _DIALECT: Final = _usable(_Dialect())
 #: First words of statements that are not questions, so that the refusal can say so.
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _STRANGE = {
     TokenType.HINT: ("hint", "Remove the hint: instructions in comments are not read."),
@@ -141,7 +143,10 @@ def _check_tokens(tokens: list[Token]) -> None:
         word = tokens[0].text[:20]
         raise Refusal("statement", f"Only questions are answered: write a SELECT instead of {word!r}.")
     depth = 0
-    for token in tokens:
+    for before, token in zip([tokens[0], *tokens], tokens, strict=False):
+        # The parser would read the first number and unit of an interval and forget the rest.
+        if before.token_type is TokenType.INTERVAL and len(_NUMBER_AND_UNIT.findall(token.text)) == 1:
+            _check_interval(token.text)
         if token.token_type is TokenType.SEMICOLON:
             raise Refusal("several_statements", "Send one statement at a time; remove the semicolon and what follows.")
         if token.token_type in _STRANGE:
@@ -152,6 +157,14 @@ def _check_tokens(tokens: list[Token]) -> None:
                 "too_deep", f"Parentheses are nested more than {limits.MAX_NESTING} deep; use WITH to name parts."
             )
         _check_token_length(token)
+
+
+def _check_interval(text: str) -> None:
+    if not _NUMBER_AND_UNIT.fullmatch(text):
+        raise Refusal(
+            "literal",
+            "Write an interval as INTERVAL 'n' unit, or several numbers with units: INTERVAL '1 day 2 hours'.",
+        )
 
 
 def _check_token_length(token: Token) -> None:
@@ -241,6 +254,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.DataTypeParam: ("this",),
         exp.Interval: ("this", "unit"),
         exp.Var: ("this",),
+        exp.AtTimeZone: ("this", "zone"),
         exp.Extract: ("this", "expression"),
         exp.Substring: ("this", "start", "length"),
         exp.StrPosition: ("this", "substr"),
@@ -295,7 +309,6 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("IgnoreNulls", ""): ("window", "IGNORE NULLS is not supported; leave rows without a value out by WHERE before."),
     ("RespectNulls", ""): ("window", "Remove RESPECT NULLS, which is what windows do anyway."),
     ("Collate", ""): ("unsupported", "COLLATE is not supported: text is compared by code point."),
-    ("AtTimeZone", ""): ("unsupported", "Time zones are not supported."),
     ("Into", ""): ("statement", "SELECT INTO is not supported: nothing can be written."),
     ("Select", "into"): ("statement", "SELECT INTO is not supported: nothing can be written."),
     ("Select", "hint"): ("hint", "Remove the hint."),
