@@ -148,7 +148,7 @@ def _term(select: exp.Select, term: exp.Expr) -> exp.Expr:
 
 
 def _listed(select: exp.Select, node: exp.Expr) -> exp.Expr:
-    """What a position of the SELECT list, or a name that it gives, stands for."""
+    """Meaning of a position of the SELECT list, or of a name that it gives."""
     items = select.expressions
     place = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
     if place.isascii() and place.isdigit() and len(place) < 5 and 1 <= int(place) <= len(items):
