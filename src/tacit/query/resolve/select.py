@@ -55,6 +55,7 @@ from tacit.query.relational.algebra import (
 from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
+from tacit.query.resolve.kept_public_rows import kept_public_rows
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
 from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType
@@ -701,10 +702,15 @@ class FinalGroups(ReleasedBuilder):
                     "join where it is never missing.",
                 )
         self.body = body
+        self.kept = kept_public_rows(body.relation)
+        if self.kept is not None:
+            self.kept.check_keys(clauses.keys)
         self.builder = FinalBuilder(body.relation, clauses.keys, options)
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
         """A released column."""
+        if self.kept is not None:
+            self.kept.check_call(asked)
         index = self.builder.add(asked, self.body.relation)
         made = self.builder.aggregates[index]
         return index, made.type, Domain(nullable=made.kind not in NEVER_NULL)
@@ -715,7 +721,9 @@ class FinalGroups(ReleasedBuilder):
 
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
         final = self.builder.build(self.body.relation)
-        return final, tuple(where), self.first + len(final.aggregates)
+        listing = () if self.kept is None else self.kept.listing(final)
+        width = len(final.types) + sum(len(step.relation.fields) for step in listing)
+        return final, (*listing, *where), width
 
 
 class ReleasedRows:
