@@ -1,4 +1,4 @@
-"""Outer joins that keep public rows: every group of the public table is returned, and nothing counts for nobody."""
+"""Outer joins that keep public rows: every group of the public table is returned, and such a row counts nowhere."""
 
 from __future__ import annotations
 
