@@ -24,7 +24,7 @@ _LEFT = "FROM wards w LEFT JOIN visits v ON v.ward = w.ward"
 KEPT: tuple[str, ...] = (
     f"SELECT w.ward, COUNT(v.visit_id) AS n {_LEFT} GROUP BY w.ward",
     f"SELECT w.floor, COUNT(v.visit_id) AS n {_LEFT} GROUP BY w.floor",
-    f"SELECT w.floor, w.ward, COUNT(v.visit_id) AS n, SUM(v.nights) AS s {_LEFT} GROUP BY w.ward, w.floor",
+    f"SELECT w.ward, w.floor, COUNT(v.visit_id) AS n, SUM(v.nights) AS s {_LEFT} GROUP BY w.ward, w.floor",
     f"SELECT w.ward, COUNT(v.visit_id) AS n {_LEFT} WHERE w.floor > 1 GROUP BY w.ward",
     f"SELECT w.floor, COUNT(DISTINCT v.patient_id) AS people {_LEFT} AND v.urgent GROUP BY w.floor",
     f"SELECT UPPER(w.ward) AS k, COUNT(v.visit_id) AS n {_LEFT} GROUP BY 1 ORDER BY k",
@@ -46,7 +46,7 @@ KEPT: tuple[str, ...] = (
 )
 
 #: Those whose keys are declared, and not read from the table.
-DECLARED: tuple[str, ...] = tuple(sql for sql in KEPT if "w.floor, COUNT" in sql or "VALUES" in sql)
+DECLARED: tuple[str, ...] = tuple(sql for sql in KEPT if "SELECT w.floor, COUNT" in sql or "VALUES" in sql)
 
 #: The question, words of the refusal, and the nearest question that is accepted.
 KEPT_REFUSED: tuple[tuple[str, str, str], ...] = (
