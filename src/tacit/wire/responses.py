@@ -865,6 +865,7 @@ def charge_json(charge: Entry) -> dict[str, Any]:
         "population": charge.population,
         "amounts": {amount.currency: exact_text(amount.amount) for amount in charge.amounts},
         "repeat": charge.repeated,
+        **({"summed": True} if charge.summed else {}),
         "position": charge.number,
         "text": charge.text,
     }
