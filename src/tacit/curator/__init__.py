@@ -4,6 +4,8 @@ Modules:
 * :mod:`.accounts` — Account of a population as users see it
 * :mod:`.answer` — Life of a question: parse → plan → quote → reserve → run → add noise → commit → answer
 * :mod:`.context` — Context of paid work: metadata, data, ledger and keys of an open project, and who asks
+* :mod:`.conversation` — Conversation with an assistant: a share of an analyst's budget that the person states, and its
+  state
 * :mod:`.curator` — ``Curator``: the object users hold
 * :mod:`.failures` — Failures as callers may know them: an id, or that a charged run failed
 * :mod:`.marginal_counts` — Exact counts of combinations of public values, from the engine, for workloads and synthetic
@@ -14,6 +16,7 @@ Modules:
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit
 * :mod:`.planner` — Planner with a cache of recent questions and plans
 * :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
+* :mod:`.reuse` — Releases that the ledger holds, found again for coarser questions that are sums of their cells
 * :mod:`.table_synthesis_release` — Synthetic tables made inside the curator: one charge, a receipt of every
   measurement, a table that is free to use
 * :mod:`.views` — Views of an answer: text, tables, charts

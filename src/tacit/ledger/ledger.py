@@ -23,12 +23,16 @@ from tacit.core.numbers import Number, exact_nonnegative
 from tacit.ledger import history, verify
 from tacit.ledger.account_terms import PricedCharge, filter_from_terms, price, terms_of
 from tacit.ledger.anchor import Anchor
+from tacit.ledger.conversations import ConversationShares
 from tacit.ledger.entries import (
+    ORDER_WORDS,
     amounts_of,
     check_text,
+    order_words,
     owner_of,
     owners_of,
     plain_name,
+    request_name,
     reserve_body,
     run_name,
     source_name,
@@ -99,6 +103,8 @@ class Ledger(Closing):
         self.keys = SigningKeys(journal)
         #: Declarations of the protected unit: the columns that identify one person of a population.
         self.units = ProtectedUnits(journal)
+        #: Shares of conversations with assistants.
+        self.conversations = ConversationShares(journal)
         self._limits: dict[str, Filter] = {}
         self._prices: dict[tuple[str, Event | Guarantee], PricedCharge] = {}
         self._overrides, self._looking = Overrides(), threading.Lock()
@@ -407,6 +413,7 @@ class Ledger(Closing):
 
         Raises:
             BudgetError: it does not fit; names what is short. Nothing was charged.
+            InputError: it names a conversation whose share was not fixed.
             AccountingError: the charge has no price in the account's currency.
             ConflictError: the idempotency key stands for another request.
             AccessError: the analyst was revoked, or there is no such account.
@@ -415,6 +422,8 @@ class Ledger(Closing):
         """
         with self.journal.working():
             body = reserve_body(order, lambda population: self.price(population, order.charge))
+            if order.conversation:
+                self.conversations.check(body["population"], body["conversation"], analyst=body["analyst"])
             result = self.journal.write(body)
             if isinstance(result, Appended):
                 amounts = amounts_of(body)
@@ -422,6 +431,42 @@ class Ledger(Closing):
             if isinstance(result, InsufficientBudget):
                 raise BudgetError(shortage(body, result.balances))
             return self._known(body, result)
+
+    def stands_for(self, order: Order) -> int | None:
+        """The charge that an order's idempotency key stands for; None where it is fresh, or there is no key.
+
+        Raises:
+            ConflictError: the key stands for another request.
+        """
+        if not order.idempotency_key:
+            return None
+        words = order_words(order)
+        with self.journal.working():
+            seq = self.journal.find(request_name(words["analyst"], order.idempotency_key))
+            return None if seq is None else self._same_request(words, seq)
+
+    def reuse(self, order: Order, seq: int) -> Outcome:
+        """The outcome of an earlier charge, for an order that is answered from it: nothing is charged.
+
+        An idempotency key stands for that charge from here on, so that the order may be sent again.
+
+        Raises:
+            AccessError: the analyst was revoked.
+            ConflictError: the key stands for another request.
+            LedgerError: there is no such outcome.
+        """
+        words = order_words(order)
+        with self.journal.working():
+            if words["analyst"] and self.journal.find(Name("revoked", words["analyst"])) is not None:
+                raise AccessError(f"{words['analyst']} may not ask any more")
+            if order.idempotency_key:
+                again = self.journal.write({"kind": "repeat", "of": seq, **words})
+                if isinstance(again, AlreadyTaken):
+                    seq = self._same_request(words, again.seq)
+            kept = self._kept(seq)
+            if kept is None:
+                raise StorageError(f"entry {seq} has no outcome to answer from")
+            return kept
 
     def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"", key: str = "") -> Outcome:
         """Make an outcome durable and return what may leave the process.
@@ -461,10 +506,16 @@ class Ledger(Closing):
             return self._kept(seq)
 
     def budget(
-        self, population: str, *, analyst: str = "", project: str = "", charge: Charge | None = None
+        self,
+        population: str,
+        *,
+        analyst: str = "",
+        project: str = "",
+        conversation: str = "",
+        charge: Charge | None = None,
     ) -> LedgerBudget:
         """Spent and remaining amounts, and how many more charges like ``charge`` fit."""
-        name, owners = plain_name(population, "population"), owners_of(analyst, project)
+        name, owners = plain_name(population, "population"), owners_of(analyst, project, conversation)
         with self.journal.working():
             limit = filter_from_terms(self.journal.terms(name))
             states = self.journal.store.balances(name, owners)
@@ -575,7 +626,7 @@ class Ledger(Closing):
             raise AccessError(f"{body['analyst']} may not ask any more")
         seq = taken.seq
         if taken.name.space == "repeat" and body["key"]:
-            words = {name: body[name] for name in ("population", "analyst", "project", "key", "request")}
+            words = {name: body[name] for name in ORDER_WORDS}
             again = self.journal.write({"kind": "repeat", "of": seq, **words})
             if isinstance(again, AlreadyTaken):
                 return self._known({**body, "repeat": ""}, again)
