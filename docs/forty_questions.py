@@ -439,7 +439,7 @@ max_groups = 12
 max_rows = 12
 unit_rows = 16
 columns.event = {{ categories = ["buy", "open", "search", "view"] }}
-columns.moment = {{ bounds = ["2025-06-01 00:00:00", "2025-10-31 00:00:00"] }}
+columns.moment = {{ bounds = ["2025-06-01 00:00:00", "2025-08-24 23:59:59"] }}
 columns.seconds = {{ bounds = [0, 600] }}
 
 [tables.plans]
