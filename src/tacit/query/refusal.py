@@ -1,7 +1,8 @@
 """Refusal of a query, with code and words.
 
 A refusal is a function of the SQL text and of public metadata alone. Its ``code`` is stable and may be matched on;
-its sentence names the column or clause, the rule, and what to write instead. Refusing costs nothing.
+its sentence names the column or clause, the rule, and what to write instead; ``instead`` is a whole question near the
+refused one that is accepted. ``docs/what-can-be-asked.md`` lists all that is. Refusing costs nothing.
 """
 
 from __future__ import annotations
@@ -77,19 +78,22 @@ class Refusal(QueryError):  # noqa: N818 - the word the documents use
     Args:
         reason: a key of :data:`CODES`; the full code is ``query.<reason>``.
         sentence: what is wrong and what to write instead.
+        instead: a question near it that is accepted, where one was found.
 
     >>> Refusal("sample", "Remove TABLESAMPLE.").code
     'query.sample'
     """
 
-    def __init__(self, reason: str, sentence: str) -> None:
+    def __init__(self, reason: str, sentence: str, instead: str | None = None) -> None:
         if reason not in CODES:
             raise KeyError(reason)
         super().__init__(reason, sentence)
+        self.args = (reason, sentence, instead)
         self.reason = reason
         self.sentence = sentence
+        self.instead = instead
         # The tree in core gives one code per class; a refusal has one per reason.
         vars(self)["code"] = f"query.{reason}"
 
     def __str__(self) -> str:
-        return self.sentence
+        return self.sentence if self.instead is None else f"{self.sentence} Accepted is: {self.instead}"
