@@ -11,7 +11,10 @@ from typing import Final
 
 from tacit.core.errors import QueryError
 
-__all__ = ["CODES", "Refusal"]
+__all__ = ["ACCEPTED", "CODES", "Refusal"]
+
+#: Words between the sentence of a refusal and the question that is accepted.
+ACCEPTED: Final = " Accepted is: "
 
 #: Every code a query can be refused with, and what it stands for. The prefix ``query.`` is added to each.
 CODES: Final[dict[str, str]] = {
@@ -96,4 +99,4 @@ class Refusal(QueryError):  # noqa: N818 - the word the documents use
         vars(self)["code"] = f"query.{reason}"
 
     def __str__(self) -> str:
-        return self.sentence if self.instead is None else f"{self.sentence} Accepted is: {self.instead}"
+        return self.sentence if self.instead is None else f"{self.sentence}{ACCEPTED}{self.instead}"
