@@ -24,12 +24,13 @@ from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import exact
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
+from tacit.curator.views.notebook_tables import ChargeList, curator_html
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.noise import entropy
 from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.receipts.receipt import Receipt
+from tacit.receipts.receipt import Receipt, is_of_sums
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
 from tacit.wire.requests import request_text
 from tacit.wire.responses import AnswerBody, Budgets, History, QuoteBody, ReceiptBody, TablesSchema
@@ -173,6 +174,12 @@ class RemoteCurator(Closing):
             raise InputError("population", f"must be one of {', '.join(each.population for each in told)}")
         return found[0]
 
+    def _repr_html_(self) -> str:
+        tables = [info.table for info in self.tables()]
+        names = dict.fromkeys(table.population for table in tables if table.population is not None)
+        budgets = (self.budget(population=name) for name in names)
+        return curator_html("a curator on a server", tables, budgets)
+
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables that you may ask about, and the declarations of their columns."""
         content = self._channel.get("/v1/tables").content
@@ -197,7 +204,7 @@ class RemoteCurator(Closing):
             before = following
             query = {**everyone, "before": str(before)}
         chosen = (e for e in reversed(entries) if population in (None, e.population) and analyst in (None, e.analyst))
-        return tuple(chosen)
+        return ChargeList(chosen)
 
     def receipt(self, position: int) -> Receipt:
         """The receipt of a charge that you may see, checked."""
@@ -302,10 +309,13 @@ class RemoteCurator(Closing):
         _agree("population", receipt["population"], charge.population)
         _agree("charge", read_amounts(receipt["charge"]), amounts)
         _agree("query", answer["query"], request.sql)
-        _agree_price(receipt["guarantee"], request)
+        summed = repeated and is_of_sums(answer)
+        if not summed:
+            # Sums of an earlier release have its guarantee, whatever was typed, and cost nothing.
+            _agree_price(receipt["guarantee"], request)
         paid = () if repeated else amounts
-        entry = Entry(charge.position, charge.population, paid, request.sql, answer["plan"], True, repeated=repeated)
-        return receipt, entry
+        place, asked = (charge.position, charge.population), (request.sql, answer["plan"])
+        return receipt, Entry(*place, paid, *asked, True, repeated=repeated, summed=summed)
 
     def _key_of(self, receipt: Receipt) -> str:
         """The key that a receipt names, if it is the server's; looked up again where it was replaced since."""

@@ -18,6 +18,7 @@ from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down
+from tacit.curator.views.notebook_tables import budget_html
 from tacit.ledger import Amount, Balance, Outcome, Record, Reservation
 from tacit.ledger import LedgerBudget as LedgerBudget
 from tacit.query.request import Account as AccountKind
@@ -46,6 +47,7 @@ class Entry:
         committed: whether its answer exists; if not, the charge counts all the same.
         analyst: who asked.
         repeated: whether nothing was charged because the answer existed.
+        summed: whether it was made of sums of cells that were released before, at ``number``.
     """
 
     number: int
@@ -56,10 +58,13 @@ class Entry:
     committed: bool = False
     analyst: str = ""
     repeated: bool = False
+    summed: bool = False
 
     @property
     def text(self) -> str:
         """Such as ``Charged epsilon 0.5 to patients``."""
+        if self.summed:
+            return f"Sums of cells released before (entry {self.number}): charged nothing"
         if self.repeated:
             return "A repeated question: charged nothing"
         if not self.amounts:
@@ -134,6 +139,9 @@ class Budget:
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
         said = "; ".join([f"{self.population}: {_spent_of(self.balances[0])}", *shares, *more]) + kept
         return " ".join([said, *(f"Caution: {sentence}" for sentence in self.cautions)])
+
+    def _repr_html_(self) -> str:
+        return budget_html(self)
 
 
 def _spent_of(balance: Balance) -> str:

@@ -10,7 +10,7 @@ from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.curator.accounts import Budget, Entry, entry_of
-from tacit.curator.answer import answer, quote
+from tacit.curator.answer import answer, free_release, quote
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import hide_internal_errors
 from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
@@ -18,6 +18,7 @@ from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.quote import Quote
 from tacit.curator.table_synthesis_release import SyntheticTable, synthesize
 from tacit.curator.views.answer_object import Answer
+from tacit.curator.views.notebook_tables import ChargeList, curator_html, table_html
 from tacit.curator.views.progress_bar import terminal_progress
 from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
 from tacit.ledger import Ledger
@@ -62,6 +63,9 @@ class TableInfo:
 
     def __repr__(self) -> str:
         return f"<TableInfo {self.name}: {', '.join(column.name for column in self.table.columns)}>"
+
+    def _repr_html_(self) -> str:
+        return table_html(self.table)
 
 
 class Curator(Closing):
@@ -129,7 +133,8 @@ class Curator(Closing):
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
         planned = quote(self._context, sql, Request.of(sql, options))
         with hide_internal_errors():
-            return planned.quote
+            free = free_release(self._context, planned.plan)
+            return planned.quote if free is None else free.quote
 
     def table(self, name: str) -> Frame[Answer, Quote]:
         """A table as a frame: a question in method calls instead of SQL; see :class:`tacit.Frame`."""
@@ -155,9 +160,13 @@ class Curator(Closing):
                 name,
                 analyst=self.analyst if analyst is None else analyst,
                 project=self.name,
-                charge=None if quote is None else quote.plan.guarantee,
+                charge=None if quote is None else quote.guarantee if isinstance(quote, Quote) else quote.plan.guarantee,
             )
         return Budget.of(found, durable=self.ledger.durable)
+
+    def _repr_html_(self) -> str:
+        budgets = (self.budget(population=name) for name in self._context.accounts)
+        return curator_html(self.name, self._context.catalog.tables, budgets)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -176,7 +185,8 @@ class Curator(Closing):
         """Charges to a population (by one analyst, if named), in order."""
         name = self._population(population)
         with hide_internal_errors():
-            return tuple(entry_of(record) for record in self.ledger.history(population=name, analyst=analyst or ""))
+            records = self.ledger.history(population=name, analyst=analyst or "")
+            return ChargeList(entry_of(record) for record in records)
 
     def release(
         self,

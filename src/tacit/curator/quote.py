@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tacit.accounting.currencies import currency_of
 from tacit.core.guarantees import Guarantee
+from tacit.curator.views.notebook_tables import quote_html
 from tacit.query.planning.explain import Explanation
 from tacit.query.planning.plan import Plan
 
@@ -31,6 +33,9 @@ class QuoteForms:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.charge}>"
 
+    def _repr_html_(self) -> str:
+        return quote_html(self.explanation)
+
 
 @dataclass(frozen=True, repr=False)
 class Quote(QuoteForms):
@@ -39,12 +44,16 @@ class Quote(QuoteForms):
     Args:
         plan: the plan.
         explanation: what is protected, each release with its noise, the price, the errors, and the engine's statements.
+        free: whether the answer is made of sums of cells that were released before, and so costs nothing.
     """
 
     plan: Plan
     explanation: Explanation
+    free: bool = False
 
     @property
     def guarantee(self) -> Guarantee:
         """Guarantee that the account would be charged."""
+        if self.free:
+            return currency_of(self.plan.guarantee).nothing(self.plan.relation)
         return self.plan.guarantee
