@@ -131,9 +131,9 @@ def test_a_worker_that_dies_is_followed_by_another_under_the_same_charge(monkeyp
 
 
 def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    served = serve()
+    served, loop = serve(), asyncio.new_event_loop()
     try:
-        remote = remote_of(served, "olga", monkeypatch)
+        remote = remote_of(served, "olga", monkeypatch, loop)
         seen: list[str] = []
         words = {"source": TABLE["source"], "method": "mst", "rows": 30}
         table = remote.synthesize(**words, epsilon=2, delta="1e-7", progress=seen.append)
@@ -148,13 +148,16 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(BudgetError):
             remote.synthesize(**words, epsilon=900, delta="1e-7")
         assert served.spent() == 2
+        remote.close()
     finally:
         served.close()
+        loop.close()
 
 
-def remote_of(served: Served, name: str, monkeypatch: pytest.MonkeyPatch) -> RemoteCurator:
+def remote_of(
+    served: Served, name: str, monkeypatch: pytest.MonkeyPatch, loop: asyncio.AbstractEventLoop
+) -> RemoteCurator:
     """A client whose requests reach the application without a socket."""
-    loop = asyncio.new_event_loop()
 
     def send(_: Channel, method: str, path: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
         async def once() -> Any:
