@@ -76,13 +76,13 @@ class Recorded:
         return passed
 
     def again(self) -> list[Any]:
-        """What was recorded since the last call."""
+        """Inputs recorded since the last call."""
         found, self.inputs, self.first = self.inputs, [], False
         return found
 
 
 def moved(mechanism: Any, left: Any, right: Any) -> Fraction:
-    """How far an input moved, in parts of what is paid for."""
+    """Distance that an input moved, in parts of the sensitivity that is paid for."""
     apart = np.abs(np.atleast_1d(np.array(left)) - np.atleast_1d(np.array(right))).max()
     allowed = mechanism._sensitivity if isinstance(mechanism, SparseVector) else None
     if allowed is None:

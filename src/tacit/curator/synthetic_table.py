@@ -27,7 +27,7 @@ from tacit.receipts.receipt import Receipt
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, uniform
 from tacit.synth.noise_interval import interval_factor
 
-__all__ = ["EqualBins", "MarginalQuality", "SyntheticTable", "checked_rows"]
+__all__ = ["BANNER", "EqualBins", "MarginalQuality", "SyntheticTable", "checked_rows"]
 
 MOST_ROWS: Final = 10_000_000
 _FORMAT: Final = "tacit-synthetic-table"

@@ -51,7 +51,7 @@ from tacit.synth.table_synthesis import (
     measure_table,
 )
 
-__all__ = ["PublishedTable", "drawn_again", "published_tables", "synthesize"]
+__all__ = ["PublishedTable", "check_synthesis", "drawn_again", "published_tables", "synthesize"]
 
 _FORMAT: Final = "tacit-synthesis"
 _LABEL: Final = "synthetic table ("
@@ -155,6 +155,30 @@ def synthesize(
         return _table(source, ready, paid.outcome, charge, rows)
 
 
+def check_synthesis(
+    context: CuratorContext,
+    source: str,
+    columns: Sequence[str] | None,
+    options: Mapping[str, Any],
+    *,
+    rows: int | None = None,
+    method: Method = "aim",
+    marginals: Sequence[Sequence[str]] | None = None,
+    minutes: int = MINUTES,
+) -> str:
+    """The price of a synthetic table in words, if it can be made; free, reads no data.
+
+    Raises:
+        Refusal, InputError: it cannot be made; says why.
+    """
+    with hide_internal_errors():
+        if rows is not None:
+            checked_rows(rows)
+        ready = _prepare(context, source, columns, options, method, marginals, minutes)
+        currency = currency_of(ready.guarantee)
+        return currency.text(currency.amounts_of(ready.guarantee))
+
+
 @dataclass(frozen=True)
 class PublishedTable:
     """A synthetic table that was paid for, as the ledger holds it.
@@ -165,6 +189,7 @@ class PublishedTable:
         source: the table, or the SELECT of rows.
         method: which marginals were measured.
         time: of the charge.
+        population: that paid.
     """
 
     position: int
@@ -172,6 +197,7 @@ class PublishedTable:
     source: str
     method: str
     time: str
+    population: str
 
 
 def published_tables(context: CuratorContext) -> tuple[PublishedTable, ...]:
@@ -185,7 +211,11 @@ def published_tables(context: CuratorContext) -> tuple[PublishedTable, ...]:
                     told = {} if charged is None else charged.quote.get("synthesis", {})
                     if told:
                         name = _name(told["source"])
-                        found.append(PublishedTable(record.seq, name, told["source"], told["method"], record.time))
+                        found.append(
+                            PublishedTable(
+                                record.seq, name, told["source"], told["method"], record.time, record.population
+                            )
+                        )
     return tuple(sorted(found, key=lambda each: each.position))
 
 

@@ -25,6 +25,7 @@ from tacit.core.numbers import exact, exact_probability
 from tacit.core.relations import as_relation
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
+from tacit.curator.synthetic_table import BANNER
 from tacit.ledger import Balance
 from tacit.ledger.protocol import Head
 from tacit.query.catalog import Column, ForeignKey, Table
@@ -40,6 +41,7 @@ from tacit.wire.values import cell_to_json, exact_text, read_amounts, read_type,
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.quote import Quote
+    from tacit.curator.synthetic_table import SyntheticTable
     from tacit.curator.views.answer_object import Answer
     from tacit.ledger import Amount, Ledger, Record
 
@@ -47,6 +49,7 @@ __all__ = [
     "AnswerBody", "AnswerTable", "Budgets", "ChargeSchema", "EntryTold", "ErrorBody", "ErrorTold", "Health",
     "History", "JobBody", "JobPut", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
     "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "SurveyBody", "SurveyCollected", "SurveyResults",
+    "SyntheticTableBody", "SyntheticTableTold", "SyntheticTablesBody",
     "TableTold", "TablesSchema", "TokenShown", "TokenTold", "TokensSchema", "Withdrawn", "answer_json", "charge_json",
     "seen_text",
 ]  # fmt: skip
@@ -330,6 +333,65 @@ def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
     return CellRead(value, (low, high), (least, most), cell.get("marked") is True)
 
 
+class MarginalTold(ResponseBody):
+    """A marginal that was measured, and how far the model is from it."""
+
+    columns: list[str]
+    stddev: float = Field(description="of the noise on each count")
+    distance: float = Field(description="of the model from the noisy counts: half the l1 distance over all rows")
+    noise: float = Field(description="the same distance that noise alone makes, on average")
+
+
+class SyntheticTableTold(ResponseBody):
+    """A synthetic table that was paid for."""
+
+    position: int
+    name: str
+    source: str
+    method: str
+    time: str
+    population: str
+
+
+class SyntheticTablesBody(ResponseBody):
+    """Synthetic tables, the oldest first."""
+
+    tables: list[SyntheticTableTold]
+
+
+class SyntheticTableBody(ResponseBody):
+    """A synthetic table with its quality, made of what was paid for alone."""
+
+    position: int
+    name: str
+    rows: int
+    columns: list[str]
+    measured: list[MarginalTold]
+    not_measured: list[list[str]] = Field(description="pairs of columns about which nothing is promised")
+    report: str = Field(description="the same in words")
+    note: str
+    receipt: ReceiptBody
+
+    @classmethod
+    def of(cls, table: SyntheticTable) -> Self:
+        """The body about a table."""
+        measured = [
+            MarginalTold(columns=list(each.columns), stddev=each.stddev, distance=each.distance, noise=each.noise)
+            for each in table.quality()
+        ]
+        return cls(
+            position=table.receipt.position,
+            name=table.name,
+            rows=table.rows,
+            columns=list(table.columns),
+            measured=measured,
+            not_measured=[list(pair) for pair in table.not_measured],
+            report=table.report(),
+            note=BANNER,
+            receipt=ReceiptBody(receipt=dict(table.receipt.statement), signature=table.receipt.signature),
+        )
+
+
 class JobPut(ResponseBody):
     """A question that will be answered later."""
 
@@ -344,6 +406,7 @@ class JobBody(ResponseBody):
     state: Literal["waiting", "running", "done", "failed"]
     seconds: float = Field(description="since it was put down, in whole slots")
     answer: AnswerBody = _maybe()
+    synthesis: SyntheticTableBody = _maybe(description="of a synthetic table")
     error: ErrorTold = _maybe()
 
 

@@ -92,6 +92,16 @@ _ABOUT: Final = {
     "GET /v1/results/{survey}": _About(
         "Estimates of a survey, with simultaneous intervals", {200: sent.SurveyResults}, fails=(404,)
     ),
+    "POST /v1/synthesize": _About(
+        "Make a synthetic table, as a job; for owners. It is charged once, and free to use for everyone",
+        {202: sent.JobPut},
+        taken.SynthesisSchema,
+        (403, 409, 422),
+    ),
+    "GET /v1/synthetic": _About("Synthetic tables that were paid for", {200: sent.SyntheticTablesBody}),
+    "GET /v1/synthetic/{position}": _About(
+        "Quality of a synthetic table, or the table as a file; free", {200: sent.SyntheticTableBody}, fails=(404,)
+    ),
     "GET /v1/people": _About("All people, and what they may spend", {200: sent.PeopleBody}, fails=(403,)),
     "POST /v1/people": _About("Add a person, or change their role", {201: sent.PersonBody}, taken.NewPerson, (403,)),
     "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: sent.Revoked}, fails=(403, 404)),
@@ -106,6 +116,7 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": 50},
     "everyone": {"type": "string", "enum": ["true", "false"]},
     "position": {"type": "integer", "minimum": 1},
+    "form": {"type": "string", "enum": ["json", "csv", "parquet"]},
     "id": {"type": "string", "minLength": 1, "maxLength": 64},
     "name": {"type": "string", "minLength": 1, "maxLength": 200},
     "survey": {"type": "string", "minLength": 1, "maxLength": 60},
@@ -127,6 +138,7 @@ _SEEN: Final[tuple[str, dict[str, Any], str]] = (
 #: Headers of endpoints that ask no question.
 _HEADERS: Final = {
     "/v1/key": (_SEEN,),
+    "/v1/synthesize": (_ASKING[0],),
     "/v1/collect/{survey}": (
         (*_ASKING[0][:2], "a name for these reports, so that they may be sent again and count once"),
     ),
