@@ -14,7 +14,7 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.sparse_vector import SparseVector
-from tacit.synth.multiplicative_weights import MultiplicativeWeights, QueryStream, Weights
+from tacit.synth.multiplicative_weights import MultiplicativeWeights, PublicWeights, QueryStream
 
 QUERIES = np.random.default_rng(3).integers(0, 2, (60, 12))
 COUNTS = np.array([900, 5, 0, 300, 40, 2, 0, 0, 700, 1, 60, 8])
@@ -112,7 +112,7 @@ def test_neighbours_move_every_input_within_its_sensitivity(
 
 @pytest.mark.usefixtures("seeded")
 def test_a_stream_pays_for_hard_queries_alone() -> None:
-    weights = Weights(12, int(COUNTS.sum()))
+    weights = PublicWeights(12, int(COUNTS.sum()))
     hard = 0
     for _ in range(40):
         part = QueryStream(epsilon=4, counts=COUNTS, weights=weights, threshold=200)
@@ -127,7 +127,7 @@ def test_a_stream_pays_for_hard_queries_alone() -> None:
             break
     # Six hundred queries, and a dozen or two of them were hard.
     assert 1 <= hard < 35
-    part = QueryStream(epsilon=4, counts=COUNTS, weights=Weights(12, 2000), threshold=1)
+    part = QueryStream(epsilon=4, counts=COUNTS, weights=PublicWeights(12, 2000), threshold=1)
     while not part.ended:
         part.ask(QUERIES[0])
     with pytest.raises(BudgetError):
@@ -139,7 +139,7 @@ def test_neighbours_move_a_stream_within_its_sensitivity(monkeypatch: pytest.Mon
     replay = Recorded(monkeypatch)
 
     def run(counts: np.ndarray) -> list[Any]:
-        part = QueryStream(epsilon=1, counts=counts, weights=Weights(12, 2000), threshold=300)
+        part = QueryStream(epsilon=1, counts=counts, weights=PublicWeights(12, 2000), threshold=300)
         for query in QUERIES:
             if part.ask(query).hard or replay.outputs[len(replay.inputs) - 1] is True:
                 break

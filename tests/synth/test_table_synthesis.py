@@ -419,6 +419,8 @@ def test_wide_integers_are_put_into_bins_by_a_public_rule() -> None:
     drawn = bins.drawn(places, np.array([0.0, 0.999999])[: len(places)])
     assert drawn[0] == -5 + bins.width * places[0]
     assert drawn.max() <= 994
+    every = bins.drawn(np.repeat(np.arange(ready.counts.sizes["pay"]), 2), np.tile([0.0, 0.999999], 33)[: 2 * 33])
+    assert (every.min(), every.max()) == (-5, 994)
 
 
 def test_what_cannot_be_synthesised_is_refused_before_it_is_charged() -> None:

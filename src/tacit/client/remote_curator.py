@@ -25,7 +25,7 @@ from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import exact
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
-from tacit.curator.table_synthesis_release import PublishedTable
+from tacit.curator.table_synthesis_release import SyntheticRelease
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.noise import entropy
@@ -33,17 +33,14 @@ from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
+from tacit.wire.job_responses import JobBody, JobPut, SyntheticTableBody, SyntheticTablesBody
 from tacit.wire.requests import request_text, synthesis_text
 from tacit.wire.responses import (
     AnswerBody,
     Budgets,
     History,
-    JobBody,
-    JobPut,
     QuoteBody,
     ReceiptBody,
-    SyntheticTableBody,
-    SyntheticTablesBody,
     TablesSchema,
 )
 from tacit.wire.values import read_amounts
@@ -292,11 +289,11 @@ class RemoteCurator(Closing):
                 progress(f"{state.state}, {state.seconds:.0f} s")
             self._channel.wait(_POLL_SECONDS)
 
-    def synthetic_tables(self) -> tuple[PublishedTable, ...]:
+    def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
         """The synthetic tables that were paid for, the oldest first; free."""
         content = self._channel.get("/v1/synthetic").content
         with parsing("the synthetic tables"):
-            return tuple(PublishedTable(**each.plain()) for each in SyntheticTablesBody.read(content).tables)
+            return tuple(SyntheticRelease(**each.plain()) for each in SyntheticTablesBody.read(content).tables)
 
     def synthetic(self, table: str | int) -> RemoteSyntheticTable:
         """A synthetic table that was paid for, by its name (the newest) or the position of its charge; free."""

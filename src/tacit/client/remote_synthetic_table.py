@@ -11,7 +11,7 @@ from typing import Any
 from tacit.core.errors import InputError
 from tacit.engines.registry import query_public
 from tacit.receipts.receipt import Receipt
-from tacit.wire.responses import SyntheticTableBody
+from tacit.wire.job_responses import SyntheticTableBody
 
 __all__ = ["RemoteSyntheticTable"]
 

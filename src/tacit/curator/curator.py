@@ -19,7 +19,7 @@ from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.query_session import QuerySession
 from tacit.curator.quote import Quote
 from tacit.curator.synthetic_table import SyntheticTable
-from tacit.curator.table_synthesis_release import PublishedTable, drawn_again, published_tables, synthesize
+from tacit.curator.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.progress_bar import terminal_progress
 from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
@@ -349,7 +349,7 @@ class Curator(Closing):
         caller = Caller(analyst or self.analyst)
         return QuerySession(self._context, source, columns, epsilon=epsilon, threshold=threshold, caller=caller)
 
-    def synthetic_tables(self) -> tuple[PublishedTable, ...]:
+    def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
         """The synthetic tables that were paid for, the oldest first; free."""
         return published_tables(self._context)
 

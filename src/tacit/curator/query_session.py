@@ -24,7 +24,7 @@ from tacit.curator.failures import hide_internal_errors
 from tacit.curator.marginal_counts import MarginalCounts, countable_rows
 from tacit.curator.mechanism_release import charge_directly
 from tacit.mechanisms.laplace import Laplace
-from tacit.synth.multiplicative_weights import HardQuery, QueryStream, Weights
+from tacit.synth.multiplicative_weights import HardQuery, PublicWeights, QueryStream
 
 __all__ = ["QuerySession"]
 
@@ -75,7 +75,7 @@ class QuerySession:
             self._pay(self._epsilon, "number of rows")
             names = tuple(self._counts.sizes)
             self._raw: NDArray[np.int64] = self._counts.count(context, [names])[names].ravel()
-            self._weights = Weights(self._raw.size, max(1, int(counted.release(int(self._raw.sum())))))
+            self._weights = PublicWeights(self._raw.size, max(1, int(counted.release(int(self._raw.sum())))))
 
     @property
     def hard(self) -> int:

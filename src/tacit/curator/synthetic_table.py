@@ -48,7 +48,9 @@ class EqualBins:
 
     def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
         """Whole numbers spread evenly over bins."""
-        begin = self.low + places * self.width
+        # The range of an expression may have one more value than there are bins.
+        last = (self.high - self.low) // self.width
+        begin = self.low + np.minimum(places, last) * self.width
         wide = np.minimum(self.width, self.high + 1 - begin)
         return np.asarray(begin + np.floor(shares * wide).astype(np.int64))
 
@@ -316,10 +318,7 @@ class SyntheticTable:
             if head["format"] != _FORMAT or head["version"] != 1:
                 raise InputError("path", "is not a model of a synthetic table")
             columns = {name: [_from_plain(value) for value in values] for name, values in head["columns"].items()}
-            sizes = {
-                name: len(values) if name not in head["bins"] else _bins_count(head["bins"][name])
-                for name, values in columns.items()
-            }
+            sizes = {name: len(values) for name, values in columns.items()}
             rest = iter(arrays)
             measured = [NoisyMarginal(tuple(m["columns"]), next(rest), m["stddev"]) for m in head["measured"]]
             potentials, fixed = ({tuple(n): next(rest) for n in head[part]} for part in ("potentials", "fixed"))
@@ -344,10 +343,6 @@ def checked_rows(rows: object) -> int:
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
         raise InputError("rows", f"must be a whole number from 1 to {MOST_ROWS:,}, or left out")
     return rows
-
-
-def _bins_count(bins: Mapping[str, int]) -> int:
-    return (bins["high"] - bins["low"]) // bins["width"] + 1
 
 
 def _to_plain(value: Any) -> Any:

@@ -51,7 +51,7 @@ from tacit.synth.table_synthesis import (
     measure_table,
 )
 
-__all__ = ["PublishedTable", "check_synthesis", "drawn_again", "published_tables", "synthesize"]
+__all__ = ["SyntheticRelease", "check_synthesis", "drawn_again", "published_tables", "synthesize"]
 
 _FORMAT: Final = "tacit-synthesis"
 _LABEL: Final = "synthetic table ("
@@ -180,7 +180,7 @@ def check_synthesis(
 
 
 @dataclass(frozen=True)
-class PublishedTable:
+class SyntheticRelease:
     """A synthetic table that was paid for, as the ledger holds it.
 
     Args:
@@ -200,7 +200,7 @@ class PublishedTable:
     population: str
 
 
-def published_tables(context: CuratorContext) -> tuple[PublishedTable, ...]:
+def published_tables(context: CuratorContext) -> tuple[SyntheticRelease, ...]:
     """The synthetic tables of a project that exist for the caller, the oldest first; free."""
     found = []
     with hide_internal_errors():
@@ -212,7 +212,7 @@ def published_tables(context: CuratorContext) -> tuple[PublishedTable, ...]:
                     if told:
                         name = _name(told["source"])
                         found.append(
-                            PublishedTable(
+                            SyntheticRelease(
                                 record.seq, name, told["source"], told["method"], record.time, record.population
                             )
                         )

@@ -23,7 +23,7 @@ from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.quote import Quote
 from tacit.curator.synthetic_table import SyntheticTable
 from tacit.curator.table_synthesis_release import (
-    PublishedTable,
+    SyntheticRelease,
     check_synthesis,
     drawn_again,
     published_tables,
@@ -136,7 +136,7 @@ class CuratorService:
         self._drawn.put(table.receipt.position, table)
         return table
 
-    def synthetic_tables(self, access: Access) -> tuple[PublishedTable, ...]:
+    def synthetic_tables(self, access: Access) -> tuple[SyntheticRelease, ...]:
         """Synthetic tables of the populations that the person sees; they were paid for, and are free to use."""
         return published_tables(self._for(access).context)
 
@@ -299,7 +299,7 @@ class _RecentTables:
         self._found: dict[int, SyntheticTable] = {}
 
     def get(self, position: int) -> SyntheticTable | None:
-        """One of them."""
+        """The table of a charge, if it is kept."""
         return self._found.get(position)
 
     def put(self, position: int, table: SyntheticTable) -> None:

@@ -147,7 +147,7 @@ class MultiplicativeWeights(Mechanism):
         total = self._known or 1
         if self._count is not None:
             total = max(1, int(self._count.release(int(raw.sum()))))
-        weights = Weights(self._queries.shape[1], total)
+        weights = PublicWeights(self._queries.shape[1], total)
         mean = np.zeros(self._queries.shape[1])
         measured = []
         for _ in range(self._rounds):
@@ -198,7 +198,7 @@ class MultiplicativeWeights(Mechanism):
         return min(tried, key=lambda each: each.error("0.05", people))
 
 
-class Weights:
+class PublicWeights:
     """A public histogram that is moved towards noisy answers; floats, because nothing here is secret."""
 
     def __init__(self, cells: int, total: int) -> None:
@@ -258,8 +258,8 @@ class QueryStream(Mechanism):
 
     A part answers any number of queries, adaptively chosen, from a public histogram, as long as these answers are
     within about ``threshold`` of the truth; the sparse vector technique watches that. The first that is not gets an
-    answer with Laplace noise and ends the part. :class:`Weights`, moved by that answer, is public and goes on to the
-    next part, which is paid for anew: hard queries cost, easy ones do not.
+    answer with Laplace noise and ends the part. :class:`PublicWeights`, moved by that answer, is public and goes on to
+    the next part, which is paid for anew: hard queries cost, easy ones do not.
 
     Args:
         epsilon: of the part, three quarters for watching and a quarter for the answer.
@@ -291,7 +291,7 @@ class QueryStream(Mechanism):
         *,
         epsilon: Number,
         counts: Sequence[int] | NDArray[np.int64],
-        weights: Weights,
+        weights: PublicWeights,
         threshold: SupportsIndex,
         relation: Relation | str = ADD_REMOVE,
     ) -> None:

@@ -25,7 +25,6 @@ from tacit.core.numbers import exact, exact_probability
 from tacit.core.relations import as_relation
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
-from tacit.curator.synthetic_table import BANNER
 from tacit.ledger import Balance
 from tacit.ledger.protocol import Head
 from tacit.query.catalog import Column, ForeignKey, Table
@@ -41,16 +40,15 @@ from tacit.wire.values import cell_to_json, exact_text, read_amounts, read_type,
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.quote import Quote
-    from tacit.curator.synthetic_table import SyntheticTable
     from tacit.curator.views.answer_object import Answer
     from tacit.ledger import Amount, Ledger, Record
 
 __all__ = [
     "AnswerBody", "AnswerTable", "Budgets", "ChargeSchema", "EntryTold", "ErrorBody", "ErrorTold", "Health",
-    "History", "JobBody", "JobPut", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
+    "History", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
     "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "SurveyBody", "SurveyCollected", "SurveyResults",
-    "SyntheticTableBody", "SyntheticTableTold", "SyntheticTablesBody",
     "TableTold", "TablesSchema", "TokenShown", "TokenTold", "TokensSchema", "Withdrawn", "answer_json", "charge_json",
+    "maybe",
     "seen_text",
 ]  # fmt: skip
 
@@ -77,7 +75,7 @@ _Scalar = bool | int | float | str | None
 _SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
 
 
-def _maybe(**words: Any) -> Any:
+def maybe(**words: Any) -> Any:
     """A field that may be left out, and is never null."""
     return Field(default=None, **words)
 
@@ -132,8 +130,8 @@ class ErrorTold(ResponseBody):
 
     code: str = Field(description="stable; may be matched on")
     message: str = Field(description="for people")
-    id: str = _maybe(description="under which the operator's log has the reason")
-    parameter: str = _maybe(description="the input that cannot be used")
+    id: str = maybe(description="under which the operator's log has the reason")
+    parameter: str = maybe(description="the input that cannot be used")
 
 
 class ErrorBody(ResponseBody):
@@ -148,7 +146,7 @@ class ColumnTold(ResponseBody):
     name: str
     type: str
     interval: bool = Field(description="whether its cells have value, low and high")
-    not_negative: bool = _maybe(description="whether the truth is 0 or more for certain, whatever the noise says")
+    not_negative: bool = maybe(description="whether the truth is 0 or more for certain, whatever the noise says")
 
     def to_domain(self) -> OutputColumn:
         """The column, of which only name, type and noise are known."""
@@ -162,9 +160,9 @@ class CellSchema(ResponseBody):
     value: _Scalar
     low: _Scalar
     high: _Scalar
-    bias_low: _Scalar = _maybe(description="of the interval that allows for what was left out")
-    bias_high: _Scalar = _maybe(description="likewise")
-    marked: bool = _maybe(description="true where what was left out may exceed the interval")
+    bias_low: _Scalar = maybe(description="of the interval that allows for what was left out")
+    bias_high: _Scalar = maybe(description="likewise")
+    marked: bool = maybe(description="true where what was left out may exceed the interval")
 
 
 class CauseTold(ResponseBody):
@@ -333,83 +331,6 @@ def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
     return CellRead(value, (low, high), (least, most), cell.get("marked") is True)
 
 
-class MarginalTold(ResponseBody):
-    """A marginal that was measured, and how far the model is from it."""
-
-    columns: list[str]
-    stddev: float = Field(description="of the noise on each count")
-    distance: float = Field(description="of the model from the noisy counts: half the l1 distance over all rows")
-    noise: float = Field(description="the same distance that noise alone makes, on average")
-
-
-class SyntheticTableTold(ResponseBody):
-    """A synthetic table that was paid for."""
-
-    position: int
-    name: str
-    source: str
-    method: str
-    time: str
-    population: str
-
-
-class SyntheticTablesBody(ResponseBody):
-    """Synthetic tables, the oldest first."""
-
-    tables: list[SyntheticTableTold]
-
-
-class SyntheticTableBody(ResponseBody):
-    """A synthetic table with its quality, made of what was paid for alone."""
-
-    position: int
-    name: str
-    rows: int
-    columns: list[str]
-    measured: list[MarginalTold]
-    not_measured: list[list[str]] = Field(description="pairs of columns about which nothing is promised")
-    report: str = Field(description="the same in words")
-    note: str
-    receipt: ReceiptBody
-
-    @classmethod
-    def of(cls, table: SyntheticTable) -> Self:
-        """The body about a table."""
-        measured = [
-            MarginalTold(columns=list(each.columns), stddev=each.stddev, distance=each.distance, noise=each.noise)
-            for each in table.quality()
-        ]
-        return cls(
-            position=table.receipt.position,
-            name=table.name,
-            rows=table.rows,
-            columns=list(table.columns),
-            measured=measured,
-            not_measured=[list(pair) for pair in table.not_measured],
-            report=table.report(),
-            note=BANNER,
-            receipt=ReceiptBody(receipt=dict(table.receipt.statement), signature=table.receipt.signature),
-        )
-
-
-class JobPut(ResponseBody):
-    """A question that will be answered later."""
-
-    id: str
-    state: Literal["waiting"]
-
-
-class JobBody(ResponseBody):
-    """The state of such a question."""
-
-    id: str
-    state: Literal["waiting", "running", "done", "failed"]
-    seconds: float = Field(description="since it was put down, in whole slots")
-    answer: AnswerBody = _maybe()
-    synthesis: SyntheticTableBody = _maybe(description="of a synthetic table")
-    error: ErrorTold = _maybe()
-
-
 class PriceSchema(ResponseBody):
     """The charge that a question would make."""
 
@@ -484,9 +405,9 @@ class QuoteBody(ResponseBody):
     confidence: Exact
     errors: list[ErrorExpected]
     plan: str = Field(description="digest")
-    engine_sql: str | None = _maybe(description="for owners")
-    advice: list[str] = _maybe(description="what to write for less noise, a sentence each")
-    sets: str = _maybe(description="grouping sets, and how their totals are made")
+    engine_sql: str | None = maybe(description="for owners")
+    advice: list[str] = maybe(description="what to write for less noise, a sentence each")
+    sets: str = maybe(description="grouping sets, and how their totals are made")
     questions_left: int | None = Field(description="how many more such questions fit")
     leaves_after: float = Field(
         description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"

@@ -25,8 +25,9 @@ from tacit.server.api.request_body import ask_back, ask_text, synthesis_back, sy
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
 from tacit.server.service import ADMIN, ASK
+from tacit.wire.job_responses import SyntheticTableBody
 from tacit.wire.requests import SynthesisSchema
-from tacit.wire.responses import AnswerBody, SyntheticTableBody
+from tacit.wire.responses import AnswerBody
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture

@@ -60,7 +60,7 @@ def synthesis_text(said: SynthesisSchema, key: str) -> str:
 
 
 def synthesis_back(told: str) -> tuple[SynthesisSchema, str] | None:
-    """What :func:`synthesis_text` wrote; None where the text is a question."""
+    """The synthetic table and the key that :func:`synthesis_text` wrote; None where the text is a question."""
     words, key = json.loads(told)
     return (SynthesisSchema.model_construct(**words["synthesis"]), key) if "synthesis" in words else None
 

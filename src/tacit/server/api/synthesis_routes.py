@@ -10,7 +10,7 @@ from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_respon
 from tacit.server.api.request_body import read_body
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
-from tacit.wire import responses as wire
+from tacit.wire import job_responses as wire
 from tacit.wire.requests import SynthesisSchema
 
 __all__ = ["FORMS", "ROUTES"]
