@@ -67,8 +67,15 @@ def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[str]:
     except Refusal:
         return
     for edit in (*_EDITS.get(reason, ()), *_GENERAL):
-        for changed in edit(tree.copy(), catalog):
+        yield from _edited(edit, tree.copy(), catalog)
+
+
+def _edited(edit: Edit, tree: exp.Query, catalog: Catalog) -> Iterator[str]:
+    try:
+        for changed in edit(tree, catalog):
             yield text_of_tree(changed)
+    except Exception:  # trees of hostile text, changed by hand: a suggestion is a courtesy, and a refusal stays one
+        return
 
 
 # -- texts
