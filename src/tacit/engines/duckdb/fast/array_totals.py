@@ -17,11 +17,12 @@ Everything is 64-bit integers. Whether they are wide enough is checked before th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tacit.engines.duckdb.database import DuckDBSession
+    from tacit.engines.duckdb.fast.array_losses import LossPlan
 
-__all__ = ["MOST_ROWS", "ROW_BYTES", "RowPlan", "TooWideError", "measure", "read_shares"]
+__all__ = [
+    "MOST_ROWS",
+    "ROW_BYTES",
+    "WIDEST",
+    "FoldedRows",
+    "Integers",
+    "Read",
+    "RowPlan",
+    "TooWideError",
+    "UnitGroups",
+    "measure",
+    "named_column",
+    "read_shares",
+]
 
 #: Sums of sizes stay below this, with room for one more addition.
 WIDEST = 2**62
@@ -62,7 +77,8 @@ class UnitGroups:
     def __init__(self, read: Callable[[str], Integers], full: Collection[str], lengths: Integers) -> None:
         self.lengths = lengths
         self.longest = int(lengths.max(initial=0))
-        self._read, self._full = read, full
+        self.full = full
+        self._read = read
         self._known: dict[tuple[str, str], Integers] = {}
 
     def sums(self, values: NDArray[Any]) -> Integers:
@@ -78,7 +94,7 @@ class UnitGroups:
 
     def counts(self, name: str) -> Integers:
         """Count the rows of each pair that have a positive value."""
-        if name in self._full:
+        if name in self.full:
             return self.lengths
         return self._once("counts", name, lambda: self.sums(self.values(name) > 0))
 
@@ -184,7 +200,7 @@ def read_shares(measures: Sequence[Measure], most_rows: int) -> tuple[dict[str, 
     shares = []
     for measure in measures:
         summed = measure if measure.kind in TOTALS else values.get((measure.argument, measure.where))
-        share = UnitShare(measure, _named(columns, _column(measure, summed)))
+        share = UnitShare(measure, named_column(columns, _column(measure, summed)))
         widest = max(share.largest, 0 if summed is None else 2 * max(abs(summed.low), abs(summed.high)) + 1)
         # Squares are wide; whether they fit is seen when it is known how many rows one unit has.
         if widest * (1 if measure.kind is MeasureKind.CENTRED_SQUARES else most_rows) >= WIDEST:
@@ -201,7 +217,16 @@ def _column(measure: Measure, summed: Measure | None) -> Read | None:
     return None if condition is None else Read(f"(CASE WHEN {condition} THEN 1::TINYINT END)", 0, 1)
 
 
-def _named(columns: dict[str, Read], column: Read | None) -> str | None:
+@overload
+def named_column(columns: dict[str, Read], column: Read) -> str: ...
+
+
+@overload
+def named_column(columns: dict[str, Read], column: Read | None) -> str | None: ...
+
+
+def named_column(columns: dict[str, Read], column: Read | None) -> str | None:
+    """The name of a column that is read, new or known; None for none."""
     if column is None:
         return None
     for name, known in columns.items():
@@ -242,11 +267,27 @@ class ValueColumn:
 
 @dataclass(frozen=True)
 class FetchedRows:
-    """Fetched rows: units as numbers, public groups, and the columns that shares read, by name."""
+    """Fetched rows: units as numbers, public groups, and the columns that shares read, by name.
+
+    ``others`` are the units of rows outside the public list, where they are asked for.
+    """
 
     units: NDArray[np.int64]
     groups: NDArray[np.int16]
     columns: Mapping[str, ValueColumn]
+    others: NDArray[np.int64] | None = None
+
+
+class FoldedRows(NamedTuple):
+    """Sums of the rows.
+
+    Args:
+        totals: per group in which a unit is kept its number, how many units, and one total per share.
+        cells: units in each cell of the table of what bounding leaves out; None where SQL has to count them.
+    """
+
+    totals: list[tuple[int, ...]]
+    cells: list[int] | None
 
 
 @dataclass(frozen=True)
@@ -260,6 +301,7 @@ class Fold:
         places: from units and groups of some rows to places; a unit's groups have different ones.
         largest: the largest y of each column.
         shares: one per sum.
+        losses: the table of what bounding leaves out, if it is asked for.
     """
 
     groups: int
@@ -268,6 +310,7 @@ class Fold:
     places: Places
     largest: Mapping[str, int]
     shares: tuple[UnitShare, ...]
+    losses: LossPlan | None = None
 
 
 class UnitGroupKeys:
@@ -351,34 +394,89 @@ class UnitGroupKeys:
 _CELLS_PER_ROW = 4
 
 
-def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None]) -> list[tuple[int, ...]]:
-    """Per group in which a unit is kept: its number, how many units, and one total per share.
+def fold(
+    keys: UnitGroupKeys, threads: int, check: Callable[[], None], others: NDArray[np.int64] | None = None
+) -> FoldedRows:
+    """Add up the rows.
 
     Args:
         keys: of all rows.
         threads: how many blocks at a time.
         check: called now and then; may raise to stop.
+        others: units of rows outside the public list, as they are numbered in the keys.
 
     Raises:
         TooWideError: when 64 bits might not do.
     """
     words = keys.sorted()
     blocks = _blocks(words, keys.below + keys.work.bits)
+    counted = _CellCount(keys.work.losses, others)
 
     def one(block: tuple[int, int]) -> list[NDArray[np.int64]]:
         check()
-        return _block(keys, words[slice(*block)])
+        return _block(keys, words[slice(*block)], counted)
 
     if threads == 1 or len(blocks) < 2:
         totals = _added(map(one, blocks), keys.work, keys.count)
     else:
         with ThreadPoolExecutor(threads) as pool:
             totals = _added(pool.map(one, blocks), keys.work, keys.count)
-    return listed(totals)
+    return FoldedRows(listed(totals), counted.cells())
 
 
-def dense_totals(rows: FetchedRows, work: Fold) -> list[tuple[int, ...]] | None:
-    """The totals of :func:`fold` without its sort, where units are numbered closely and keep all of their groups.
+class _CellCount:
+    """Counts of units in the cells of a table, block by block; safe to use from several threads.
+
+    A table that 64 bits might not do for is left to SQL, and the totals are not.
+    """
+
+    def __init__(self, plan: LossPlan | None, others: NDArray[np.int64] | None) -> None:
+        self._plan = plan
+        self._others = None if others is None or not len(others) else np.unique(others)
+        if self._others is not None and plan is not None and not plan.has_others:
+            self._plan = None
+        self._lock = threading.Lock()
+        self._cells: Integers | None = None
+        #: Units with rows outside the public list that have others as well.
+        self._matched = 0
+
+    def __bool__(self) -> bool:
+        return self._plan is not None
+
+    def add(self, pairs: UnitGroups, units: NDArray[Any], per_unit: Callable[[NDArray[Any]], Integers]) -> None:
+        """Count whole units, which are given in ascending order."""
+        plan = self._plan
+        if plan is None:
+            return
+        outside = None
+        if self._others is not None:
+            outside = np.zeros(len(units), dtype=np.bool_)
+            places = np.searchsorted(units, self._others)
+            inside = places < len(units)
+            inside[inside] = units[places[inside]] == self._others[inside]
+            outside[places[inside]] = True
+        try:
+            found = plan.cells(pairs, per_unit, outside)
+        except TooWideError:
+            self._plan = None
+            return
+        with self._lock:
+            self._matched += 0 if outside is None else int(outside.sum())
+            self._cells = found if self._cells is None else self._cells + found
+
+    def cells(self) -> list[int] | None:
+        """All of them; None where SQL has to count."""
+        plan = self._plan
+        if plan is None:
+            return None
+        cells = np.zeros(plan.table.cells, dtype=np.int64) if self._cells is None else self._cells
+        if self._others is not None:
+            cells[plan.others_cell] += len(self._others) - self._matched
+        return [int(count) for count in cells]
+
+
+def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
+    """The result of :func:`fold` without its sort, where units are numbered closely and keep all of their groups.
 
     Sorting is half of the processor time of a small question, and under load the larger half.
 
@@ -403,7 +501,10 @@ def dense_totals(rows: FetchedRows, work: Fold) -> list[tuple[int, ...]] | None:
         share.check_sum(len(cells))
         # A unit that is not in a group has 0 there, and every clamp leaves 0 unchanged.
         totals.append(share.of(pairs).reshape(shape).sum(axis=1))
-    return listed(totals)
+    counted = _CellCount(work.losses, rows.others)
+    if counted:
+        counted.add(pairs, np.arange(first, last + 1), lambda values: values.reshape(shape).sum(axis=0))
+    return FoldedRows(listed(totals), counted.cells())
 
 
 class _DenseCells(UnitGroups):
@@ -432,7 +533,7 @@ def _blocks(words: Words, below: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def _block(keys: UnitGroupKeys, words: Words) -> list[NDArray[np.int64]]:
+def _block(keys: UnitGroupKeys, words: Words, counted: _CellCount) -> list[NDArray[np.int64]]:
     """Units per group and one total per share and group, of whole units."""
     work = keys.work
     pairs = words >> np.uint64(keys.below)
@@ -445,9 +546,19 @@ def _block(keys: UnitGroupKeys, words: Words) -> list[NDArray[np.int64]]:
     kept = np.ones(len(units), dtype=np.bool_)
     kept[work.most :] = units[work.most :] != units[: -work.most]
     firsts = words[starts]
-    if not kept.all():
-        words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
-    return _per_group(work, keys.groups(firsts), UnitGroups(lambda name: keys.read(name, words), keys.full, lengths))
+    whole = UnitGroups(_reader(keys, words), keys.full, lengths)
+    if counted:
+        begins = _changes(units)
+        owners = units[begins].astype(np.int64)
+        counted.add(whole, owners, lambda values: np.add.reduceat(values, begins, dtype=np.int64))
+    if kept.all():
+        return _per_group(work, keys.groups(firsts), whole)
+    words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
+    return _per_group(work, keys.groups(firsts), UnitGroups(_reader(keys, words), keys.full, lengths))
+
+
+def _reader(keys: UnitGroupKeys, words: Words) -> Callable[[str], Integers]:
+    return lambda name: keys.read(name, words)
 
 
 def _per_group(work: Fold, groups: Integers, pairs: UnitGroups) -> list[Integers]:
@@ -493,8 +604,17 @@ ROW_BYTES = 64
 _BATCH = 2**17
 _UNITS = "tacit_units"
 
-#: Units as DuckDB gave them (an array of Arrow, or of numpy for whole columns), groups, and columns.
-Batch = tuple[Any, NDArray[np.int16], dict[str, ValueColumn]]
+
+class Batch(NamedTuple):
+    """Units as DuckDB gave them (an array of Arrow, or of numpy for whole columns), groups, and columns.
+
+    ``others`` are the units of rows outside the public list.
+    """
+
+    units: Any
+    groups: NDArray[np.int16]
+    columns: dict[str, ValueColumn]
+    others: Any
 
 
 @dataclass(frozen=True)
@@ -510,6 +630,7 @@ class RowPlan:
         shares: one per sum.
         large: whether there will hardly be few rows.
         most_rows: how many there are at most; None where that is not known.
+        losses: the table of what bounding leaves out, if it is asked for and the rows can tell it.
     """
 
     sql: str
@@ -520,9 +641,10 @@ class RowPlan:
     shares: tuple[UnitShare, ...]
     large: bool = False
     most_rows: int | None = None
+    losses: LossPlan | None = None
 
 
-def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int) -> list[tuple[int, ...]] | None:
+def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int) -> FoldedRows | None:
     """Group, units and one total per share, for every group that has any; None where SQL has to do it.
 
     Args:
@@ -533,22 +655,25 @@ def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int)
     """
     try:
         few = _few(session, plan, most_rows) if plan.chooser.whole else None
-        if few:
-            totals = dense_totals(FetchedRows(*few[0]), _fold(plan, plan.chooser.folded))
-            if totals is not None:
-                return totals
-        keys = None
+        if few is not None and len(few.units):
+            found = dense_totals(few, _fold(plan, plan.chooser.folded))
+            if found is not None:
+                return found
+        packed = None
         if plan.chooser.whole:
-            keys = _packed(plan, _batches(session, plan, most_rows) if few is None else few)
-        if keys is None:
-            keys = _numbered(session.cursor, plan, _batches(session, plan, most_rows))
+            packed = _packed(plan, _batches(session, plan, most_rows) if few is None else _again(few))
+        keys, others = packed or _numbered(session.cursor, plan, _batches(session, plan, most_rows))
         session.check()
-        return fold(keys, threads, session.check)
+        return fold(keys, threads, session.check, others)
     except TooWideError:
         return None
 
 
-def _few(session: DuckDBSession, plan: RowPlan, most_rows: int) -> list[Batch] | None:
+def _again(few: FetchedRows) -> list[Batch]:
+    return [Batch(few.units, few.groups, dict(few.columns), few.others)]
+
+
+def _few(session: DuckDBSession, plan: RowPlan, most_rows: int) -> FetchedRows | None:
     """All rows in a public group at once, where units are whole numbers and rows are few; None where they are not."""
     most = 0 if plan.large else min(FEW, most_rows)
     # A limit costs about as much as a filter.
@@ -559,17 +684,21 @@ def _few(session: DuckDBSession, plan: RowPlan, most_rows: int) -> list[Batch] |
     exact = bool(found) and all(column.dtype.kind in "iu" for column in found.values())
     if not exact or len(found["u"]) > most or np.ma.isMaskedArray(found["u"]):
         return None
-    group = found["g"]
-    listed = ~np.ma.getmaskarray(group) if np.ma.isMaskedArray(group) else slice(None)
-    unit = found["u"][listed]
+    unit, group, others = found["u"], found["g"], None
+    rows: slice | NDArray[np.bool_] = slice(None)
+    if np.ma.isMaskedArray(group):
+        outside = np.ma.getmaskarray(group)
+        rows = ~outside
+        if plan.losses is not None:
+            others = unit[outside]
     columns = {
-        name: ValueColumn(_filled(found[name][listed], read.fill), read.fill) for name, read in plan.columns.items()
+        name: ValueColumn(_filled(found[name][rows], read.fill), read.fill) for name, read in plan.columns.items()
     }
-    return [(unit, np.ma.getdata(group)[listed].astype(np.int16, copy=False), columns)] if len(unit) else []
+    return FetchedRows(unit[rows], np.ma.getdata(group)[rows].astype(np.int16, copy=False), columns, others)
 
 
 def _batches(session: DuckDBSession, plan: RowPlan, most_rows: int) -> Iterator[Batch]:
-    """All rows in a public group.
+    """All rows in a public group, and the units of others where they are asked for.
 
     Raises:
         TooWideError: for more rows than may be held.
@@ -577,56 +706,69 @@ def _batches(session: DuckDBSession, plan: RowPlan, most_rows: int) -> Iterator[
     count = 0
     for batch in session.cursor.sql(plan.sql).to_arrow_reader(_BATCH):
         session.check()
-        rows = batch.filter(batch.column(1).is_valid()) if batch.column(1).null_count else batch
-        count += rows.num_rows
+        rows, outside = batch, None
+        if batch.column(1).null_count:
+            listed = batch.column(1).is_valid()
+            rows = batch.filter(listed)
+            if plan.losses is not None:
+                outside = batch.column(0).filter(batch.column(1).is_null()).unique()
+        count += rows.num_rows + (0 if outside is None else len(outside))
         unit, group, *others = rows.columns
         # Every row has a unit by ownership; a row without one is SQL's to judge.
-        if count > most_rows or unit.null_count:
+        if count > most_rows or unit.null_count or (outside is not None and outside.null_count):
             raise TooWideError
         columns = {
             name: ValueColumn(_array(column.fill_null(read.fill) if column.null_count else column), read.fill)
             for (name, read), column in zip(plan.columns.items(), others, strict=True)
         }
-        if rows.num_rows:
-            yield unit, _array(group).astype(np.int16), columns
+        if rows.num_rows or outside is not None:
+            yield Batch(unit, _array(group).astype(np.int16), columns, outside)
 
 
-def _packed(plan: RowPlan, batches: Iterable[Batch]) -> UnitGroupKeys | None:
-    """Keys that hold all of a row; None where a unit is too large for that."""
-    keys = UnitGroupKeys(_fold(plan, plan.chooser.folded))
-    for unit, groups, columns in batches:
-        if not keys.add(FetchedRows(_array(unit), groups, columns)):
+def _packed(plan: RowPlan, batches: Iterable[Batch]) -> tuple[UnitGroupKeys, NDArray[np.int64] | None] | None:
+    """Keys that hold all of a row, and units of rows outside the public list; None where a unit is too large."""
+    keys, outside = UnitGroupKeys(_fold(plan, plan.chooser.folded)), []
+    for unit, groups, columns, others in batches:
+        if len(groups) and not keys.add(FetchedRows(_array(unit), groups, columns)):
             return None
-    return keys
+        if others is not None:
+            outside.append(_array(others))
+    return keys, np.concatenate(outside) if outside else None
 
 
-def _numbered(cursor: duckdb.DuckDBPyConnection, plan: RowPlan, batches: Iterator[Batch]) -> UnitGroupKeys:
-    """Keys that hold numbers of units and of rows.
+def _numbered(
+    cursor: duckdb.DuckDBPyConnection, plan: RowPlan, batches: Iterator[Batch]
+) -> tuple[UnitGroupKeys, NDArray[np.int64] | None]:
+    """Keys that hold numbers of units and of rows, and numbers of units of rows outside the public list.
 
     Raises:
         TooWideError: where even these do not fit.
     """
     units: list[pa.Array] = []
+    outside: list[pa.Array] = []
     groups: list[NDArray[np.int16]] = []
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name in plan.columns}
-    for unit, group, others in batches:
-        units.append(unit if plan.chooser.whole else unit.dictionary_encode())
+    for unit, group, others, more in batches:
+        for kept, array in ((units, unit), (outside, more)):
+            if array is not None:
+                kept.append(array if plan.chooser.whole else array.dictionary_encode())
         groups.append(group)
         for name, column in others.items():
             columns[name].append(column.values)
     if not units:
-        return UnitGroupKeys(_fold(plan, plan.chooser.folded))
+        return UnitGroupKeys(_fold(plan, plan.chooser.folded)), None
     if plan.chooser.whole:
-        known = np.concatenate([_array(unit) for unit in units])
-        numbers, work = np.unique(known, return_inverse=True)[1], _fold(plan, plan.chooser.folded)
+        everyone = np.concatenate([_array(unit) for unit in (*units, *outside)])
+        numbers, work = np.unique(everyone, return_inverse=True)[1], _fold(plan, plan.chooser.folded)
     else:
-        known, folds = _distinct(cursor, plan.chooser, units)
-        numbers, work = known, _fold(plan, lambda unit: folds[unit])
+        everyone, folds = _distinct(cursor, plan.chooser, [*units, *outside])
+        numbers, work = everyone, _fold(plan, lambda unit: folds[unit])
+    rows = sum(map(len, groups))
     joined = {name: ValueColumn(np.concatenate(columns[name]), read.fill) for name, read in plan.columns.items()}
-    keys = UnitGroupKeys(work, len(known))
-    if not keys.add(FetchedRows(known, np.concatenate(groups), joined), numbers):
+    keys = UnitGroupKeys(work, rows)
+    if rows and not keys.add(FetchedRows(everyone[:rows], np.concatenate(groups), joined), numbers[:rows]):
         raise TooWideError
-    return keys
+    return keys, numbers[rows:] if outside else None
 
 
 def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32]]) -> Fold:
@@ -641,8 +783,8 @@ def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32
         return codes.astype(np.uint32)
 
     if groups <= plan.most:
-        return Fold(groups, plan.most, (groups - 1).bit_length(), as_numbered, largest, plan.shares)
-    return Fold(groups, plan.most, chooser.bits(groups), in_order, largest, plan.shares)
+        return Fold(groups, plan.most, (groups - 1).bit_length(), as_numbered, largest, plan.shares, plan.losses)
+    return Fold(groups, plan.most, chooser.bits(groups), in_order, largest, plan.shares, plan.losses)
 
 
 def _distinct(
