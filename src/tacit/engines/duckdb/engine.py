@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tacit.engines.duckdb import fast
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast.array_totals import MOST_ROWS, ROW_BYTES
+from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, ROW_BYTES
 from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.sources import DuckDBTable
 from tacit.engines.duckdb.statements import DuckDBStatement, DuckDBWriter

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from tacit.engines.duckdb.fast.array_losses import loss_plan
-from tacit.engines.duckdb.fast.array_totals import MOST_ROWS, RowPlan, read_shares
+from tacit.engines.duckdb.fast.array_totals import read_shares
 from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
+from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, RowPlan
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.relations import has_union, scanned, slots_of
@@ -88,7 +89,8 @@ class DuckDBWriter(Writer):
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
         # Rows outside the public list come along with NULL for a group: a condition would compute the group twice.
         loose = self.reading_loosely(measures)._reading_places(read)
-        rows = loose.all_rows({name: made.sql for name, made in columns.items()}, read)
+        more = {} if losses is None else losses.columns
+        rows = loose.all_rows({name: made.sql for name, made in (*columns.items(), *more.items())}, read)
         bounds = (self.groups.count, self.final.max_groups)
         # DuckDB waits for ever where a LIMIT stands over a cross join of unions; large sources are read without one.
         large = self._is_large() or has_union(self.final.source)

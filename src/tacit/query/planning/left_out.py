@@ -30,6 +30,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -50,8 +51,8 @@ from tacit.query.relational.expressions import (
     Literal,
     literal,
 )
-from tacit.query.relational.functions import call, case, cast, in_list
-from tacit.query.types import BOOLEAN, INTEGER, Domain, Kind, SqlType, Value, from_ordinal, ordinal
+from tacit.query.relational.functions import call, case, in_list
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Domain, Kind, SqlType, Value, from_ordinal, ordinal
 
 __all__ = [
     "CAUSES",
@@ -61,6 +62,7 @@ __all__ = [
     "KEYS",
     "ROWS",
     "CountedValues",
+    "Interval",
     "LossTable",
     "cell_counts",
     "counted_values",
@@ -68,9 +70,11 @@ __all__ = [
     "lists_exactly",
     "loss_question",
     "loss_table",
+    "moves_to_bounds",
     "row_value",
     "total_argument",
     "total_limits",
+    "total_type",
 ]
 
 #: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, and rows whose
@@ -92,6 +96,8 @@ _LONG_LIST: Final = 64
 _MOST_LISTED: Final = 3_000
 #: Kinds of values of one question that are looked at, so that the statement stays within the limits of a clause.
 _MOST_COUNTED: Final = 12
+#: Bounds whose limits are kept: those of columns come in many questions.
+_MOST_LIMITS: Final = 256
 #: Questions about tables that are kept.
 _MOST_RECENT: Final = 32
 _RECENT: OrderedDict[int, tuple[FinalAggregation, LossTable, FinalAggregation]] = OrderedDict()
@@ -369,28 +375,47 @@ def _whole(number: int) -> Literal:
     return literal(number, INTEGER)
 
 
+def moves_to_bounds(measure: Measure) -> bool:
+    """Whether values of a sum are moved to its bounds before they are added up; others cannot be beyond them."""
+    argument = measure.argument
+    if argument is None or _is_bounded(argument) or not argument.type.is_numeric:
+        return False
+    return None not in [_value(end * measure.step, argument.type) for end in (measure.low, measure.high)]
+
+
 def total_argument(measure: Measure) -> Expression:
-    """The value within its bounds, as it is summed; of a DOUBLE the number of its steps, whose sum is exact."""
+    """The value within its bounds, as it is summed; of a DOUBLE its number of steps, as it is released."""
     argument = measure.argument
     if argument is None:
         raise AssertionError("a sum has an argument")
-    ends = [_value(end * measure.step, argument.type) for end in (measure.low, measure.high)]
-    if not _is_bounded(argument) and None not in ends and argument.type.is_numeric:
-        low, high = (literal(end, argument.type) for end in ends if end is not None)
-        argument = call("least", call("greatest", argument, low), high)
+    if moves_to_bounds(measure):
+        ends = [_value(end * measure.step, argument.type) for end in (measure.low, measure.high)]
+        low, high = (literal(end, argument.type) for end in ends)
+        # NULL stays NULL, as it does not under GREATEST.
+        argument = call("clamp", argument, low, high)
     if argument.type.kind is not Kind.DOUBLE:
         return argument
-    return cast(call("div", argument, literal(float(measure.step), argument.type)), INTEGER)
+    steps = call("div", argument, literal(float(measure.step), DOUBLE))
+    # Nearest, ties up; the double below one half would be rounded up when one half is added.
+    nearest = call("floor", call("add", steps, literal(0.5, DOUBLE)))
+    return case([(call("eq", steps, literal(math.nextafter(0.5, 0), DOUBLE)), _whole(0))], nearest)
 
 
-def total_limits(measure: Measure, kind: SqlType) -> list[Interval]:
+def total_type(measure: Measure) -> SqlType:
+    """The type of the total."""
+    if measure.argument is None or measure.argument.type.kind in (Kind.INTEGER, Kind.DOUBLE):
+        return INTEGER
+    return _called("sum", total_argument(measure), measure.where)[0].type
+
+
+def total_limits(measure: Measure, kind: SqlType) -> Sequence[Interval]:
     """Intervals around the limits of a total, wider and wider, in the values of the type that the total has."""
     one = Fraction(1) if measure.argument is not None and measure.argument.type.kind is Kind.DOUBLE else measure.step
     ends = measure.clamp[0] * one, measure.clamp[1] * one
     return _limits(ends, row_value(measure) * one / _QUARTERS, kind)
 
 
-def excess_limits(measure: Measure) -> list[Interval]:
+def excess_limits(measure: Measure) -> Sequence[Interval]:
     """Intervals around the bounds of a value, wider and wider, by quarters of the largest value."""
     if measure.argument is None:
         raise AssertionError("only values have bounds")
@@ -399,11 +424,12 @@ def excess_limits(measure: Measure) -> list[Interval]:
     return _limits(ends, reach * measure.step / _QUARTERS, measure.argument.type)
 
 
-def _limits(ends: tuple[Fraction, Fraction], quarter: Fraction, kind: SqlType) -> list[Interval]:
-    return [
+@lru_cache(_MOST_LIMITS)
+def _limits(ends: tuple[Fraction, Fraction], quarter: Fraction, kind: SqlType) -> tuple[Interval, ...]:
+    return tuple(
         (_value(ends[0] - steps * quarter, kind, up=False), _value(ends[1] + steps * quarter, kind, up=True))
         for steps in EXCESSES[:-1]
-    ]
+    )
 
 
 def _beyond(value: Expression, limits: Sequence[Interval]) -> Expression:

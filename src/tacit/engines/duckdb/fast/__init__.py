@@ -9,11 +9,13 @@ Modules:
 * :mod:`.array_totals` — Bounded totals of rows in memory: the same integers as the statements of
   ``engines/sql/unit_totals.py``
 * :mod:`.bitset_bounding` — Bounding of public groups per unit by bit sets instead of sorting pairs
+* :mod:`.fetched_rows` — Rows of a question in memory: read by DuckDB, turned into keys, and handed to
+  :mod:`.array_totals`
 * :mod:`.table_cache` — In-memory copies of small source files, reused across questions
 """
 
 from __future__ import annotations
 
-from tacit.engines.duckdb.fast.array_totals import measure
+from tacit.engines.duckdb.fast.fetched_rows import measure
 
 __all__ = ["measure"]

@@ -1,10 +1,11 @@
 """Bounded totals of rows in memory: the same integers as the statements of ``engines/sql/unit_totals.py``.
 
 DuckDB hands over unit, public group, and one column per value that is added up: q(x), or NULL for rows that
-do not count. Here a value is y = q(x) - low + 1, which is 1 or more, and 0 for NULL. So Σ q(x) = Σ y + n·(low - 1),
-with n the number of positive y. Whole numbers that are not too large are packed into keys batch by batch, so that a row
-takes eight bytes. Other units are numbered first; equal ones get equal numbers, and which they are decides nothing. For
-units that are texts, the x of the choosing rule is computed once per unit instead of once per row.
+do not count (:mod:`.fetched_rows`). Here a value is y = q(x) - low + 1, which is 1 or more, and 0 for NULL. So
+Σ q(x) = Σ y + n·(low - 1), with n the number of positive y. Whole numbers that are not too large are packed into keys
+batch by batch, so that a row takes eight bytes. Other units are numbered first; equal ones get equal numbers, and which
+they are decides nothing. For units that are texts, the x of the choosing rule is computed once per unit instead of once
+per row.
 
 A row becomes one integer of 64 bits: its unit, the place of its group in the unit's own order, and
 below them its group and values, or where these are too wide its number. Sorted, the rows of a unit stand together, its
@@ -18,7 +19,7 @@ Everything is 64-bit integers. Whether they are wide enough is checked before th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,28 +30,27 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.unit_totals import TOTALS, counts_sql, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 
 if TYPE_CHECKING:
-    import duckdb
-    import pyarrow as pa
-
-    from tacit.engines.duckdb.database import DuckDBSession
-    from tacit.engines.duckdb.fast.array_losses import LossPlan
+    from tacit.engines.duckdb.fast.array_losses import LossPlan, Outside
 
 __all__ = [
-    "MOST_ROWS",
-    "ROW_BYTES",
     "WIDEST",
+    "Beside",
+    "FetchedRows",
+    "Fold",
     "FoldedRows",
     "Integers",
     "Read",
-    "RowPlan",
     "TooWideError",
+    "UnitGroupKeys",
     "UnitGroups",
-    "measure",
+    "UnitShare",
+    "ValueColumn",
+    "dense_totals",
+    "fold",
     "named_column",
     "read_shares",
 ]
@@ -218,21 +218,21 @@ def _column(measure: Measure, summed: Measure | None) -> Read | None:
 
 
 @overload
-def named_column(columns: dict[str, Read], column: Read) -> str: ...
+def named_column(columns: dict[str, Read], column: Read, letter: str = ...) -> str: ...
 
 
 @overload
-def named_column(columns: dict[str, Read], column: Read | None) -> str | None: ...
+def named_column(columns: dict[str, Read], column: Read | None, letter: str = ...) -> str | None: ...
 
 
-def named_column(columns: dict[str, Read], column: Read | None) -> str | None:
+def named_column(columns: dict[str, Read], column: Read | None, letter: str = "y") -> str | None:
     """The name of a column that is read, new or known; None for none."""
     if column is None:
         return None
     for name, known in columns.items():
         if known == column:
             return name
-    name = f"y{len(columns)}"
+    name = f"{letter}{len(columns)}"
     columns[name] = column
     return name
 
@@ -269,13 +269,25 @@ class ValueColumn:
 class FetchedRows:
     """Fetched rows: units as numbers, public groups, and the columns that shares read, by name.
 
-    ``others`` are the units of rows outside the public list, where they are asked for.
+    ``beside`` is for the table of what bounding leaves out.
     """
 
     units: NDArray[np.int64]
     groups: NDArray[np.int16]
     columns: Mapping[str, ValueColumn]
+    beside: Beside
+
+
+class Beside(NamedTuple):
+    """Facts about units that the table of what bounding leaves out needs, where they are asked for.
+
+    Args:
+        others: units of rows outside the public list.
+        outside: values outside their bounds.
+    """
+
     others: NDArray[np.int64] | None = None
+    outside: Outside | None = None
 
 
 class FoldedRows(NamedTuple):
@@ -394,23 +406,21 @@ class UnitGroupKeys:
 _CELLS_PER_ROW = 4
 
 
-def fold(
-    keys: UnitGroupKeys, threads: int, check: Callable[[], None], others: NDArray[np.int64] | None = None
-) -> FoldedRows:
+def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None], beside: Beside) -> FoldedRows:
     """Add up the rows.
 
     Args:
         keys: of all rows.
         threads: how many blocks at a time.
         check: called now and then; may raise to stop.
-        others: units of rows outside the public list, as they are numbered in the keys.
+        beside: facts about units, as they are numbered in the keys.
 
     Raises:
         TooWideError: when 64 bits might not do.
     """
     words = keys.sorted()
     blocks = _blocks(words, keys.below + keys.work.bits)
-    counted = _CellCount(keys.work.losses, others)
+    counted = _CellCount(keys.work.losses, beside)
 
     def one(block: tuple[int, int]) -> list[NDArray[np.int64]]:
         check()
@@ -430,11 +440,20 @@ class _CellCount:
     A table that 64 bits might not do for is left to SQL, and the totals are not.
     """
 
-    def __init__(self, plan: LossPlan | None, others: NDArray[np.int64] | None) -> None:
+    def __init__(self, plan: LossPlan | None, beside: Beside) -> None:
+        others, outside = beside
         self._plan = plan
         self._others = None if others is None or not len(others) else np.unique(others)
         if self._others is not None and plan is not None and not plan.has_others:
             self._plan = None
+        self._owners: NDArray[np.int64] | None = None
+        self._excess: list[Integers] = []
+        if outside is not None:
+            self._owners, places = np.unique(outside.owners, return_inverse=True)
+            for amounts in outside.amounts:
+                total = np.zeros(len(self._owners), dtype=np.int64)
+                np.add.at(total, places, amounts)
+                self._excess.append(total)
         self._lock = threading.Lock()
         self._cells: Integers | None = None
         #: Units with rows outside the public list that have others as well.
@@ -448,20 +467,23 @@ class _CellCount:
         plan = self._plan
         if plan is None:
             return
-        outside = None
+        others = None
         if self._others is not None:
-            outside = np.zeros(len(units), dtype=np.bool_)
-            places = np.searchsorted(units, self._others)
-            inside = places < len(units)
-            inside[inside] = units[places[inside]] == self._others[inside]
-            outside[places[inside]] = True
+            others = np.zeros(len(units), dtype=np.bool_)
+            others[_places(units, self._others)[0]] = True
+        excess = None
+        if self._owners is not None:
+            places, rows = _places(units, self._owners)
+            excess = [np.zeros(len(units), dtype=np.int64) for _ in self._excess]
+            for own, amounts in zip(excess, self._excess, strict=True):
+                own[places] = amounts[rows]
         try:
-            found = plan.cells(pairs, per_unit, outside)
+            found = plan.cells(pairs, per_unit, others, excess)
         except TooWideError:
             self._plan = None
             return
         with self._lock:
-            self._matched += 0 if outside is None else int(outside.sum())
+            self._matched += 0 if others is None else int(others.sum())
             self._cells = found if self._cells is None else self._cells + found
 
     def cells(self) -> list[int] | None:
@@ -473,6 +495,14 @@ class _CellCount:
         if self._others is not None:
             cells[plan.others_cell] += len(self._others) - self._matched
         return [int(count) for count in cells]
+
+
+def _places(units: NDArray[Any], among: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where some numbers are in an ascending list that has them, and which of them it has."""
+    places = np.searchsorted(units, among)
+    found = places < len(units)
+    found[found] = units[places[found]] == among[found]
+    return places[found], found
 
 
 def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
@@ -501,7 +531,7 @@ def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
         share.check_sum(len(cells))
         # A unit that is not in a group has 0 there, and every clamp leaves 0 unchanged.
         totals.append(share.of(pairs).reshape(shape).sum(axis=1))
-    counted = _CellCount(work.losses, rows.others)
+    counted = _CellCount(work.losses, rows.beside)
     if counted:
         counted.add(pairs, np.arange(first, last + 1), lambda values: values.reshape(shape).sum(axis=0))
     return FoldedRows(listed(totals), counted.cells())
@@ -593,225 +623,3 @@ def _added(blocks: Iterable[list[NDArray[np.int64]]], work: Fold, count: int) ->
         for total, part in zip(totals, block, strict=True):
             total += part
     return totals
-
-
-#: Up to this many rows come as whole columns: a reader of batches plans its statement twice.
-FEW = 2**18
-#: More rows are bounded by SQL, which can spill them.
-MOST_ROWS = 2**26
-#: Most bytes of a row while it is bounded: its key, and unit, group and some columns where it has to be numbered.
-ROW_BYTES = 64
-_BATCH = 2**17
-_UNITS = "tacit_units"
-
-
-class Batch(NamedTuple):
-    """Units as DuckDB gave them (an array of Arrow, or of numpy for whole columns), groups, and columns.
-
-    ``others`` are the units of rows outside the public list.
-    """
-
-    units: Any
-    groups: NDArray[np.int16]
-    columns: dict[str, ValueColumn]
-    others: Any
-
-
-@dataclass(frozen=True)
-class RowPlan:
-    """SQL whose columns are ``u``, ``g`` and those that shares read, and what to do with its rows.
-
-    Args:
-        sql: of the rows.
-        chooser: decides which groups a unit keeps.
-        groups: how many there are.
-        most: how many a unit keeps.
-        columns: after ``u`` and ``g``, by name.
-        shares: one per sum.
-        large: whether there will hardly be few rows.
-        most_rows: how many there are at most; None where that is not known.
-        losses: the table of what bounding leaves out, if it is asked for and the rows can tell it.
-    """
-
-    sql: str
-    chooser: Chooser
-    groups: int
-    most: int
-    columns: Mapping[str, Read]
-    shares: tuple[UnitShare, ...]
-    large: bool = False
-    most_rows: int | None = None
-    losses: LossPlan | None = None
-
-
-def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int) -> FoldedRows | None:
-    """Group, units and one total per share, for every group that has any; None where SQL has to do it.
-
-    Args:
-        session: to read with; asked now and then whether to stop.
-        plan: what to read.
-        most_rows: that are held at once.
-        threads: for adding up.
-    """
-    try:
-        few = _few(session, plan, most_rows) if plan.chooser.whole else None
-        if few is not None and len(few.units):
-            found = dense_totals(few, _fold(plan, plan.chooser.folded))
-            if found is not None:
-                return found
-        packed = None
-        if plan.chooser.whole:
-            packed = _packed(plan, _batches(session, plan, most_rows) if few is None else _again(few))
-        keys, others = packed or _numbered(session.cursor, plan, _batches(session, plan, most_rows))
-        session.check()
-        return fold(keys, threads, session.check, others)
-    except TooWideError:
-        return None
-
-
-def _again(few: FetchedRows) -> list[Batch]:
-    return [Batch(few.units, few.groups, dict(few.columns), few.others)]
-
-
-def _few(session: DuckDBSession, plan: RowPlan, most_rows: int) -> FetchedRows | None:
-    """All rows in a public group at once, where units are whole numbers and rows are few; None where they are not."""
-    most = 0 if plan.large else min(FEW, most_rows)
-    # A limit costs about as much as a filter.
-    limit = "" if plan.most_rows is not None and plan.most_rows <= most else f" LIMIT {most + 1}"
-    found = session.cursor.execute(f"{plan.sql}{limit}").fetchnumpy() if most else {}
-    session.check()
-    # Numbers of more than 64 bits come as floats, which are not exact; a row without a unit is SQL's to judge.
-    exact = bool(found) and all(column.dtype.kind in "iu" for column in found.values())
-    if not exact or len(found["u"]) > most or np.ma.isMaskedArray(found["u"]):
-        return None
-    unit, group, others = found["u"], found["g"], None
-    rows: slice | NDArray[np.bool_] = slice(None)
-    if np.ma.isMaskedArray(group):
-        outside = np.ma.getmaskarray(group)
-        rows = ~outside
-        if plan.losses is not None:
-            others = unit[outside]
-    columns = {
-        name: ValueColumn(_filled(found[name][rows], read.fill), read.fill) for name, read in plan.columns.items()
-    }
-    return FetchedRows(unit[rows], np.ma.getdata(group)[rows].astype(np.int16, copy=False), columns, others)
-
-
-def _batches(session: DuckDBSession, plan: RowPlan, most_rows: int) -> Iterator[Batch]:
-    """All rows in a public group, and the units of others where they are asked for.
-
-    Raises:
-        TooWideError: for more rows than may be held.
-    """
-    count = 0
-    for batch in session.cursor.sql(plan.sql).to_arrow_reader(_BATCH):
-        session.check()
-        rows, outside = batch, None
-        if batch.column(1).null_count:
-            listed = batch.column(1).is_valid()
-            rows = batch.filter(listed)
-            if plan.losses is not None:
-                outside = batch.column(0).filter(batch.column(1).is_null()).unique()
-        count += rows.num_rows + (0 if outside is None else len(outside))
-        unit, group, *others = rows.columns
-        # Every row has a unit by ownership; a row without one is SQL's to judge.
-        if count > most_rows or unit.null_count or (outside is not None and outside.null_count):
-            raise TooWideError
-        columns = {
-            name: ValueColumn(_array(column.fill_null(read.fill) if column.null_count else column), read.fill)
-            for (name, read), column in zip(plan.columns.items(), others, strict=True)
-        }
-        if rows.num_rows or outside is not None:
-            yield Batch(unit, _array(group).astype(np.int16), columns, outside)
-
-
-def _packed(plan: RowPlan, batches: Iterable[Batch]) -> tuple[UnitGroupKeys, NDArray[np.int64] | None] | None:
-    """Keys that hold all of a row, and units of rows outside the public list; None where a unit is too large."""
-    keys, outside = UnitGroupKeys(_fold(plan, plan.chooser.folded)), []
-    for unit, groups, columns, others in batches:
-        if len(groups) and not keys.add(FetchedRows(_array(unit), groups, columns)):
-            return None
-        if others is not None:
-            outside.append(_array(others))
-    return keys, np.concatenate(outside) if outside else None
-
-
-def _numbered(
-    cursor: duckdb.DuckDBPyConnection, plan: RowPlan, batches: Iterator[Batch]
-) -> tuple[UnitGroupKeys, NDArray[np.int64] | None]:
-    """Keys that hold numbers of units and of rows, and numbers of units of rows outside the public list.
-
-    Raises:
-        TooWideError: where even these do not fit.
-    """
-    units: list[pa.Array] = []
-    outside: list[pa.Array] = []
-    groups: list[NDArray[np.int16]] = []
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in plan.columns}
-    for unit, group, others, more in batches:
-        for kept, array in ((units, unit), (outside, more)):
-            if array is not None:
-                kept.append(array if plan.chooser.whole else array.dictionary_encode())
-        groups.append(group)
-        for name, column in others.items():
-            columns[name].append(column.values)
-    if not units:
-        return UnitGroupKeys(_fold(plan, plan.chooser.folded)), None
-    if plan.chooser.whole:
-        everyone = np.concatenate([_array(unit) for unit in (*units, *outside)])
-        numbers, work = np.unique(everyone, return_inverse=True)[1], _fold(plan, plan.chooser.folded)
-    else:
-        everyone, folds = _distinct(cursor, plan.chooser, [*units, *outside])
-        numbers, work = everyone, _fold(plan, lambda unit: folds[unit])
-    rows = sum(map(len, groups))
-    joined = {name: ValueColumn(np.concatenate(columns[name]), read.fill) for name, read in plan.columns.items()}
-    keys = UnitGroupKeys(work, rows)
-    if rows and not keys.add(FetchedRows(everyone[:rows], np.concatenate(groups), joined), numbers[:rows]):
-        raise TooWideError
-    return keys, numbers[rows:] if outside else None
-
-
-def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32]]) -> Fold:
-    """``folded`` gives the x of units."""
-    chooser, groups = plan.chooser, plan.groups
-    largest = {name: read.largest for name, read in plan.columns.items()}
-
-    def in_order(units: NDArray[np.int64], codes: NDArray[np.int16]) -> NDArray[np.uint32]:
-        return chooser.places(folded(units), codes, groups)
-
-    def as_numbered(_: NDArray[np.int64], codes: NDArray[np.int16]) -> NDArray[np.uint32]:
-        return codes.astype(np.uint32)
-
-    if groups <= plan.most:
-        return Fold(groups, plan.most, (groups - 1).bit_length(), as_numbered, largest, plan.shares, plan.losses)
-    return Fold(groups, plan.most, chooser.bits(groups), in_order, largest, plan.shares, plan.losses)
-
-
-def _distinct(
-    cursor: duckdb.DuckDBPyConnection, chooser: Chooser, units: list[pa.DictionaryArray]
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Numbers of units, row by row, and x by number."""
-    import pyarrow as pa
-
-    unified = pa.chunked_array(units).unify_dictionaries()
-    distinct = unified.chunk(0).dictionary
-    cursor.register(_UNITS, pa.table({"u": distinct, "i": np.arange(len(distinct))}))
-    try:
-        answered = cursor.execute(f"SELECT i, {chooser.fold(DUCKDB, 'u')} AS x FROM {_UNITS}").fetchnumpy()
-    finally:
-        cursor.unregister(_UNITS)
-    folds = np.empty(len(distinct), dtype=np.uint32)
-    folds[answered["i"]] = answered["x"]
-    return np.concatenate([_array(chunk.indices).astype(np.int64) for chunk in unified.chunks]), folds
-
-
-def _filled(column: NDArray[Any], fill: int) -> NDArray[Any]:
-    found: NDArray[Any] = column.filled(fill) if isinstance(column, np.ma.MaskedArray) else column
-    return found
-
-
-def _array(column: pa.Array | NDArray[Any]) -> NDArray[Any]:
-    if isinstance(column, np.ndarray):
-        return column
-    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found
