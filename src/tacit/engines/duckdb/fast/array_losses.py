@@ -172,14 +172,15 @@ class LossPlan:
         clipped = [each for each in self.losses if each.excess is not None]
         places = [excess[str(each.excess)] for each in clipped]
         if not any(len(each) and int(each.max()) for each in places):
+            # So it is where the data keeps to its bounds.
             return None
         for number, each in enumerate(clipped):
             if each.count is not None and not columns[each.count].is_full:
-                # Doubles that are not finite are outside as well, and are no values.
+                # NULL and doubles that are not finite are outside as well, and are no values.
                 column = columns[each.count]
                 places[number] = np.where(column.values > column.fill, places[number], 0)
         rows = np.flatnonzero(np.logical_or.reduce([each > 0 for each in places]))
-        return Outside(rows, tuple(_AMOUNTS[each[rows]] for each in places))
+        return Outside(rows, tuple(_AMOUNTS[each[rows]] for each in places)) if len(rows) else None
 
     def cells(
         self,
@@ -339,12 +340,12 @@ def _compared(end: Value, kind: SqlType, scale: int, *, whole: bool) -> float:
 
 
 def _excess(measure: Measure) -> Read:
-    """The place of a value's excess among those that are told apart."""
+    """The place of a value's excess among those that are told apart; any place for rows that do not count."""
     if measure.argument is None:
         raise TooWideError
     arms = _excess_arms(tuple(excess_limits(measure)), measure.argument.type)
     found = DUCKDB.let(scalar_sql(DUCKDB, measure.argument), lambda value: arms.replace(_VALUE, value))
-    return Read(f"(CASE WHEN {counts_sql(DUCKDB, measure)} THEN {found} END)", 0, len(EXCESSES))
+    return Read(found, 0, len(EXCESSES))
 
 
 #: Stands for a value in SQL that is written once for many questions.
