@@ -23,6 +23,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.client``      the methods of a curator over HTTP
 ``tacit.releases``    planned releases: sets of statistics under one total
 ``tacit.assurance``   audits of projects and servers, and attack scenarios against a curator
+``tacit.course``      exercises of the course, and the checks of their answers
 ``tacit.server``      HTTP API, console, identity, worker processes
 ``tacit.cli``         the command line
 
@@ -75,13 +76,22 @@ _HOMES = {
     "calibrate_laplace": "tacit.accounting.calibrate:calibrate_laplace",
     "Accountant": "tacit.accounting.accountant:Accountant",
     # the curator
-    "open": "tacit.curator.opening:open_curator",
+    "open": "tacit.curator.opening:open",
     "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.views.answer_object:Answer",
     "Workload": "tacit.synth.workload:Workload",
     "Receipt": "tacit.receipts.receipt:Receipt",
     "verify_receipt": "tacit.receipts.verify_receipt:verify_receipt",
+    # questions in method calls
+    "Frame": "tacit.query.frames.frame:Frame",
+    **{
+        name: f"tacit.query.frames.column_expressions:{name}"
+        for name in (
+            *("col", "lit", "when", "fn", "count", "n_unique", "sum", "mean", "median", "std", "var", "min", "max"),
+            *("mode", "quantile"),
+        )
+    },
     # rooms with a shorter name
     "databases": "tacit.core.databases",
     "sensitivity": "tacit.core.sensitivity",
@@ -144,7 +154,7 @@ if TYPE_CHECKING:
     from tacit.core.relations import REPLACE_ONE as REPLACE_ONE
     from tacit.core.relations import Relation as Relation
     from tacit.curator.curator import Curator as Curator
-    from tacit.curator.opening import open_curator as open  # noqa: A004, F401
+    from tacit.curator.opening import open as open  # noqa: A004
     from tacit.curator.views.answer_object import Answer as Answer
     from tacit.mechanisms import planning as planning
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
@@ -160,6 +170,22 @@ if TYPE_CHECKING:
     from tacit.mechanisms.sparse_vector import SparseVector as SparseVector
     from tacit.mechanisms.staircase import Staircase as Staircase
     from tacit.mechanisms.top_k import TopK as TopK
+    from tacit.query.frames.column_expressions import col as col
+    from tacit.query.frames.column_expressions import count as count
+    from tacit.query.frames.column_expressions import fn as fn
+    from tacit.query.frames.column_expressions import lit as lit
+    from tacit.query.frames.column_expressions import max as max  # noqa: A004
+    from tacit.query.frames.column_expressions import mean as mean
+    from tacit.query.frames.column_expressions import median as median
+    from tacit.query.frames.column_expressions import min as min  # noqa: A004
+    from tacit.query.frames.column_expressions import mode as mode
+    from tacit.query.frames.column_expressions import n_unique as n_unique
+    from tacit.query.frames.column_expressions import quantile as quantile
+    from tacit.query.frames.column_expressions import std as std
+    from tacit.query.frames.column_expressions import sum as sum  # noqa: A004
+    from tacit.query.frames.column_expressions import var as var
+    from tacit.query.frames.column_expressions import when as when
+    from tacit.query.frames.frame import Frame as Frame
     from tacit.receipts.receipt import Receipt as Receipt
     from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
     from tacit.synth.workload import Workload as Workload

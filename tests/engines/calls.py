@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
 from fractions import Fraction
 
-from engines.edges import EDGES
+from engines.edges import EDGES, ref
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Expression, Reference
+from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import REGISTRY, call
-from tacit.query.types import Domain, Range, SqlType, Value
+from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, Domain, Range, SqlType, Value
 
 TYPES = list(EDGES)
 
@@ -47,8 +48,11 @@ def narrow(slot: int, kind: SqlType) -> Reference:
 ONE = [
     name
     for name in REGISTRY
-    if name not in ("date_trunc", "date_diff", "make_date", "like", "ilike", "clamp", "round", "trunc")
-]
+    if name
+    not in (
+        "date_trunc", "date_diff", "make_date", "like", "ilike", "clamp", "round", "trunc", "strftime", "time_bucket",
+    )
+]  # fmt: skip
 
 
 TEXT_CALLS = [
@@ -64,6 +68,31 @@ TEXT_CALLS = [
         "%日%", "_日%", "é%", "%a_b%", "%'%", "%a%a%a%a%b", "% %", "%\n%", "a%%%c", "%-%1%", "{%}", "%|%", "%😀%", "_😀",
     )),
 ]  # fmt: skip
+
+
+#: Functions of times with constants before or behind them.
+FORMATS = (
+    "%Y-%m-%d %H:%M:%S.%f",
+    "%y/%j %G-W%V-%u %w%q",
+    "%I %p, %A %a; %B %b 100%%",
+    "%-d.%-m.%-H:%-I",
+    "",
+    "it's $x",
+)
+BUCKETS = ((1, 0), (7, 10_959), (30, -5), (1_000_000, 3))
+
+
+def time_calls() -> Iterator[tuple[Expression, SqlType]]:
+    """STRFTIME and buckets of dates and timestamps."""
+    for kind in (DATE, TIMESTAMP):
+        for pattern in FORMATS:
+            yield call("strftime", ref(0, kind), literal(pattern, TEXT)), kind
+        for width, origin in BUCKETS:
+            size = 1 if kind == DATE else 3_600_000_000
+            yield (
+                call("time_bucket", literal(width * size, INTEGER), literal(origin * size, INTEGER), ref(0, kind)),
+                kind,
+            )
 
 
 def any_doubles(count: int) -> list[tuple[float, float]]:

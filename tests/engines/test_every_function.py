@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from engines.benches import BENCHES, Bench, Rows, open_bench
-from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
+from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same, time_calls
 from engines.edges import EDGES, ref, stored
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.sql.scalars import scalar_sql
@@ -104,6 +104,11 @@ def test_date_trunc(bench: Bench, unit: str, kind: SqlType) -> None:
     if node is not None:
         check(bench, node, [kind])
     assert node is not None or (kind == DATE and unit in ("hour", "minute", "second"))
+
+
+def test_formats_and_buckets_of_times(bench: Bench) -> None:
+    for node, kind in time_calls():
+        check(bench, node, [kind])
 
 
 @pytest.mark.parametrize("unit", DIFF_UNITS)

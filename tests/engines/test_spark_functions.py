@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same
+from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same, time_calls
 from engines.edges import EDGES, ref, storage_table, stored
 from support.spark import held
 from tacit.engines.spark.dialect import SPARK
@@ -106,6 +106,8 @@ def with_constants() -> Iterable[tuple[Expression, Sequence[SqlType], bool]]:
         ("add_days", "add_months", "add_seconds"), (DATE, TIMESTAMP), (-(10**6), -13, -1, 0, 1, 11, 3650, 10**6)
     ):
         yield call(name, ref(0, kind), literal(count, INTEGER)), [kind], False
+    for node, kind in time_calls():
+        yield node, [kind], False
     for kind in (kind for kind in TYPES if kind.is_numeric):
         yield call("clamp", ref(0, kind), literal(-1, INTEGER), literal(2, INTEGER)), [kind], False
         bounds = literal(Fraction(-1, 2), decimal(1)), literal(7, INTEGER)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import analysts, ledger, receipt, survey
+from tacit.cli import analysts, course, ledger, receipt, survey
 from tacit.cli.attack import attack
 from tacit.cli.audit import audit
 from tacit.cli.budget import budget
@@ -32,6 +32,7 @@ app = typer.Typer(
 for command in (demo, init, query, explain, budget, release, plan, synth, serve, audit, attack, doctor):
     app.command()(command)
 app.add_typer(analysts.app, name="analysts")
+app.add_typer(course.app, name="course")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(receipt.app, name="receipt")
 app.add_typer(survey.app, name="survey")

@@ -27,6 +27,7 @@ from tacit.curator.curator import TableInfo
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.noise import entropy
+from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
@@ -144,6 +145,10 @@ class RemoteCurator(Closing):
         with parsing("the quote"):
             body = QuoteBody.read(reply.content)
             return RemoteQuote(*body.to_domain(), body.questions_left, body.leaves_after)
+
+    def table(self, name: str) -> Frame[RemoteAnswer, RemoteQuote]:
+        """A table as a frame: a question in method calls instead of SQL; see :class:`tacit.Frame`."""
+        return table_frame(self, name)
 
     def budget(
         self,

@@ -66,15 +66,16 @@ class PricedPlan:
         Raises:
             InputError: as :func:`tacit.receipts.receipt.quoted`.
         """
-        return quoted(mechanisms_of(self.plan.priced))
+        return quoted(mechanisms_of(self.plan))
 
     @cached_property
     def quote(self) -> Quote:
         """Quote: effect and price before the question is asked."""
         words = explain(self.plan)
-        plan = self.plan
-        lines = [line for search in plan.searches for line in self.engine.explain(search.final)]
-        lines += self.engine.explain(plan.final, plan.losses)
+        lines = []
+        for plan in (self.plan, *self.plan.others):
+            lines += [line for search in plan.searches for line in self.engine.explain(search.final)]
+            lines += self.engine.explain(plan.final, plan.losses)
         if lines:
             words = words.with_engine_sql(";\n".join(lines))
         return Quote(self.plan, words)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError, InternalError
+from tacit.engines.csv_format import CsvFormat
 from tacit.query.planning.left_out import loss_question
 
 if TYPE_CHECKING:
@@ -123,6 +124,10 @@ class SourceLike(Protocol):
     def frame(self) -> Any:
         """An Arrow table, or a pandas, Polars or Spark frame."""
 
+    @property
+    def csv(self) -> CsvFormat:
+        """Form of CSV files."""
+
 
 @dataclass(frozen=True)
 class DataSource:
@@ -131,6 +136,7 @@ class DataSource:
     kind: str
     path: str | None = None
     frame: Any = field(default=None, repr=False, compare=False)
+    csv: CsvFormat = field(default_factory=CsvFormat)
 
 
 @dataclass(frozen=True)

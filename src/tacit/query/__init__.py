@@ -5,6 +5,7 @@ Modules:
 * :mod:`.canonical_unit` — Canonical unit of a population: one type in every table
 * :mod:`.catalog` — Catalog: public metadata about tables, units and columns
 * :mod:`.contribution` — Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO
+* :mod:`.frames` — Frames: questions written as method calls, in the manner of Polars and Ibis, which become SQL text
 * :mod:`.limits` — Public limits on the size of a query
 * :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
 * :mod:`.planning` — Planning: releases, noise, price and expected error of a question

@@ -72,12 +72,13 @@ from tacit.query.planning.measures import (
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree, rank_error
 from tacit.query.planning.rank_choice import error_of_choice
-from tacit.query.postprocess.cells import Cell, Draw
+from tacit.query.postprocess.cells import Cell, value_at
 from tacit.query.postprocess.counts_and_sums import Direct
 from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, QuotientMean, Spread
 from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
 from tacit.query.postprocess.spread_test import laws_known
+from tacit.query.postprocess.totals import CellNumbers
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
@@ -93,13 +94,13 @@ from tacit.query.types import (
     Range,
     SqlType,
     Value,
+    ordinal,
     truth,
     with_null_key,
 )
 
 if TYPE_CHECKING:
     from tacit.query.planning.pricing import Priced
-    from tacit.query.release import NoisyRelease
 
 __all__ = [
     "AGGREGATES",
@@ -304,12 +305,21 @@ class ExpectedError:
 
 
 class ErrorTerms(NamedTuple):
-    """The public parameters on which an error depends; ``suppose`` is a number of values in a group."""
+    """The public parameters on which an error depends.
+
+    ``suppose`` is a number of values in a group, ``copies`` of how many groups a cell is the sum.
+    """
 
     final: FinalAggregation
     priced: Priced
     beta: Fraction
     suppose: int | None
+    copies: int = 1
+
+    def law(self, measure: int) -> NoiseLaw:
+        """The noise of a measurement in such a cell."""
+        law = self.priced.release_of(measure).law(measure)
+        return law if self.copies == 1 else law.added(self.copies, law.source or 0)
 
 
 #: The cell of each group, for one aggregate.
@@ -334,16 +344,21 @@ class Family(ABC):
         """The error of one cell that is exceeded with probability at most ``beta``; None where it is not known."""
 
     @abstractmethod
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """The estimates of an aggregate; ``measure`` is the last of its measurements."""
 
 
 def expected_error(
-    final: FinalAggregation, aggregate: Aggregate, priced: Priced, beta: Fraction, suppose: int | None
+    final: FinalAggregation,
+    aggregate: Aggregate,
+    priced: Priced,
+    beta: Fraction,
+    suppose: int | None,
+    copies: int = 1,
 ) -> ExpectedError:
-    """The error of one cell of ``aggregate`` that is exceeded with probability at most ``beta``."""
+    """The error of one cell of ``aggregate``, the sum of ``copies`` groups, exceeded with chance at most ``beta``."""
     family = entry_of(aggregate.kind).released
-    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose))
+    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose, copies))
     supposing = suppose if len(aggregate.measures) > 1 else None
     return ExpectedError(aggregate.label, bound, family.error_kind, supposing)
 
@@ -354,9 +369,9 @@ class _OneNumber(Family):
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """That of the one noise."""
         index = aggregate.measures[0]
-        return at.priced.release_of(index).law(index).error(at.beta) * at.final.measures[index].unit_of_value
+        return at.law(index).error(at.beta) * at.final.measures[index].unit_of_value
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """The released numbers themselves."""
         index = aggregate.measures[0]
         low, high = measure.clamp
@@ -365,7 +380,23 @@ class _OneNumber(Family):
         if aggregate.bounds is not None:
             possible = possible.clamped(*aggregate.bounds)
         noisy = _in_steps(released, index)
-        return lambda group: Direct(noisy[group], Draw(index, group), measure.step, possible, aggregate.type)
+
+        def cell(group: int) -> Cell:
+            draw, parts = released.draw(index, group), released.parts(index, group)
+            total = None if shown is None else sum((shown[member] for member in released.members[group]), _ZERO)
+            return Direct(noisy[group], draw, measure.step, possible, aggregate.type, parts, total)
+
+        shown = _shown_parts(aggregate, measure, released)
+        return cell
+
+
+def _shown_parts(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> list[Fraction] | None:
+    """The released groups as they are shown, where totals add them up and rounding could tell the sums apart."""
+    finest, index, kind = released.finest, aggregate.measures[0], aggregate.type
+    if finest is None or kind.step is None or finest.laws[index].unit == 1:
+        return None
+    shown = [value_at(noisy * measure.step, kind) for noisy in _in_steps(finest, index)]
+    return [_ZERO if value is None else ordinal(value, kind) for value in shown]
 
 
 class Counts(_OneNumber):
@@ -456,20 +487,20 @@ class Moments(Family):
 
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """By the formulas above, for a supposed number of values."""
-        _, priced, beta, suppose = at
+        beta, suppose = at.beta, at.suppose
         if suppose is None:
             return None
         total = at.final.measures[aggregate.measures[1]]
         half = max(total.high - total.centre, total.centre - total.low)
         each = beta / len(aggregate.measures)
-        noises = [priced.release_of(index).law(index).error(each) for index in aggregate.measures]
+        noises = [at.law(index).error(each) for index in aggregate.measures]
         left = suppose - noises[0]
         if left <= 0:
             return None
         mean = (noises[1] + half * noises[0]) / left
-        release, spread = priced.release_of(aggregate.measures[1]), entry_of(aggregate.kind).spread
+        release, spread = at.priced.release_of(aggregate.measures[1]), entry_of(aggregate.kind).spread
         if spread is None:
-            if release.block.is_mean(*aggregate.measures):
+            if at.copies == 1 and release.block.is_mean(*aggregate.measures):
                 law = release.law(aggregate.measures[1])
                 mean = min(mean, NoiseLaw(law.kind, law.scale).error(per_output_beta(beta, 2)) / suppose)
             return min(mean, Fraction(2 * half)) * total.step
@@ -481,7 +512,7 @@ class Moments(Family):
         squared *= total.step**2
         return sqrt_bounds(squared)[1] if spread.root else squared
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """Quotients of released numbers."""
         spread = entry_of(aggregate.kind).spread
         return (
@@ -489,25 +520,25 @@ class Moments(Family):
         )
 
 
-def _means(aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
     count, total = aggregate.measures
     counts, sums = _in_steps(released, count), _in_steps(released, total)
     shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
     half = max(measure.high - measure.centre, measure.centre - measure.low)
     law, block = released.laws[total], released.plan.priced.release_of(count).block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
-    joint = block.is_mean(count, total) and law.kind != "gaussian"
+    joint = block.is_mean(count, total) and law.kind != "gaussian" and law.copies == 1
 
     one_by_one = QuotientMean if laws_known([released.laws[count], law]) else MeanEstimate
 
     def cell(group: int) -> Cell:
-        parts = (counts[group], sums[group], Draw(count, group), Draw(total, group), *shared)
+        parts = (counts[group], sums[group], released.draw(count, group), released.draw(total, group), *shared)
         return JointMean(*parts, half, law.scale) if joint else one_by_one(*parts)
 
     return cell
 
 
-def _spreads(aggregate: Aggregate, measure: Measure, released: NoisyRelease, spread: SpreadForm) -> Column:
+def _spreads(aggregate: Aggregate, measure: Measure, released: CellNumbers, spread: SpreadForm) -> Column:
     count, total, squares = aggregate.measures
     counts, sums, noisy_squares = (_in_steps(released, index) for index in aggregate.measures)
     most = Fraction((measure.high - measure.low) ** 2, 4)
@@ -515,12 +546,12 @@ def _spreads(aggregate: Aggregate, measure: Measure, released: NoisyRelease, spr
     return lambda group: Spread(
         noisy_count=counts[group],
         noisy_sum=sums[group],
-        count_draw=Draw(count, group),
-        sum_draw=Draw(total, group),
+        count_draw=released.draw(count, group),
+        sum_draw=released.draw(total, group),
         step=measure.step,
         type=aggregate.type,
         noisy_squares=noisy_squares[group],
-        squares_draw=Draw(squares, group),
+        squares_draw=released.draw(squares, group),
         most=most,
         sample=spread.sample,
         root=spread.root,
@@ -563,7 +594,7 @@ class Quantiles(Family):
             return error_of_choice(release.choice, fraction, at.beta)
         return rank_error(release.block.tree, release.law(index), fraction, at.beta / 2)
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """Places in the tree, or drawn before it."""
         index = aggregate.measures[0]
         kind = {AggregateKind.MIN: "min", AggregateKind.MAX: "max"}.get(aggregate.kind, "quantile")
@@ -580,7 +611,7 @@ class Quantiles(Family):
         return lambda group: Rank(ranks, index, group, aggregate.type)
 
 
-def _fractions(released: NoisyRelease, measure: int) -> tuple[Fraction, ...]:
+def _fractions(released: CellNumbers, measure: int) -> tuple[Fraction, ...]:
     return released.plan.priced.release_of(measure).block.fractions
 
 
@@ -608,25 +639,29 @@ class MostCommon(Family):
         release, width = at.priced.release_of(index), at.final.measures[index].width
         if release.mechanism == "constant":
             return _ZERO
-        return 2 * release.law(index).error(per_output_beta(at.beta, width))
+        return 2 * at.law(index).error(per_output_beta(at.beta, width))
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """Categories by their noisy counts."""
         index, rank = aggregate.measures[0], int(aggregate.parameter or 1)
         noisy = _numbers(released, index)
         return lambda group: Common(
-            noisy[group].astype(np.int64), measure.categories, rank, CommonEvent(index, group), aggregate.type
+            noisy[group].astype(np.int64),
+            measure.categories,
+            rank,
+            CommonEvent(released.first + index, group),
+            aggregate.type,
         )
 
 
-def _in_steps(released: NoisyRelease, measure: int) -> list[Fraction]:
+def _in_steps(released: CellNumbers, measure: int) -> list[Fraction]:
     """Released numbers in steps of their measurement."""
     unit = released.laws[measure].unit
     numbers = _numbers(released, measure).tolist()
     return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
 
 
-def _numbers(released: NoisyRelease, measure: int) -> NDArray[Any]:
+def _numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
     noisy = released.noisy[measure]
     if isinstance(noisy, NoisyTree):
         raise InternalError("a tree where numbers were planned")
@@ -756,20 +791,23 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
         {name: SqlName("count_rows", 1, "condition") for name in ("count_if", "countif")},
         _number_of_rows, None, (AggregateKind.COUNT_ROWS,), _COUNTS, counts=True),
     "count": AggregateEntry(
-        _called("count", "count"), _number_of_rows, None, (AggregateKind.COUNT_VALUES,), _COUNTS, counts=True),
+        _called("count", "count", "anon_count"), _number_of_rows, None, (AggregateKind.COUNT_VALUES,), _COUNTS,
+        counts=True),
     "count_distinct": AggregateEntry(
         {}, _number_of_values, None, (AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT), _COUNTS, counts=True,
         sorts=True),
     "sum": AggregateEntry(
-        _called("sum", "sum"), _total, _sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
+        _called("sum", "sum", "anon_sum"), _total, _sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
         linear=True),
     "avg": AggregateEntry(
-        _called("avg", "avg", "mean"), _between_the_values, _mean_of, (AggregateKind.AVG,), _MOMENTS, takes="number",
-        bounded=True, linear=True),
-    "var_samp": _variance("var_samp", AggregateKind.VAR_SAMP, SpreadForm(True, False), "variance", "var_samp"),
-    "var_pop": _variance("var_pop", AggregateKind.VAR_POP, SpreadForm(False, False), "var_pop"),
-    "stddev_samp": _variance("stddev_samp", AggregateKind.STDDEV_SAMP, SpreadForm(True, True), "stddev", "stddev_samp"),
-    "stddev_pop": _variance("stddev_pop", AggregateKind.STDDEV_POP, SpreadForm(False, True), "stddev_pop"),
+        _called("avg", "avg", "mean", "anon_avg"), _between_the_values, _mean_of, (AggregateKind.AVG,), _MOMENTS,
+        takes="number", bounded=True, linear=True),
+    "var_samp": _variance("var_samp", AggregateKind.VAR_SAMP, SpreadForm(True, False), "variance", "var_samp", "var"),
+    "var_pop": _variance("var_pop", AggregateKind.VAR_POP, SpreadForm(False, False), "var_pop", "varp", "anon_var_pop"),
+    "stddev_samp": _variance(
+        "stddev_samp", AggregateKind.STDDEV_SAMP, SpreadForm(True, True), "stddev", "stddev_samp", "stdev", "std"),
+    "stddev_pop": _variance(
+        "stddev_pop", AggregateKind.STDDEV_POP, SpreadForm(False, True), "stddev_pop", "stdevp", "anon_stddev_pop"),
     "min": AggregateEntry(
         _called("min", "min"), _one_of_the_values, _least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
     "max": AggregateEntry(

@@ -42,6 +42,8 @@ __all__ = [
     "Table",
 ]
 
+#: Schemas of tables for which a database states none: those of PostgreSQL and DuckDB.
+DEFAULT_SCHEMAS = ("public", "main")
 #: Default number of rows of one unit in a table.
 UNIT_ROWS = 256
 
@@ -60,6 +62,7 @@ class Column:
         categories: every value it can have, if that is public; include None to make NULL a category.
         nullable: whether NULL occurs.
         unique: whether no value occurs twice; only then may foreign keys point here.
+        stored: its name in the source, where that is another.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Column:
     categories: tuple[Value | None, ...] | None = None
     nullable: bool = True
     unique: bool = False
+    stored: str | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name, "column")
@@ -106,6 +110,11 @@ class Column:
         if fits is None:
             raise InputError(self.name, f"{what}: {value!r} is not a value of {self.type}")
         return fits
+
+    @property
+    def stored_name(self) -> str:
+        """Its name in the source."""
+        return self.name if self.stored is None else self.stored
 
     @cached_property
     def domain(self) -> Domain:
@@ -177,6 +186,7 @@ class Table:
             work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
         max_groups_limit: the most groups that a question may state, as policy of the owner; None for any number.
         max_rows_limit: likewise the most rows.
+        schema: the schema under which queries may also name it; ``public`` and ``main`` are accepted for every table.
         size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` nor a ceiling is part of
             the digest: a question in which they decide anything says so in its own text, or is refused.
     """
@@ -193,14 +203,18 @@ class Table:
     max_groups_limit: int | None = field(default=None, repr=False)
     max_rows_limit: int | None = field(default=None, repr=False)
     size: PublicSize | None = field(default=None, repr=False, compare=False)
+    schema: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_name(self.name, "table")
+        if self.schema is not None:
+            _check_name(self.schema, "schema")
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "foreign_keys", tuple(self.foreign_keys))
         names = [column.name.lower() for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise InputError(self.name, "a table needs columns, each name once")
+        self._check_stored()
         for limit in ("max_groups", "max_rows"):
             number = contribution_number(getattr(self, limit), f"{self.name}.{limit}", most=10**9)
             object.__setattr__(self, limit, number)
@@ -211,10 +225,19 @@ class Table:
         if not self.public and self.population is None:
             raise InputError(self.name, "a table is public, or names its population")
         if self.unit is not None and self.unit != ROW and self.find(self.unit) is None:
-            raise InputError(self.name, f"the unit {self.unit!r} is not one of its columns")
+            listed = ", ".join(column.name for column in self.columns[:20])
+            raise InputError(self.name, f"the unit {self.unit!r} is not one of its columns, which are {listed}")
         for key in self.foreign_keys:
             if self.find(key.column) is None:
                 raise InputError(self.name, f"the foreign key column {key.column!r} is not one of its columns")
+
+    def _check_stored(self) -> None:
+        names = [column.stored_name.lower() for column in self.columns]
+        for column in self.columns:
+            if column.stored is not None and names.count(column.stored.lower()) > 1:
+                raise InputError(
+                    f"{self.name}.{column.name}", f"the source column {column.stored!r} has another name already"
+                )
 
     def _check_ceilings(self) -> None:
         for name in ("max_groups", "max_rows"):
@@ -233,9 +256,18 @@ class Table:
                 )
             object.__setattr__(self, f"{name}_limit", known)
 
+    def is_in(self, schema: str) -> bool:
+        """Whether queries may write that schema before the name of the table; "" for none."""
+        return schema.lower() in ("", *DEFAULT_SCHEMAS, (self.schema or "").lower())
+
     def find(self, name: str) -> Column | None:
         """The column of that name, if there is one."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+    def stored_name(self, name: str) -> str:
+        """The name that a column has in the source, in small letters."""
+        column = self.find(name)
+        return (name if column is None else column.stored_name).lower()
 
 
 @dataclass(frozen=True)

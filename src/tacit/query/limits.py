@@ -23,9 +23,12 @@ __all__ = [
     "MAX_NESTING",
     "MAX_NODES",
     "MAX_PAIRS",
+    "MAX_PARTS",
     "MAX_PUBLIC_ROWS",
     "MAX_PUBLIC_WORK",
     "MAX_RELATIONS",
+    "MAX_SETS",
+    "MAX_SET_GROUPS",
     "MAX_TEXT",
     "MAX_TOKENS",
     "MAX_UNIT_WORK",
@@ -52,8 +55,13 @@ MAX_NODES: Final = 12_000
 MAX_COLUMNS: Final = 256
 #: Relational operators of the resolved question, shared parts counted each time they are used.
 MAX_RELATIONS: Final = 200
+#: Aggregations of one question, each a release of its own.
+MAX_PARTS: Final = 24
 #: Nodes of one resolved expression.
 MAX_EXPRESSION: Final = 4_000
+#: Grouping sets of one GROUP BY, and all groups of these sets together.
+MAX_SETS: Final = 128
+MAX_SET_GROUPS: Final = 50_000
 #: Public keys of one question.
 MAX_KEYS: Final = 20_000
 #: Rows of a public relation that released rows are joined with.

@@ -1,9 +1,12 @@
-"""Question: the final aggregation and the steps on its released cells.
+"""Question: final aggregations and the steps on their released cells.
 
 A resolved :class:`Question` is one :class:`FinalAggregation` over an owned relation and a pipeline of steps above it::
 
     owned relation ── keys, measures ──▶ released cells ── step ── step ── … ──▶ columns of the answer
        (engine)        (noise)              (post-processing: free, cannot look back)
+
+A step may join or append the released rows of another question, so that one question releases several *parts*, each
+an aggregation that is taken and paid once however often it is read.
 
 The released relation has one column per key and then one per aggregate. Expressions in a step refer to the columns of
 the step before by slot, with the same nodes as below the aggregation.
@@ -11,6 +14,7 @@ the step before by slot, with the same nodes as below the aggregation.
 ============ ==================================================================================================
 step         effect on the released rows
 ============ ==================================================================================================
+Totals       one row per group of each grouping set (ROLLUP, CUBE, GROUPING SETS); only as the first step
 Derive       one column per expression (the SELECT list)
 Keep         rows for which the condition is true (HAVING, or WHERE of an outer query)
 Sort         order; without it rows come in key order
@@ -19,6 +23,8 @@ Unique       DISTINCT
 Regroup      aggregation of released cells: a column per key, then one per call
 Extend       windows over released cells: the columns there were, then one per window
 Match        a join with a public relation: the columns there were, then those of the relation
+Combine      a join with the released rows of another question: the columns there were, then the other's
+Append       the rows there were, then those of another question (UNION ALL)
 ============ ==================================================================================================
 """
 
@@ -42,14 +48,17 @@ from tacit.query.relational.algebra import (
     WindowCall,
     call_text,
     relation_text,
+    row_bounds,
     window_text,
 )
 from tacit.query.relational.expressions import Expression, text_of
-from tacit.query.types import Domain, SqlType, Value
+from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 __all__ = [
     "Aggregate",
     "AggregateKind",
+    "Append",
+    "Combine",
     "Derive",
     "Extend",
     "FinalAggregation",
@@ -62,8 +71,12 @@ __all__ = [
     "Slice",
     "Sort",
     "Step",
+    "Totals",
     "Unique",
+    "branches",
     "final_over",
+    "most_rows",
+    "numbered",
     "types_after",
 ]
 
@@ -183,6 +196,22 @@ def final_over(final: FinalAggregation, source: RelationNode, change: Change) ->
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """Grouping sets: the released cells are the finest groups, and every other group is the sum of its parts.
+
+    The columns are the keys, NULL where a set leaves one out; then for each key 1 where it is left out and 0 elsewhere,
+    as GROUPING says; then the aggregates.
+
+    Args:
+        keys: for each key as written, its index among those of the aggregation.
+        sets: for each grouping set, in order and as often as it is written, the places of its keys among ``keys``.
+    """
+
+    keys: tuple[int, ...]
+    sets: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Derive:
     """One column per expression over the columns before."""
 
@@ -246,12 +275,37 @@ class Match:
     condition: Expression
 
 
-Step = Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """Released rows beside those of another question: the columns there were, then the other's.
+
+    Args:
+        other: the question whose rows are joined.
+        kind: which unmatched rows stay, with the rows there were as the left side.
+        condition: over both.
+    """
+
+    other: Question
+    kind: JoinKind
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """The rows there were, then those of another question with columns of the same types."""
+
+    other: Question
+
+
+Step = Totals | Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match | Combine | Append
 
 
 def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
     """The types of the columns that a step makes of columns of some types."""
     match step:
+        case Totals():
+            width = len(step.keys)
+            return (*(types[index] for index in step.keys), *[INTEGER] * width, *types[width:])
         case Derive():
             return tuple(part.type for part in step.expressions)
         case Regroup():
@@ -260,8 +314,48 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
             return (*types, *(call.type for call in step.calls))
         case Match():
             return (*types, *(column.type for column in step.relation.fields))
+        case Combine():
+            return (*types, *(column.type for column in step.other.columns))
         case _:
             return types
+
+
+def branches(steps: Iterable[Step]) -> tuple[Question, ...]:
+    """The questions whose rows the steps read, in the order of the steps."""
+    return tuple(step.other for step in steps if isinstance(step, Combine | Append))
+
+
+def most_rows(question: Question) -> int | None:
+    """Bound of the number of rows of a question, whatever is released; None where there is none."""
+    most = question.final.group_count
+    for step in question.steps:
+        match step:
+            case Totals() if most is not None:
+                # A group of another set is the sum of at least one of the finest, but for the total of none.
+                most = sum(max(most, 1) for _ in step.sets)
+            case Regroup() if not step.keys:
+                most = 1
+            case Slice() if step.limit is not None:
+                most = step.limit if most is None else min(most, step.limit)
+            case Match():
+                most = _most_pairs(most, row_bounds(step.relation)[1], step.kind)
+            case Combine():
+                most = _most_pairs(most, most_rows(step.other), step.kind)
+            case Append():
+                other = most_rows(step.other)
+                most = None if most is None or other is None else most + other
+            case _:
+                pass
+    return most
+
+
+def _most_pairs(mine: int | None, theirs: int | None, kind: JoinKind) -> int | None:
+    if mine is None or theirs is None:
+        return None
+    left, right = kind in (JoinKind.LEFT, JoinKind.FULL), kind in (JoinKind.RIGHT, JoinKind.FULL)
+    if left and right:
+        return mine * theirs + mine + theirs
+    return max(mine, 1 if right else 0) * max(theirs, 1 if left else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,17 +377,38 @@ class Question:
         steps: what happens to its cells, in order; the last columns are the answer's.
         columns: of the answer.
         options: what the text said about its budget.
+        others: the aggregations of further parts, in order; see :func:`numbered`.
+        part: of a question that a step reads, the number of its aggregation among :attr:`finals` of the whole.
     """
 
     final: FinalAggregation
     steps: tuple[Step, ...]
     columns: tuple[OutputColumn, ...]
     options: Options
+    others: tuple[FinalAggregation, ...] = ()
+    part: int = 0
+
+    @property
+    def finals(self) -> tuple[FinalAggregation, ...]:
+        """Aggregations of all parts, each once."""
+        return (self.final, *self.others)
+
+    @property
+    def totals(self) -> Totals | None:
+        """The grouping sets; None for a plain GROUP BY."""
+        first = self.steps[0] if self.steps else None
+        return first if isinstance(first, Totals) else None
 
     @property
     def reads(self) -> tuple[RelationNode, ...]:
-        """The public relations whose rows the steps need, in the order of the steps."""
-        return tuple(step.relation for step in self.steps if isinstance(step, Match))
+        """The public relations whose rows the steps need, in the order in which the steps read them."""
+        found: list[RelationNode] = []
+        for step in self.steps:
+            if isinstance(step, Match):
+                found.append(step.relation)
+            elif isinstance(step, Combine | Append):
+                found += step.other.reads
+        return tuple(found)
 
     @cached_property
     def text(self) -> str:
@@ -308,8 +423,30 @@ class Question:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
+def numbered(question: Question) -> Question:
+    """The question with the aggregations of its parts listed, equal ones once, and their numbers in its steps."""
+    known: dict[str, int] = {}
+    finals: list[FinalAggregation] = []
+
+    def number(each: Question) -> Question:
+        if each.final.text not in known:
+            known[each.final.text] = len(finals)
+            finals.append(each.final)
+        part = known[each.final.text]
+        steps = tuple(
+            replace(step, other=number(step.other)) if isinstance(step, Combine | Append) else step
+            for step in each.steps
+        )
+        return replace(each, steps=steps, part=part)
+
+    found = number(question)
+    return replace(found, others=tuple(finals[1:]))
+
+
 def _step_text(step: Step) -> str:
     match step:
+        case Totals():
+            return f"totals {step.keys} {step.sets}"
         case Derive():
             return "derive " + "; ".join(map(text_of, step.expressions))
         case Keep():
@@ -325,6 +462,10 @@ def _step_text(step: Step) -> str:
             return "extend " + "; ".join(map(window_text, step.calls))
         case Match():
             return f"match {step.kind.value} {text_of(step.condition)} {relation_text(step.relation)}"
+        case Combine():
+            return f"combine {step.kind.value} {text_of(step.condition)} ({step.other.text})"
+        case Append():
+            return f"append ({step.other.text})"
         case _:
             return "unique"
 

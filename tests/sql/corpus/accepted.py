@@ -1,4 +1,4 @@
-"""Accepted queries: one per line of ``accepted.sql``, and generated ones that combine clauses."""
+"""Accepted queries: one per line of ``accepted.sql`` and of files by subject, and generated ones that combine clauses."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from pathlib import Path
 
 __all__ = ["ACCEPTED", "GENERATED", "WRITTEN"]
 
-#: Written by hand.
+#: Files of questions that are written by hand.
+_FILES = ("accepted.sql", "inside_a_person.sql", "functions.sql")
 WRITTEN: tuple[str, ...] = tuple(
-    line for line in Path(__file__).with_name("accepted.sql").read_text(encoding="utf-8").splitlines() if line.strip()
+    line
+    for file in _FILES
+    for line in Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+    if line.strip()
 )
 
 _AGGREGATES = (

@@ -138,7 +138,9 @@ class DuckDB(Dialect):
         return f"make_timestamp({microseconds})"
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """Functions of the registry's own names."""
+        """Functions of the registry's own names; microseconds of the second, not of the minute."""
+        if name == "microsecond":
+            return f"CAST(microsecond({value}) % 1000000 AS BIGINT)"
         return f"CAST({name}({value}) AS BIGINT)"
 
     def truncated(self, unit: str, value: str, kind: SqlType) -> str:

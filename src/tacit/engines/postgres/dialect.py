@@ -31,7 +31,7 @@ _INFINITE = 2**1024 - 2**970
 _VANISHING = "2.47032822920623272088284396434110686182529901307162382212792841250337753635e-324"
 #: Constants that are compared one after the other.
 _FEW = 3
-_PARTS = {"dayofweek": "dow", "dayofyear": "doy"}
+_PARTS = {"dayofweek": "dow", "dayofyear": "doy", "microsecond": "microseconds"}
 
 
 def decimal_to_double(value: str, number: str) -> str:
@@ -243,6 +243,9 @@ class Postgres(Dialect):
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
         """EXTRACT; seconds have a fraction there."""
         found = f"extract({_PARTS.get(name, name)} FROM {value})"
+        if name == "microsecond":
+            # Those of the minute.
+            return f"(CAST({found} AS BIGINT) % 1000000)"
         return f"CAST({f'floor({found})' if name == 'second' else found} AS BIGINT)"
 
     def truncated(self, unit: str, value: str, kind: SqlType) -> str:

@@ -41,6 +41,8 @@ _PARTS = {
     "week": "weekofyear({0})",
     "dayofweek": "dayofweek({0}) - 1",
     "isodow": "weekday({0}) + 1",
+    "isoyear": "extract(YEAROFWEEK FROM {0})",
+    "microsecond": "CAST(extract(SECOND FROM {0}) * 1000000 AS BIGINT) % 1000000",
 }
 
 

@@ -9,6 +9,7 @@ understood is ever silently ignored by the resolver.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -21,9 +22,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query import limits
 from tacit.query.parsing.query_options import Options, take_options
+from tacit.query.parsing.spellings import respelled_tokens, respelled_tree
 from tacit.query.refusal import Refusal
 
-__all__ = ["parse"]
+__all__ = ["Parsed", "parse"]
 
 # A parser that meets text it does not know may log it; analysts' text belongs to no log.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
@@ -76,6 +78,7 @@ _DIALECT: Final = _usable(_Dialect())
 #: First words of statements that are not questions, so that the refusal can say so.
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _STRANGE = {
     TokenType.HINT: ("hint", "Remove the hint: instructions in comments are not read."),
@@ -110,7 +113,8 @@ def parse(sql: str) -> Parsed:
     limits.check_text(sql)
     tokens = _tokens(sql)
     options, rest = take_options(tokens)
-    tree = _tree(rest, sql)
+    tree = _tree(respelled_tokens(rest), sql)
+    respelled_tree(tree)
     _check(tree)
     return Parsed(tree, options)
 
@@ -139,7 +143,10 @@ def _check_tokens(tokens: list[Token]) -> None:
         word = tokens[0].text[:20]
         raise Refusal("statement", f"Only questions are answered: write a SELECT instead of {word!r}.")
     depth = 0
-    for token in tokens:
+    for before, token in zip([tokens[0], *tokens], tokens, strict=False):
+        # The parser would read the first number and unit of an interval and forget the rest.
+        if before.token_type is TokenType.INTERVAL and len(_NUMBER_AND_UNIT.findall(token.text)) == 1:
+            _check_interval(token.text)
         if token.token_type is TokenType.SEMICOLON:
             raise Refusal("several_statements", "Send one statement at a time; remove the semicolon and what follows.")
         if token.token_type in _STRANGE:
@@ -150,6 +157,14 @@ def _check_tokens(tokens: list[Token]) -> None:
                 "too_deep", f"Parentheses are nested more than {limits.MAX_NESTING} deep; use WITH to name parts."
             )
         _check_token_length(token)
+
+
+def _check_interval(text: str) -> None:
+    if not _NUMBER_AND_UNIT.fullmatch(text):
+        raise Refusal(
+            "literal",
+            "Write an interval as INTERVAL 'n' unit, or several numbers with units: INTERVAL '1 day 2 hours'.",
+        )
 
 
 def _check_token_length(token: Token) -> None:
@@ -201,12 +216,15 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.CTE: ("this", "alias"),
         exp.TableAlias: ("this", "columns"),
         exp.From: ("this",),
-        exp.Table: ("this", "alias"),
+        exp.Table: ("this", "db", "alias", "joins"),
         exp.Join: ("this", "side", "kind", "on", "using", "method"),
         exp.Values: ("expressions", "alias"),
         exp.Where: ("this",),
         exp.Having: ("this",),
-        exp.Group: ("expressions", "all"),
+        exp.Group: ("expressions", "all", "rollup", "cube"),
+        exp.Rollup: ("expressions",),
+        exp.Cube: ("expressions",),
+        exp.GroupingSets: ("expressions",),
         exp.Order: ("expressions",),
         exp.Ordered: ("this", "desc", "nulls_first"),
         exp.Limit: ("expression",),
@@ -215,7 +233,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.Alias: ("this", "alias"),
         exp.Column: ("this", "table"),
         exp.Identifier: ("this", "quoted"),
-        exp.Star: (),
+        exp.Star: ("except_",),
         exp.Literal: ("this", "is_string"),
         exp.Boolean: ("this",),
         exp.Null: (),
@@ -238,6 +256,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.DataTypeParam: ("this",),
         exp.Interval: ("this", "unit"),
         exp.Var: ("this",),
+        exp.AtTimeZone: ("this", "zone"),
         exp.Extract: ("this", "expression"),
         exp.Substring: ("this", "start", "length"),
         exp.StrPosition: ("this", "substr"),
@@ -262,26 +281,16 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("Table", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
     ("Subquery", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
     ("TableSample", ""): ("sample", "Sampling is not supported; remove it."),
-    ("Table", "db"): (
-        "unknown_table",
-        "Write table names without a schema; catalogs and system tables cannot be read.",
-    ),
-    ("Table", "catalog"): ("unknown_table", "Write table names without a schema; system tables cannot be read."),
-    ("Table", "joins"): ("join", "Write joins one after another, without parentheses around them."),
+    ("Table", "catalog"): ("unknown_table", "Write the table, or schema.table, without the name of a database."),
     ("Table", "version"): ("unsupported", "Versions of a table cannot be chosen; remove AS OF."),
     ("Table", "pivots"): ("unsupported", "PIVOT is not supported; use CASE or FILTER."),
     ("Subquery", "pivots"): ("unsupported", "PIVOT is not supported; use CASE or FILTER."),
+    ("Limit", "limit_options"): ("unsupported", "TOP and LIMIT take a number of rows, without PERCENT and WITH TIES."),
     ("Subquery", "limit"): ("limit_below", "Put LIMIT inside the outermost SELECT."),
     ("Subquery", "order"): ("limit_below", "Put ORDER BY inside the outermost SELECT."),
-    ("Group", "grouping_sets"): ("grouping_sets", "GROUPING SETS is not supported; ask one GROUP BY per question."),
-    ("Group", "cube"): ("grouping_sets", "CUBE is not supported; ask one GROUP BY per question."),
-    ("Group", "rollup"): ("grouping_sets", "ROLLUP is not supported; ask one GROUP BY per question."),
-    ("Group", "totals"): ("grouping_sets", "WITH TOTALS is not supported; ask one GROUP BY per question."),
-    ("Cube", ""): ("grouping_sets", "CUBE is not supported; ask one GROUP BY per question."),
-    ("Rollup", ""): ("grouping_sets", "ROLLUP is not supported; ask one GROUP BY per question."),
-    ("GroupingSets", ""): ("grouping_sets", "GROUPING SETS is not supported; ask one GROUP BY per question."),
+    ("Group", "grouping_sets"): ("grouping_sets", "Write a comma before GROUPING SETS, or GROUPING SETS alone."),
+    ("Group", "totals"): ("grouping_sets", "WITH TOTALS is not supported; write GROUP BY GROUPING SETS ((a, b), ())."),
     ("Distinct", "on"): ("distinct", "DISTINCT ON is not supported; group by the columns instead."),
-    ("Star", "except_"): ("unsupported", "List the columns instead of * EXCLUDE."),
     ("Star", "replace"): ("unsupported", "List the columns instead of * REPLACE."),
     ("Star", "rename"): ("unsupported", "List the columns instead of * RENAME."),
     ("Column", "db"): ("unknown_column", "Write columns as table.column."),
@@ -299,8 +308,6 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("IgnoreNulls", ""): ("window", "IGNORE NULLS is not supported."),
     ("RespectNulls", ""): ("window", "RESPECT NULLS is not supported."),
     ("Collate", ""): ("unsupported", "COLLATE is not supported: text is compared by code point."),
-    ("AtTimeZone", ""): ("unsupported", "Time zones are not supported."),
-    ("Fetch", ""): ("unsupported", "Write LIMIT instead of FETCH."),
     ("Into", ""): ("statement", "SELECT INTO is not supported: nothing can be written."),
     ("Select", "into"): ("statement", "SELECT INTO is not supported: nothing can be written."),
     ("Select", "hint"): ("hint", "Remove the hint."),

@@ -1,5 +1,7 @@
 """OPTIONS of ``SELECT WITH DIFFERENTIAL_PRIVACY``, read from tokens.
 
+``WITH ANONYMIZATION``, the older word for the same clause, is read alike.
+
 Numbers are read exactly from their decimal text and must be constants; an unknown or repeated option is refused rather
 than ignored, because an ignored epsilon is a surprise bill.
 """
@@ -39,6 +41,8 @@ class Options:
         within: half the width of the interval asked for, instead of epsilon.
         max_rows_joined: the most rows of a unit that enter a join which multiplies them, where that is less than the
             tables declare. Not shown: where it decides anything, the relation itself says so.
+        privacy_unit: the column that ``privacy_unit_column`` names, with its table where that is written. The resolver
+            accepts the declared unit alone, so that it decides nothing. Not shown.
         bias_share: share of the price for the estimate of what is left out. Not shown: the prices of releases say so.
         confidence: of that interval and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH.
     """
@@ -53,8 +57,10 @@ class Options:
     confidence: Fraction | None = None
     max_rows_joined: int | None = field(default=None, repr=False)
     bias_share: Fraction | None = field(default=None, repr=False)
+    privacy_unit: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
 
 
+_UNIT: Final = "PRIVACY_UNIT_COLUMN"
 _PLAIN: Final = re.compile(r"[0-9]{0,30}\.?[0-9]{0,30}([eE][+-]?[0-9]{1,3})?\Z")
 
 
@@ -81,7 +87,7 @@ def _starts(tokens: list[Token], place: int) -> bool:
     return (
         first.token_type is TokenType.SELECT
         and second.token_type is TokenType.WITH
-        and _is_word(third, "DIFFERENTIAL_PRIVACY")
+        and (_is_word(third, "DIFFERENTIAL_PRIVACY") or _is_word(third, "ANONYMIZATION"))
     )
 
 
@@ -92,11 +98,17 @@ def _is_word(token: Token, word: str) -> bool:
 def _read(tokens: list[Token]) -> Options:
     found: dict[str, Any] = {}
     for part in _split(tokens):
+        if len(part) > 2 and _is_word(part[0], _UNIT) and part[1].token_type is TokenType.EQ:
+            if "privacy_unit" in found:
+                raise Refusal("option", "The option privacy_unit_column is given twice.")
+            found["privacy_unit"] = _named_column(part[2:])
+            continue
         if len(part) != 3 or part[1].token_type is not TokenType.EQ:
             raise Refusal("option", "Each option is written name = constant, separated by commas.")
         name = part[0].text.lower()
         if name not in _READERS:
-            raise Refusal("option", f"There is no option {name[:40]!r}; known are {', '.join(_READERS)}.")
+            known = ", ".join([*_READERS, _UNIT.lower()])
+            raise Refusal("option", f"There is no option {name[:40]!r}; known are {known}.")
         field, read = _READERS[name]
         if field in found:
             raise Refusal("option", f"The option {name} is given twice.")
@@ -106,6 +118,20 @@ def _read(tokens: list[Token]) -> Options:
     if "rho" in found and "within" in found:
         raise Refusal("option", "Give one of epsilon, rho and within.")
     return Options(**found)
+
+
+def _named_column(tokens: list[Token]) -> tuple[str, ...]:
+    """A column, or table.column; quoted or not."""
+    names, dots = tokens[::2], tokens[1::2]
+    plain = all(t.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN) for t in names)
+    if (
+        len(names) > 3
+        or len(names) != len(dots) + 1
+        or not plain
+        or any(d.token_type is not TokenType.DOT for d in dots)
+    ):
+        raise Refusal("option", "privacy_unit_column takes the name of the unit column, such as patient_id.")
+    return tuple(name.text for name in names)
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:
@@ -165,6 +191,7 @@ def _strategy(name: str, token: Token) -> str:
 #: By its name in the clause: the attribute of :class:`Options`, and how it is read.
 _READERS: Final[dict[str, tuple[str, Callable[[str, Token], object]]]] = {
     **{option.clause: (name, _reader(option)) for name, option in OPTIONS.items() if option.clause},
+    "kappa": ("max_groups", _limit),
     "max_rows_joined": ("max_rows_joined", _count),
     "group_selection_strategy": ("group_selection", _strategy),
 }

@@ -317,7 +317,8 @@ def quantise(value: Fraction, step: Fraction) -> int:
 def grid_step(declared: Fraction | None, kind: SqlType, bounds: tuple[Fraction, Fraction]) -> Fraction:
     """The public step of a value: the declared grid, or for DOUBLE a power of two well below the largest bound.
 
-    A declared grid finer than 2^-40 of the bounds would make integers too wide to add up safely and is not followed.
+    A declared grid finer than 2^-40 of the bounds would make integers too wide to add up safely: decimals then lose
+    digits at their end.
     """
     largest = max(abs(bounds[0]), abs(bounds[1]))
     known = declared if declared is not None else kind.step
@@ -325,6 +326,10 @@ def grid_step(declared: Fraction | None, kind: SqlType, bounds: tuple[Fraction, 
         return known
     if kind.kind is Kind.INTEGER or kind.is_temporal:
         return Fraction(1)
+    if kind.kind is Kind.DECIMAL and known is not None:
+        while largest > known * 2**40:
+            known *= 10
+        return known
     return _power_of_two_below(largest / _RELATIVE_GRID) if largest else Fraction(1)
 
 

@@ -6,25 +6,27 @@ Which rows there are, and in which order, is decided by released values.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
-from tacit.query.aggregates import entry_of
 from tacit.query.planning.left_out import loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.postprocess.bounding_loss import BoundingLoss, LeftOut, bounding_loss
+from tacit.query.postprocess.bounding_loss import LeftOut, QuestionLosses, bounding_losses
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Ends, Exact, MeasureBias
-from tacit.query.postprocess.public_join import PublicRows, matched
+from tacit.query.postprocess.public_join import PublicRows, combined, matched
 from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
+from tacit.query.postprocess.released_parts import ReleasedParts
+from tacit.query.postprocess.totals import biases_of_totals
 from tacit.query.question import (
+    Append,
+    Combine,
     Derive,
     Extend,
-    FinalAggregation,
     Keep,
     Match,
     OutputColumn,
@@ -33,6 +35,7 @@ from tacit.query.question import (
     Slice,
     Sort,
     Step,
+    Totals,
     types_after,
 )
 from tacit.query.relational.algebra import UnitCall
@@ -44,28 +47,13 @@ from tacit.query.types import SqlType, Value, ordinal, sort_key
 __all__ = ["Finished", "Intervals", "finish"]
 
 
-def released_rows(final: FinalAggregation, released: NoisyRelease) -> list[tuple[Cell, ...]]:
-    """One row of cells per key: the key's values, then one estimate per aggregate."""
-    columns = [
-        entry_of(aggregate.kind).released.column(aggregate, final.measures[aggregate.measures[-1]], released)
-        for aggregate in final.aggregates
-    ]
-    return [
-        (
-            *(Exact(value, key.expression.type) for value, key in zip(values, final.keys, strict=True)),
-            *(column(group) for column in columns),
-        )
-        for group, values in enumerate(released.keys)
-    ]
-
-
 # -- steps
 
 Rows = list[Row]
 
 
 def apply_step(step: Step, rows: Rows, ends: EndOf) -> Rows:
-    """The rows after a step other than Match; ``ends`` gives the ends of a cell's interval."""
+    """The rows after a step that reads no other rows; ``ends`` gives the ends of a cell's interval."""
     match step:
         case Derive():
             return list(zip(*(_derived(node, rows, ends) for node in step.expressions), strict=True))
@@ -181,14 +169,16 @@ class Finished:
         confidence: of intervals, unless another is asked for.
         losses: what bounding left out; None where nothing can be, or it was not bought.
         estimated: False where something can be left out and no share of the price was spent on it.
+        totals: for each law of a total, which come last, the number of the measurement that it adds up.
     """
 
     columns: tuple[OutputColumn, ...]
     rows: tuple[Row, ...]
     laws: tuple[NoiseLaw, ...]
     confidence: Fraction
-    losses: BoundingLoss | None = None
+    losses: QuestionLosses | None = None
     estimated: bool = True
+    totals: tuple[int, ...] = ()
 
     @property
     def left_out(self) -> LeftOut | None:
@@ -230,7 +220,7 @@ class Finished:
     def _ends(
         self, confidence: Number, chosen: Sequence[Row], biases: Sequence[MeasureBias] | None
     ) -> tuple[tuple[Ends, ...], ...]:
-        at = Intervals(self.laws, confidence, biases)
+        at = Intervals(self.laws, confidence, None if biases is None else biases_of_totals(biases, self.totals))
         columns = [_without_ends([*at.column([row[i] for row in chosen])]) for i in range(len(self.columns))]
         return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
 
@@ -307,19 +297,45 @@ def finish(
     Raises:
         Refusal: when a join with public rows is too large; says nothing but what released cells and public rows say.
     """
-    intervals = Intervals(released.laws, confidence)
-    rows: Rows = list(released_rows(question.final, released))
-
-    def ends(cell: Cell, high: bool) -> Value | None:
-        return intervals.of(cell)[high]
-
+    parts = ReleasedParts(released, question)
+    intervals = Intervals(parts.laws, confidence)
     if len(public) != len(question.reads):
         raise InternalError("the rows of every public relation are needed")
-    types, fetched = question.final.types, iter(public)
-    for step in question.steps:
-        rows = matched(step, rows, types, next(fetched)) if isinstance(step, Match) else apply_step(step, rows, ends)
-        types = types_after(step, types)
-    losses = bounding_loss(released, intervals.confidence)
-    estimated = losses is not None or loss_table(question.final) is None
+    rows = _Rows(parts, intervals, iter(public)).of(question)
+    losses = bounding_losses(released, intervals.confidence)
+    estimated = all(
+        loss is not None or loss_table(part.plan.final) is None
+        for loss, part in zip(losses.parts, parts.parts, strict=True)
+    )
     shown = tuple(map(tuple, rows))
-    return Finished(question.columns, shown, tuple(released.laws), intervals.confidence, losses, estimated)
+    told = losses if any(loss is not None for loss in losses.parts) else None
+    return Finished(question.columns, shown, parts.laws, intervals.confidence, told, estimated, parts.totals)
+
+
+class _Rows:
+    """The rows of a question and of those that its steps read."""
+
+    def __init__(self, parts: ReleasedParts, intervals: Intervals, public: Iterator[PublicRows]) -> None:
+        self._parts = parts
+        self._intervals = intervals
+        self._public = public
+
+    def of(self, question: Question) -> Rows:
+        rows, types = self._parts.rows(question), question.final.types
+        for step in question.steps:
+            match step:
+                case Match():
+                    rows = matched(step, rows, types, next(self._public))
+                case Combine():
+                    rows = combined(step, rows, types, self.of(step.other))
+                case Append():
+                    rows = [*rows, *self.of(step.other)]
+                case Totals():
+                    pass
+                case _:
+                    rows = apply_step(step, rows, self._end)
+            types = types_after(step, types)
+        return rows
+
+    def _end(self, cell: Cell, high: bool) -> Value | None:
+        return self._intervals.of(cell)[high]

@@ -42,6 +42,7 @@ from tacit.query.relational.functions import call, cast, evaluate
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.dates import next_truncated
 from tacit.query.relational.functions.registry import REGISTRY
+from tacit.query.relational.functions.time_formats import format_parts, possible_texts
 from tacit.query.relational.narrowing import narrowed_keys, true_of_all
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
 from tacit.query.types import (
@@ -222,6 +223,10 @@ def _call(expression: Call, work: EnumerationBudget) -> Values | None:
         found = _truncations(expression, work)
         if found is not None:
             return found
+    if expression.function == "time_bucket":
+        found = _buckets(expression, work)
+        if found is not None:
+            return found
     if len(expression.args) == 1 and expression.args[0].type.is_temporal:
         # Parts of dates: their range is known without trying every day.
         narrow = _narrow(expression, work)
@@ -233,7 +238,20 @@ def _call(expression: Call, work: EnumerationBudget) -> Values | None:
         return None if function.strict and None in row else as_value(function.evaluate(*row), expression.type)
 
     found = _mapped(compute, expression.args, work)
+    if found is None and expression.function == "strftime":
+        return _formats(expression, work)
     return _narrow(expression, work) if found is None else found
+
+
+def _formats(expression: Call, work: EnumerationBudget) -> Values | None:
+    """Texts of a format whose every piece has few values."""
+    value, pattern = expression.args
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        return None
+    ends = call("year", value).range.ends
+    years = None if ends is None else (int(ends[0]), int(ends[1]))
+    found = possible_texts(format_parts(pattern.value), years, MAX_VALUES)
+    return None if found is None or not work.allows(len(found)) else tuple(found)
 
 
 def _mapped(
@@ -266,6 +284,16 @@ def _truncations(expression: Call, work: EnumerationBudget) -> Values | None:
         found.append(step)
         step = next_truncated(unit.value.lower(), step)
     return tuple(found) if work.allows(len(found)) else None
+
+
+def _buckets(expression: Call, work: EnumerationBudget) -> Values | None:
+    width, ends = expression.args[0].range.low, expression.range.ends
+    if width is None or ends is None:
+        return None
+    count = int((ends[1] - ends[0]) / width) + 1
+    if count > MAX_VALUES or not work.allows(count):
+        return None
+    return tuple(from_ordinal(ends[0] + i * width, expression.type) for i in range(count))
 
 
 # -- aggregate calls

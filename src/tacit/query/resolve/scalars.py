@@ -32,9 +32,18 @@ from tacit.query.relational.functions.casts import cast_value
 from tacit.query.resolve.sql_functions import (
     RAW_AGGREGATES,
     WINDOW_ONLY,
-    part_of,
     refuse_aggregate,
     scalar_call,
+)
+from tacit.query.resolve.time_functions import (
+    INTERVAL_CALLS,
+    interval_call,
+    interval_of,
+    moved,
+    moved_by,
+    part_of,
+    part_of_age,
+    part_of_difference,
 )
 from tacit.query.types import (
     BOOLEAN,
@@ -200,6 +209,7 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge", exp.NullSafeEQ: "same",
     exp.Mul: "mul", exp.Div: "div", exp.IntDiv: "int_div", exp.Mod: "mod", exp.Pow: "power",
 }  # fmt: skip
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _TYPES: Final[dict[str, SqlType]] = {
     **dict.fromkeys(("BOOLEAN",), BOOLEAN),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "UTINYINT", "USMALLINT", "UINT", "MEDIUMINT"), INTEGER),
@@ -208,11 +218,6 @@ _TYPES: Final[dict[str, SqlType]] = {
     **dict.fromkeys(("DATE",), DATE),
     **dict.fromkeys(("TIMESTAMP", "DATETIME", "TIMESTAMPNTZ"), TIMESTAMP),
 }
-_SHIFTS: Final[dict[str, tuple[str, int]]] = {
-    "day": ("add_days", 1), "week": ("add_days", 7), "month": ("add_months", 1), "quarter": ("add_months", 3),
-    "year": ("add_months", 12), "hour": ("add_seconds", 3600), "minute": ("add_seconds", 60),
-    "second": ("add_seconds", 1),
-}  # fmt: skip
 _PLAIN_NUMBER = re.compile(r"(\d+)(?:\.(\d*))?\Z|\.(\d+)\Z")
 #: So much of what was written is shown in a refusal.
 _LONGEST_SHOWN: Final = 60
@@ -252,6 +257,8 @@ class Scalars:
             if found is not None:
                 return found
         if type(node) in _OPERATORS:
+            if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
+                return self._beside_interval(node)
             return call(_OPERATORS[type(node)], self(node.this), self(node.expression))
         method = self._METHODS.get(type(node))
         if method is None:
@@ -296,6 +303,13 @@ class Scalars:
         raise Refusal("unsupported", "IS takes NULL, TRUE or FALSE; use = or IS NOT DISTINCT FROM.")
 
     def _between(self, node: exp.Between) -> Expression:
+        if isinstance(node.args["low"], exp.Interval):
+            low, high = (
+                exp.GTE(this=node.this, expression=node.args["low"]),
+                exp.LTE(this=node.this, expression=node.args["high"]),
+            )
+            between = call("and", self(low), self(high))
+            return call("not", between) if node.args.get("negate") else between
         value = self(node.this)
         inside = call("and", call("ge", value, self(node.args["low"])), call("le", value, self(node.args["high"])))
         return call("not", inside) if node.args.get("negate") else inside
@@ -312,30 +326,50 @@ class Scalars:
 
     def _add(self, node: exp.Expr) -> Expression:
         sign = 1 if isinstance(node, exp.Add) else -1
-        for moved, by in ((node.this, node.expression), (node.expression, node.this)):
+        for other, by in ((node.this, node.expression), (node.expression, node.this)):
             if isinstance(by, exp.Interval) and (sign == 1 or by is node.expression):
-                return self._shift(self(moved), by, sign)
+                return self._shifted(other, by, sign)
         left, right = self(node.this), self(node.expression)
         if left.type.is_temporal and right.type.is_temporal and sign == -1:
-            return self._days_between(left, right)
+            if left.type == DATE and right.type == DATE:
+                return call("date_diff", literal("day", TEXT), right, left)
+            return call("seconds_between", left, right)
         if left.type == DATE and right.type == INTEGER:
             return call("add_days", left, right if sign == 1 else call("neg", right))
         if right.type == DATE and left.type == INTEGER and sign == 1:
             return call("add_days", right, left)
         return call("add" if sign == 1 else "sub", left, right)
 
-    def _days_between(self, left: Expression, right: Expression) -> Expression:
-        if left.type != DATE or right.type != DATE:
-            raise Refusal("type", "The difference of timestamps is no number; use DATE_DIFF('second', a, b).")
-        return call("date_diff", literal("day", TEXT), right, left)
+    def _shifted(self, value: exp.Expr, by: exp.Interval, sign: int) -> Expression:
+        if isinstance(by.this, exp.Literal):
+            return moved(self(value), interval_of(by), sign)
+        if by.args.get("unit") is None:
+            raise Refusal("literal", "Write an interval as INTERVAL 'n' unit, or INTERVAL (x) unit.")
+        return moved_by(self(value), by.args["unit"].name, self(by.this), sign)
 
-    def _shift(self, value: Expression, node: exp.Interval, sign: int) -> Expression:
-        unit = str(node.args["unit"].name).lower().rstrip("s") if node.args.get("unit") is not None else ""
-        amount = node.this.name if isinstance(node.this, exp.Literal) else ""
-        if unit not in _SHIFTS or not re.fullmatch(r"[+-]?\d{1,7}", amount):
-            raise Refusal("literal", f"Write an interval as INTERVAL n unit, the unit one of {', '.join(_SHIFTS)}.")
-        function, factor = _SHIFTS[unit]
-        return call(function, value, literal(sign * int(amount) * factor, INTEGER))
+    def _beside_interval(self, node: exp.Expr) -> Expression:
+        """A difference of timestamps compared with an interval: both in seconds."""
+        sides: list[Expression] = []
+        for side in (node.this, node.expression):
+            if isinstance(side, exp.Interval):
+                sides.append(literal(interval_of(side).fixed, INTEGER))
+                continue
+            times = self._difference(side)
+            if times is None or type(node) not in _COMPARISONS:
+                raise Refusal(
+                    "type", "An interval can be added to a date, or compared with the difference of two timestamps."
+                )
+            sides.append(call("seconds_between", *times))
+        return call(_OPERATORS[type(node)], *sides)
+
+    def _difference(self, node: exp.Expr) -> tuple[Expression, Expression] | None:
+        """Both sides of a difference of times of which one is a TIMESTAMP; None for anything else."""
+        node = _opened(node)
+        if not isinstance(node, exp.Sub) or isinstance(node.expression, exp.Interval):
+            return None
+        left, right = self(node.this), self(node.expression)
+        temporal = left.type.is_temporal and right.type.is_temporal
+        return (left, right) if temporal and TIMESTAMP in (left.type, right.type) else None
 
     def _interval(self, node: exp.Interval) -> Expression:
         del node
@@ -358,7 +392,14 @@ class Scalars:
         return cast(value, kind)
 
     def _extract(self, node: exp.Extract) -> Expression:
-        return part_of(node.this.name, self(node.expression))
+        return self._part(node.this.name, node.expression)
+
+    def _part(self, part: str, node: exp.Expr) -> Expression:
+        inner = _opened(node)
+        if isinstance(inner, exp.Anonymous) and function_name(inner) == "age" and len(inner.expressions) == 2:
+            return part_of_age(part, *(self(side) for side in inner.expressions))
+        times = self._difference(inner)
+        return part_of(part, self(node)) if times is None else part_of_difference(part, *times)
 
     def _substring(self, node: exp.Substring) -> Expression:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
@@ -390,7 +431,24 @@ class Scalars:
                 "AUTO stands for both bounds, directly inside SUM, AVG, VARIANCE, STDDEV, MIN, MAX or a quantile: "
                 "write AVG(CLAMP(x, AUTO)).",
             )
+        if name in INTERVAL_CALLS:
+            return interval_call(name, node.expressions, self)
+        if name in ("date_part", "datepart") and len(node.expressions) == 2 and node.expressions[0].is_string:
+            return self._part(node.expressions[0].name, node.expressions[1])
         return scalar_call(name, [self(arg) for arg in node.expressions])
+
+    def _zone(self, node: exp.AtTimeZone) -> Expression:
+        zone = node.args["zone"]
+        if not isinstance(zone, exp.Literal) or zone.name.upper() not in ("UTC", "ETC/UTC", "GMT"):
+            raise Refusal(
+                "unsupported",
+                "A TIMESTAMP here has no zone, and the rules of zones differ from engine to engine: AT TIME ZONE takes "
+                "'UTC', which changes nothing. Write x + INTERVAL '1' HOUR for a fixed distance.",
+            )
+        value = self(node.this)
+        if not value.type.is_temporal:
+            raise Refusal("type", f"AT TIME ZONE needs a TIMESTAMP, not {value.type}.")
+        return cast(value, TIMESTAMP)
 
     def _misplaced(self, name: str) -> None:
         if name in RAW_AGGREGATES:
@@ -457,7 +515,7 @@ def _enter_methods() -> None:
         exp.CurrentDate: Scalars._volatile, exp.CurrentTime: Scalars._volatile, exp.CurrentTimestamp: Scalars._volatile,
         exp.CurrentUser: Scalars._volatile, exp.Subquery: Scalars._subquery, exp.Select: Scalars._subquery,
         exp.Exists: Scalars._subquery, exp.Window: Scalars._window, exp.Filter: Scalars._aggregate,
-        exp.WithinGroup: Scalars._aggregate,
+        exp.WithinGroup: Scalars._aggregate, exp.AtTimeZone: Scalars._zone,
     }  # fmt: skip
     Scalars._METHODS.update(table)  # type: ignore[arg-type]
 
@@ -478,6 +536,12 @@ def conjuncts_of(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
         else:
             parts.append(here)
     return parts
+
+
+def _opened(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def function_name(node: exp.Anonymous) -> str:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.aggregates import NEVER_NULL, SQL_NAMES, AggregateCall, unit_call
+from tacit.query.aggregates import NEVER_NULL, AggregateCall, unit_call
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.work import rows_inside
 from tacit.query.question import (
@@ -34,222 +34,57 @@ from tacit.query.question import (
     Extend,
     FinalAggregation,
     Keep,
-    Match,
     OutputColumn,
     Regroup,
     Slice,
     Sort,
     Step,
+    Totals,
     Unique,
 )
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
-    Field,
-    JoinKind,
     RelationNode,
     SortKey,
     UnitCall,
     WindowCall,
     WindowFrame,
-    is_public_throughout,
     moved_window,
     reference,
 )
-from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
+from tacit.query.relational.expressions import (
+    TRUE,
+    Expression,
+    Interval,
+    Literal,
+    Reference,
+    literal,
+    references,
+    rewrite,
+    walk,
+)
+from tacit.query.relational.functions import call
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
-from tacit.query.resolve.scalars import (
-    Remembering,
-    Scalars,
-    Scope,
-    ScopeSource,
-    function_name,
-    has_aggregate,
-    is_aggregate,
-    renamed,
-)
-from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType
+from tacit.query.resolve.grouping_sets import written_sets
+from tacit.query.resolve.released_relation import ReleasedRelation, value_step
+from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate
+from tacit.query.resolve.select_list import Item
+from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Body, PublicValues
 
 __all__ = [
     "FinalGroups",
-    "Item",
     "ReleasedCells",
-    "ReleasedRelation",
     "ReleasedRows",
     "SelectClauses",
     "UnitRows",
     "distinct_rows",
-    "expand",
-    "unique_names",
+    "in_order",
 ]
-
-# -- released results
-
-
-@dataclass(frozen=True)
-class ReleasedRelation:
-    """The final aggregation, the steps so far, and the columns they leave."""
-
-    final: FinalAggregation
-    steps: tuple[Step, ...]
-    columns: tuple[OutputColumn, ...]
-
-    def reference(self, slot: int) -> Reference:
-        """The expression that reads a column."""
-        column = self.columns[slot]
-        return Reference(column.type, column.domain, slot, column.name)
-
-    def scope(self, alias: str, names: Sequence[str] | None = None) -> Scope:
-        """The columns under an alias."""
-        fields = [Field(column.name, column.type, column.domain) for column in self.columns]
-        called = renamed(fields, names)
-        return Scope((ScopeSource(alias, tuple((name, self.reference(i)) for i, name in enumerate(called))),))
-
-    def renamed(self, names: Sequence[str]) -> ReleasedRelation:
-        """The same columns under other names."""
-        columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
-        return replace(self, columns=columns)
-
-    def matched(self, public: RelationNode, kind: JoinKind, condition: Expression) -> ReleasedRelation:
-        """Beside the rows of a public relation, whose columns come last; ``kind`` with this result on the left."""
-        if not is_public_throughout(public):
-            raise AssertionError("released cells meet public rows only")
-        mine, theirs = kind in (JoinKind.RIGHT, JoinKind.FULL), kind in (JoinKind.LEFT, JoinKind.FULL)
-        columns = (
-            *(replace(column, domain=_maybe_missing(column.domain, mine)) for column in self.columns),
-            *(OutputColumn(c.name or "", c.type, False, _maybe_missing(c.domain, theirs)) for c in public.fields),
-        )
-        limits.check_size(len(columns), 4 * limits.MAX_COLUMNS, "columns")
-        return ReleasedRelation(self.final, (*self.steps, Match(public, kind, condition)), columns)
-
-    def is_noisy(self, expression: Expression) -> bool:
-        """Whether a value depends on noise."""
-        return any(self.columns[part.slot].noisy for part in references(expression))
-
-
-def _maybe_missing(domain: Domain, outer: bool) -> Domain:
-    return replace(domain, nullable=True) if outer else domain
-
-
-# -- the SELECT list
-
-_MOST_RANKS = 100
-
-
-@dataclass(frozen=True)
-class Item:
-    """One output column.
-
-    Args:
-        name: what it is called.
-        node: its syntax; None for columns that a star listed.
-        expression: what a star's column stands for over the scope.
-        alias: the name the query gave it, if it did.
-    """
-
-    name: str
-    node: exp.Expr | None
-    expression: Expression | None = None
-    alias: str | None = None
-
-    @property
-    def syntax(self) -> exp.Expr:
-        """The syntax of an item that is no column of a star."""
-        if self.node is None:
-            raise AssertionError("an item has syntax or an expression")
-        return self.node
-
-
-def expand(select: exp.Select, scope: Scope) -> list[Item]:
-    """The columns of a SELECT list, in order."""
-    items: list[Item] = []
-    for node in select.expressions:
-        items.extend(_expanded(node, scope))
-        limits.check_size(len(items), limits.MAX_COLUMNS, "columns")
-    if not items:
-        raise Refusal("syntax", "SELECT needs at least one column.")
-    names = unique_names([item.name for item in items])
-    return [
-        item if item.alias or item.name == name else Item(name, item.node, item.expression, item.alias)
-        for item, name in zip(items, names, strict=True)
-    ]
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """The same names, a number added where one occurs again."""
-    taken: set[str] = set()
-    result: list[str] = []
-    for name in names:
-        fresh, count = name, 1
-        while fresh.lower() in taken:
-            count += 1
-            fresh = f"{name}_{count}"
-        taken.add(fresh.lower())
-        result.append(fresh)
-    return result
-
-
-def _expanded(node: exp.Expr, scope: Scope) -> list[Item]:
-    if isinstance(node, exp.Star):
-        return [Item(name, None, expression) for name, expression in scope.star(None)]
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        return [Item(name, None, expression) for name, expression in scope.star(node.table)]
-    alias = node.alias if isinstance(node, exp.Alias) else None
-    inner = node.this if isinstance(node, exp.Alias) else node
-    if alias is not None and len(alias) > limits.MAX_IDENTIFIER:
-        raise Refusal("too_long", f"A name has more than {limits.MAX_IDENTIFIER} characters; shorten it.")
-    spread = _spread(inner)
-    if spread is None:
-        return [Item(alias or _name(inner), inner, None, alias)]
-    base = alias or _name(inner)
-    return [
-        Item(f"{base}_{rank}", part, None, f"{base}_{rank}" if alias else None) for rank, part in enumerate(spread, 1)
-    ]
-
-
-def _spread(node: exp.Expr) -> list[exp.Expr] | None:
-    """TOP_K(x, k) as k columns, QUANTILE(x, [p, q]) as one column per fraction; None for anything else."""
-    called = node.this if isinstance(node, exp.Filter) else node
-    if not isinstance(called, exp.Anonymous):
-        return None
-    how = SQL_NAMES.get(function_name(called))
-    plain = [arg for arg in called.expressions if not isinstance(arg, exp.Kwarg)]
-    rest = [arg for arg in called.expressions if isinstance(arg, exp.Kwarg)]
-    if how is not None and how.parameter == "ranks":
-        return [_again(node, "nth_most_common", [plain[0], rank, *rest]) for rank in _ranks(plain)]
-    if how is not None and how.parameter == "fraction" and len(plain) == 2 and isinstance(plain[1], exp.Array):
-        if not plain[1].expressions:
-            raise Refusal("quantile", "A list of quantiles needs at least one fraction.")
-        return [_again(node, function_name(called), [plain[0], p, *rest]) for p in plain[1].expressions]
-    return None
-
-
-def _ranks(plain: list[exp.Expr]) -> list[exp.Expr]:
-    count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
-    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_RANKS):
-        raise Refusal("arguments", f"TOP_K takes a value and a whole number between 1 and {_MOST_RANKS}, written out.")
-    return [exp.Literal.number(rank) for rank in range(1, int(count) + 1)]
-
-
-def _again(node: exp.Expr, name: str, args: list[exp.Expr]) -> exp.Expr:
-    # Nodes know their parent; copies keep the analyst's tree unchanged.
-    call = exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
-    return exp.Filter(this=call, expression=node.expression.copy()) if isinstance(node, exp.Filter) else call
-
-
-def _name(node: exp.Expr) -> str:
-    here = node
-    while isinstance(here, (exp.Paren, exp.Filter, exp.WithinGroup, exp.Window, exp.Cast, exp.TryCast)):
-        here = here.this
-    if isinstance(here, exp.Column):
-        return here.name or "column"
-    if isinstance(here, exp.Anonymous):
-        return function_name(here)
-    return type(here).__name__.lower() if isinstance(here, (exp.Case, exp.Extract)) else "column"
 
 
 # -- windows
@@ -352,7 +187,12 @@ def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:
 # -- clauses
 
 _INTERVALS = {"dp_interval_low": False, "dp_interval_high": True}
+_GROUPING = ("grouping", "grouping_id")
+#: Keys of one GROUPING, as in PostgreSQL.
+_MOST_BITS = 31
 Keys = list[tuple[str, Expression]]
+#: Grouping sets, each by the places of its keys.
+Sets = tuple[tuple[int, ...], ...]
 
 
 class PendingKind(Enum):
@@ -392,24 +232,44 @@ class SelectClauses:
         self.values = source.values
         self.grouped = grouped
         self.named = named_windows(node)
-        self.keys = self._keys() if grouped else []
+        self.keys, self.sets = self._keys() if grouped else ([], None)
 
-    def _keys(self) -> Keys:
+    def _keys(self) -> tuple[Keys, Sets | None]:
+        """The keys, and the grouping sets by places of keys; None for the one set of all keys."""
         group = self.node.args.get("group")
         if group is None:
-            return []
+            return [], None
         if not group.expressions and not group.args.get("all"):
             raise Refusal("syntax", "GROUP BY needs at least one key.")
-        listed: Keys = []
+        plain: list[Item] = []
         if group.args.get("all"):
             plain = [item for item in self.items if item.node is None or not has_aggregate(item.node)]
-            listed.extend((item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain)
-        listed.extend(self._key(term) for term in group.expressions)
+        always = [(item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain]
+        written = written_sets(group)
+        terms = {id(term): self._key(term) for one in written for term in one}
+        listed = [*always, *terms.values()]
         limits.check_size(len(listed), limits.MAX_COLUMNS, "keys")
         seen: dict[Expression, str] = {}
         for name, expression in listed:
             seen.setdefault(expression, name)
-        return [(name, expression) for expression, name in seen.items() if not isinstance(expression, Literal)]
+        keys = [(name, expression) for expression, name in seen.items() if not isinstance(expression, Literal)]
+        places = {expression: place for place, (_, expression) in enumerate(keys)}
+        sets = [
+            tuple(sorted({places[e] for _, e in (*always, *(terms[id(term)] for term in one)) if e in places}))
+            for one in written
+        ]
+        return keys, None if sets == [tuple(range(len(keys)))] else tuple(sets)
+
+    def key_reference(self, slot: int, name: str | None = None) -> Reference:
+        """The column of a key, which is NULL where a grouping set leaves it out."""
+        known, key = self.keys[slot]
+        domain = key.domain if self.sets is None else replace(key.domain, nullable=True)
+        return Reference(key.type, domain, slot, known if name is None else name)
+
+    @property
+    def width(self) -> int:
+        """Number of columns before the aggregates: keys, and with grouping sets which of them are left out."""
+        return len(self.keys) * (1 if self.sets is None else 2)
 
     def _key(self, term: exp.Expr) -> tuple[str, Expression]:
         while isinstance(term, exp.Paren):
@@ -417,8 +277,10 @@ class SelectClauses:
         if isinstance(term, exp.Literal) and not term.is_string:
             item = self.at(term, "GROUP BY")
             return item.name, self._plain_item(item, "GROUP BY")
-        if isinstance(term, exp.Tuple):
-            raise Refusal("grouping_sets", "List the keys of GROUP BY without parentheses around several of them.")
+        if isinstance(term, exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets):
+            raise Refusal(
+                "grouping_sets", "Grouping sets hold keys or lists of keys in parentheses; take one pair away."
+            )
         if isinstance(term, exp.Column) and not term.table and not self.scope.matches(term.name, None):
             named = self.alias(term.name)
             if named is not None:
@@ -462,7 +324,7 @@ class ResultBuilder(ABC):
         self.clauses = clauses
         self.first = first
         self.windows: list[tuple[WindowCall, Domain]] = []
-        self.values: list[RelationNode] = []
+        self.values: list[RelationNode | ReleasedRelation] = []
         self._plain = Remembering(clauses.scope, "SELECT", self._plain_hook)
         self._opened: set[int] = set()
 
@@ -494,7 +356,30 @@ class ResultBuilder(ABC):
             return self._aggregate(node)
         if isinstance(node, exp.Subquery):
             return self._value(node)
+        if isinstance(node, exp.Anonymous) and function_name(node) in _GROUPING:
+            return self._grouping(node)
         return self._key_reference(node)
+
+    def _grouping(self, node: exp.Anonymous) -> Expression:
+        """GROUPING(a, b): a number whose bits say, from the last on, which of the keys a row is a total over."""
+        name, keys = function_name(node).upper(), self.clauses.keys
+        found = [self._matching_key(argument) for argument in node.expressions]
+        slots = [part.slot for part in found if isinstance(part, Reference)]
+        if len(slots) < len(found) or (not found and name == "GROUPING"):
+            listed = ", ".join(key for key, _ in keys) or "none"
+            raise Refusal("grouping_sets", f"{name} takes keys of this GROUP BY; those are: {listed}.")
+        slots = slots or list(range(len(keys)))
+        limits.check_size(len(slots), _MOST_BITS, f"keys in {name}")
+        if self.clauses.sets is None:
+            return literal(0, INTEGER)
+        bits = [
+            Reference(INTEGER, finite((0, 1), INTEGER, nullable=False), len(keys) + slot, f"grouping {keys[slot][0]}")
+            for slot in slots
+        ]
+        total: Expression = bits[0]
+        for bit in bits[1:]:
+            total = call("add", call("mul", total, literal(2, INTEGER)), bit)
+        return total
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         inner = Scalars(self.clauses.scope, "an aggregate", self.clauses.hook)
@@ -502,12 +387,12 @@ class ResultBuilder(ABC):
         return Reference(kind, domain, self.first + index, f"aggregate {index + 1}")
 
     def _value(self, node: exp.Subquery) -> Expression:
-        """A public value beside keys and aggregates."""
-        value = self.clauses.values.relation(node, self.clauses.scope)
+        """A public or released value beside keys and aggregates."""
+        value = self.clauses.values.value(node, self.clauses.scope)
         if value not in self.values:
             limits.check_size(len(self.values) + 1, limits.MAX_COLUMNS, "subqueries")
             self.values.append(value)
-        column = value.fields[0]
+        column = value.columns[0] if isinstance(value, ReleasedRelation) else value.fields[0]
         domain = replace(column.domain, nullable=True)
         return Pending(column.type, domain, PendingKind.VALUE, self.values.index(value), "subquery")
 
@@ -520,12 +405,12 @@ class ResultBuilder(ABC):
             return found
         if not isinstance(node, exp.Column):
             return None
-        scope = self.clauses.scope
-        if not node.table and not scope.matches(node.name, None):
-            item = self.clauses.alias(node.name)
-            if item is not None:
-                return self._item(item)
-        scope.find(node.name, node.table or None)
+        # A key comes first, then the name of an item, even where FROM has a column of that name: outside of an
+        # aggregate the column itself could not be used.
+        item = None if node.table else self.clauses.alias(node.name)
+        if item is not None and id(item) not in self._opened:
+            return self._item(item)
+        self.clauses.scope.find(node.name, node.table or None)
         raise _not_aggregated(node.name)
 
     def _plain_hook(self, node: exp.Expr) -> Expression | None:
@@ -542,9 +427,9 @@ class ResultBuilder(ABC):
             whole = self._plain(node)
         except Refusal:
             return None
-        for slot, (name, key) in enumerate(self.clauses.keys):
+        for slot, (_, key) in enumerate(self.clauses.keys):
             if whole == key:
-                return Reference(key.type, key.domain, slot, name)
+                return self.clauses.key_reference(slot)
         return None
 
     def _window(self, node: exp.Window) -> Expression:
@@ -590,11 +475,15 @@ class ResultBuilder(ABC):
             return expression
         for slot, (_, key) in enumerate(self.clauses.keys):
             if key == expression:
-                return Reference(key.type, key.domain, slot, item.name)
+                return self.clauses.key_reference(slot, item.name)
         raise _not_aggregated(item.name)
 
     def _carries_noise(self, expression: Expression) -> bool:
-        return _has_window(expression) or self.is_noisy(expression)
+        return _has_window(expression) or self.is_noisy(expression) or self._reads_released(expression)
+
+    def _reads_released(self, expression: Expression) -> bool:
+        pending = [part for part in walk(expression) if isinstance(part, Pending) and part.kind is PendingKind.VALUE]
+        return any(isinstance(self.values[part.index], ReleasedRelation) for part in pending)
 
     def _settled(self, expression: Expression, width: int) -> Expression:
         """The expression with its pending columns behind the ``width`` others: values, then windows."""
@@ -646,6 +535,7 @@ class UnitRows(ResultBuilder):
     """A SELECT below the final aggregation, as a relation: aggregates are exact, inside units or over public data."""
 
     def __init__(self, clauses: SelectClauses, body: Body) -> None:
+        _refuse_sets(clauses)
         # The unit is always a key, hidden where the query does not list it.
         super().__init__(clauses, len(ownership.complete_keys(body.relation, clauses.keys)))
         self.body = body
@@ -679,7 +569,7 @@ class UnitRows(ResultBuilder):
         result = self.shape()
         width = len(result.fields)
         for value in self.values:
-            result = ownership.attach(result, value)
+            result = self.body.attach(result, value)
         result = ownership.keep(result, _over(result, self._settled(having, width)))
         if self.windows:
             settled = [(self._settled_window(item, width), domain) for item, domain in self.windows]
@@ -706,7 +596,7 @@ class ReleasedBuilder(ResultBuilder):
         where = self._where()
         having, outputs, order = self._having(), self._outputs(), self._order()
         final, before, width = self._released(where)
-        steps: list[Step] = [Match(value, JoinKind.LEFT, TRUE) for value in self.values]
+        steps: list[Step] = [value_step(final, value) for value in self.values]
         if having != TRUE:
             steps.append(Keep(self._settled(having, width)))
         if self.windows:
@@ -739,7 +629,7 @@ class FinalGroups(ReleasedBuilder):
     """A SELECT of owned rows grouped without the unit: the final aggregation."""
 
     def __init__(self, clauses: SelectClauses, body: Body, options: Options) -> None:
-        super().__init__(clauses, len(clauses.keys))
+        super().__init__(clauses, clauses.width)
         for name, expression in clauses.keys:
             if isinstance(expression, Reference) and body.relation.fields[expression.slot].identifies is not None:
                 raise Refusal(
@@ -761,8 +651,9 @@ class FinalGroups(ReleasedBuilder):
         return any(part.slot >= self.first for part in references(expression))
 
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
-        final = self.builder.build(self.body.relation)
-        return final, tuple(where), self.first + len(final.aggregates)
+        final, sets = self.builder.build(self.body.relation), self.clauses.sets
+        totals: list[Step] = [] if sets is None else [Totals(tuple(range(len(final.keys))), sets)]
+        return final, (*totals, *where), self.first + len(final.aggregates)
 
 
 class ReleasedRows:
@@ -772,10 +663,10 @@ class ReleasedRows:
         self.released = released
         self.scope = scope
         self.values = values
-        self._attached: dict[RelationNode, int] = {}
+        self._attached: dict[RelationNode | ReleasedRelation, int] = {}
 
     def hook(self, node: exp.Expr) -> Expression | None:
-        """Public values are one more column of the result; no other subqueries above the aggregation."""
+        """Values are one more column of the result; no other subqueries above the aggregation."""
         if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
             raise Refusal(
                 "subquery",
@@ -784,10 +675,10 @@ class ReleasedRows:
             )
         if not isinstance(node, exp.Subquery):
             return None
-        value = self.values.relation(node, self.scope)
+        value = self.values.value(node, self.scope)
         if value not in self._attached:
             self._attached[value] = len(self.released.columns)
-            self.released = self.released.matched(value, JoinKind.LEFT, TRUE)
+            self.released = self.released.with_value(value)
         return self.released.reference(self._attached[value])
 
 
@@ -795,6 +686,7 @@ class ReleasedCells(ReleasedBuilder):
     """A SELECT over cells that are already released: everything is free and cannot look back."""
 
     def __init__(self, clauses: SelectClauses, rows: ReleasedRows) -> None:
+        _refuse_sets(clauses)
         super().__init__(clauses, len(clauses.keys))
         self.rows = rows
         self.calls: list[UnitCall] = []
@@ -838,7 +730,12 @@ def distinct_rows(
         for name, key in zip(names, final.keys, strict=True)
     )
     released = ReleasedRelation(final, (), columns)
-    order = node.args.get("order")
+    return in_order(node, released)
+
+
+def in_order(node: exp.Query, released: ReleasedRelation) -> ReleasedRelation:
+    """A released result in the order, and within the limits, that a query around its columns states."""
+    order, columns = node.args.get("order"), released.columns
     keys: list[SortKey] = []
     scope = released.scope("")
     for term in order.expressions if order is not None else []:
@@ -848,7 +745,16 @@ def distinct_rows(
         else:
             keys.append(sort_key_of(term, Scalars(scope, "ORDER BY")(term.this)))
     steps: list[Step] = [Sort(tuple(keys))] if keys else []
-    return replace(released, steps=(*steps, *_slice(node)))
+    return replace(released, steps=(*released.steps, *steps, *_slice(node)))
+
+
+def _refuse_sets(clauses: SelectClauses) -> None:
+    if clauses.sets is not None:
+        raise Refusal(
+            "grouping_sets",
+            "ROLLUP, CUBE and GROUPING SETS stand in the SELECT that aggregates over persons; write a plain GROUP BY "
+            "inside one person's rows, over public tables and over released results.",
+        )
 
 
 def _not_aggregated(name: str) -> Refusal:
@@ -863,7 +769,7 @@ def _over(relation: RelationNode, expression: Expression) -> Expression:
     return rewrite(expression, lambda part: reference(relation, part.slot) if isinstance(part, Reference) else None)
 
 
-def _slice(node: exp.Select) -> list[Step]:
+def _slice(node: exp.Query) -> list[Step]:
     numbers: dict[str, int] = {}
     for name in ("limit", "offset"):
         clause = node.args.get(name)

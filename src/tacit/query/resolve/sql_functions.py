@@ -7,11 +7,11 @@ from typing import Final
 
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import NULL_LITERAL, Expression, Literal, literal
+from tacit.query.relational.expressions import NULL_LITERAL, Expression, literal
 from tacit.query.relational.functions import call, case
-from tacit.query.types import TEXT
+from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
 
-__all__ = ["RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "part_of", "refuse_aggregate", "scalar_call"]
+__all__ = ["RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "refuse_aggregate", "scalar_call"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -72,26 +72,13 @@ VOLATILE: Final = _words("""
     transaction_timestamp statement_timestamp clock_timestamp timeofday txid_current current_user session_user user
     current_schema current_schemas current_database current_catalog current_query current_setting current_role
     version pg_backend_pid nextval currval lastval pg_sleep sleep getvariable getenv error hash md5 sha1 sha256
-    sha512 in_search_path inet_client_addr inet_server_addr pg_typeof typeof stats vector_type rowid ctid age
+    sha512 in_search_path inet_client_addr inet_server_addr pg_typeof typeof stats vector_type rowid ctid
 """)
 
 #: Functions that exist only as windows.
 WINDOW_ONLY: Final = _words("""
     row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value
 """)
-
-#: Parts of a date by the words of EXTRACT and DATE_PART.
-PARTS: Final[dict[str, str]] = {
-    "year": "year", "years": "year", "yr": "year",
-    "quarter": "quarter", "quarters": "quarter",
-    "month": "month", "months": "month", "mon": "month",
-    "week": "week", "weeks": "week", "weekofyear": "week",
-    "day": "day", "days": "day", "dayofmonth": "day",
-    "dow": "dayofweek", "dayofweek": "dayofweek", "weekday": "dayofweek",
-    "isodow": "isodow", "dayofweekiso": "isodow",
-    "doy": "dayofyear", "dayofyear": "dayofyear",
-    "hour": "hour", "hours": "hour", "minute": "minute", "minutes": "minute", "second": "second", "seconds": "second",
-}  # fmt: skip
 
 _SAME = _words("""
     abs sign floor ceil round trunc sqrt cbrt exp ln log2 log10 power least greatest clamp coalesce upper lower
@@ -105,7 +92,7 @@ _OTHERS: Final[dict[str, str]] = {
     "datetrunc": "date_trunc", "datediff": "date_diff", "ifnull": "coalesce", "nvl": "coalesce", "log": "log10",
     **{name: part for name, part in PARTS.items() if name in (
         "year", "quarter", "month", "week", "weekofyear", "day", "dayofmonth", "dayofweek", "weekday", "isodow",
-        "dayofyear", "hour", "minute", "second",
+        "dayofyear", "hour", "minute", "second", "isoyear",
     )},
 }  # fmt: skip
 _BY_NAME: Final[dict[str, str]] = {**{name: name for name in _SAME}, **_OTHERS}
@@ -141,20 +128,6 @@ def _nullif(args: Sequence[Expression]) -> Expression:
     return case([(call("eq", args[0], args[1]), literal(None, args[0].type))], args[0])
 
 
-def _date_part(args: Sequence[Expression]) -> Expression:
-    if len(args) != 2 or not isinstance(args[0], Literal) or args[0].type != TEXT:
-        raise Refusal("arguments", "DATE_PART takes the name of a part, written out, and a date.")
-    return part_of(str(args[0].value), args[1])
-
-
-def part_of(part: str, value: Expression) -> Expression:
-    """EXTRACT(part FROM value)."""
-    known = PARTS.get(part.lower())
-    if known is None:
-        raise Refusal("arguments", f"EXTRACT knows {', '.join(sorted(set(PARTS.values())))}.")
-    return call(known, value)
-
-
 def _safe_divide(args: Sequence[Expression]) -> Expression:
     return call("div", *args)
 
@@ -162,7 +135,6 @@ def _safe_divide(args: Sequence[Expression]) -> Expression:
 _SPECIAL: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
     "if": _if,
     "nullif": _nullif,
-    "date_part": _date_part,
-    "datepart": _date_part,
     "safe_divide": _safe_divide,
+    **TIME_FUNCTIONS,
 }

@@ -1,7 +1,8 @@
 """Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to a resolved question.
 
-A SELECT that groups without the unit over owned rows is the final aggregation; whatever stands above it works on
-released cells. Everything below it is a relation. There is one final aggregation in a question.
+A SELECT that groups without the unit over owned rows is a final aggregation; whatever stands above it works on
+released cells. Everything below it is a relation. A question may have several final aggregations, whose released rows
+are joined, listed under one another, or stand for a value.
 
 *Subqueries* below the aggregation: IN and EXISTS become a mark on each row, by rows of the same person or by public
 ones. A subquery that stands for a value is a public relation of one column and at most one row, so it costs nothing;
@@ -11,22 +12,21 @@ not be told from one that depends on persons; where it has none, the value is NU
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
 from sqlglot import exp
 
 from tacit.core.errors import InputError
 from tacit.query import limits
-from tacit.query.catalog import Catalog
+from tacit.query.catalog import ROW, Catalog
 from tacit.query.contribution import ContributionNumber
-from tacit.query.parsing.parse import parse
+from tacit.query.parsing.parse import Parsed, parse
 from tacit.query.parsing.query_options import Options
+from tacit.query.planning.set_totals import check_totals
 from tacit.query.planning.work import bound_question, bound_rows, equated
-from tacit.query.question import Question
+from tacit.query.question import FinalAggregation, Question, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
@@ -46,7 +46,6 @@ from tacit.query.relational.expressions import (
     Literal,
     Reference,
     literal,
-    references,
     rewrite,
     shift,
 )
@@ -54,19 +53,20 @@ from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import coerce_all
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
-from tacit.query.resolve.scalars import Correlated, Scalars, Scope, conjuncts_of, from_relation, has_aggregate
+from tacit.query.resolve.fresh_stack import as_on_a_fresh_stack
+from tacit.query.resolve.join_order import comma_runs, connecting, in_written_order
+from tacit.query.resolve.released_relation import ReleasedRelation
+from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
     FinalGroups,
-    Item,
     ReleasedCells,
-    ReleasedRelation,
     ReleasedRows,
     SelectClauses,
     UnitRows,
     distinct_rows,
-    expand,
-    unique_names,
+    in_order,
 )
+from tacit.query.resolve.select_list import Item, expand, unique_names
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN, INTEGER, NULL, union
 
@@ -85,14 +85,61 @@ def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[Rela
         if select.args.get("joins"):
             raise Refusal("syntax", "A join needs a table before it.")
         return ownership.constants([()], ()), Scope()
-    left, scope = _source(queries, start.this, ctes)
-    for node in select.args.get("joins") or []:
-        right, names = _source(queries, node.this, ctes)
-        left, scope = _join(left, scope, right, names, node, select)
-    return left, scope
+    found = _source(queries, start.this, ctes, select)
+    return _joined(queries, found, select.args.get("joins") or [], ctes, select)
 
 
-def _source(queries: Queries, node: exp.Expr, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
+#: A relation or a released result, and the names of its columns.
+Found = tuple["RelationNode | ReleasedRelation", Scope]
+
+
+def _joined(queries: Queries, found: Found, joins: list[exp.Join], ctes: Names, select: exp.Select) -> Found:
+    """One source beside others; those that commas list in the order that equalities of WHERE suggest."""
+    for run in comma_runs(joins):
+        waiting = [(node, *_source(queries, node.this, ctes, select)) for node in run]
+        written = [found[1].sources, *(names.sources for _, _, names in waiting)]
+        while waiting:
+            index = 0
+            if len(waiting) > 1:
+                tried = (_is_connected(found, (right, names), select) for _, right, names in waiting)
+                index = next((place for place, connected in enumerate(tried) if connected), 0)
+            node, right, names = waiting.pop(index)
+            found = _join(*found, right, names, node, select)
+        if len(run) > 1:
+            found = found[0], in_written_order(found[1], written)
+    return found
+
+
+def _is_connected(found: Found, other: Found, select: exp.Select) -> bool:
+    (left, scope), (right, names) = found, other
+    if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
+        return False
+    width = len(left.fields)
+    return connecting(scope.beside(names.shifted(width)), select, width) != TRUE
+
+
+def _in_parentheses(queries: Queries, node: exp.Subquery, ctes: Names, select: exp.Select) -> Found:
+    """``FROM (a)`` and ``FROM (a JOIN b ON …)``; an alias stands for all of their columns."""
+    relation, scope = _source(queries, node.this, ctes, select)
+    if not node.alias:
+        return relation, scope
+    columns = renamed([Field(name, e.type, e.domain) for name, e in scope.star(None)], _column_names(node))
+    listed = tuple(zip(columns, (e for _, e in scope.star(None)), strict=True))
+    return relation, Scope((ScopeSource(node.alias, listed),))
+
+
+def _column_names(node: exp.Expr) -> list[str] | None:
+    alias = node.args.get("alias")
+    return [column.name for column in alias.args.get("columns") or []] or None if alias is not None else None
+
+
+def _source(queries: Queries, node: exp.Expr, ctes: Names, select: exp.Select) -> Found:
+    if isinstance(node, exp.Table) and node.args.get("joins"):
+        alone = node.copy()
+        joins = alone.args.pop("joins")
+        return _joined(queries, _source(queries, alone, ctes, select), joins, ctes, select)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Table, exp.Subquery)):
+        return _in_parentheses(queries, node, ctes, select)
     alias = node.args.get("alias")
     name = alias.name if alias is not None else ""
     columns = [column.name for column in alias.args.get("columns") or []] if alias is not None else None
@@ -115,12 +162,13 @@ def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[
 def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | ReleasedRelation:
     if not isinstance(node.this, exp.Identifier):
         raise Refusal("unknown_table", "Functions cannot stand in FROM; only tables of the catalog can be read.")
-    known = ctes.get(node.name.lower())
+    known = None if node.db else ctes.get(node.name.lower())
     if known is not None:
         return known
     table = queries.catalog.table(node.name)
-    if table is None:
-        raise Refusal("unknown_table", f"There is no table {node.name[:63]!r} that you can ask about.")
+    if table is None or not table.is_in(node.db):
+        name = f"{node.db}.{node.name}" if node.db else node.name
+        raise Refusal("unknown_table", f"There is no table {name[:63]!r} that you can ask about.")
     return ownership.scan(queries.catalog, table)
 
 
@@ -151,13 +199,15 @@ def _join(
     node: exp.Join,
     select: exp.Select,
 ) -> tuple[RelationNode | ReleasedRelation, Scope]:
-    kind = _kind(node)
     _check_sides(left, right)
+    if str(node.args.get("kind") or "").upper() in _HALF:
+        return _half_joined(left, scope, right, names, node)
+    kind = _kind(node)
     # Released columns stand before public ones, whichever side they were written on.
     turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
     first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
     both = first.beside(second)
-    using = [column.name for column in node.args.get("using") or []]
+    using = _shared(scope, names) if node.args.get("method") else _names_in_using(node)
     if using:
         condition = _using_condition(first, second, using)
     elif node.args.get("on") is not None:
@@ -165,7 +215,8 @@ def _join(
     elif kind is not JoinKind.INNER:
         raise Refusal("join", "An outer join needs a condition: write ON or USING.")
     else:
-        condition = _implied(both, select, left, right)
+        plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))
+        condition = connecting(both, select, _width(left if plain or isinstance(left, ReleasedRelation) else right))
     joined: RelationNode | ReleasedRelation
     match left, right:
         case ReleasedRelation(), RelationNode():
@@ -174,10 +225,55 @@ def _join(
             joined = right.matched(left, _TURNED[kind], condition)
         case RelationNode(), RelationNode():
             joined = ownership.join(left, right, kind, condition)
+        case ReleasedRelation(), ReleasedRelation():
+            joined = left.combined(right, kind, condition)
         case _:
-            raise AssertionError("refused above")
+            raise AssertionError("one of four pairs")
     visible = both.over(joined) if isinstance(joined, RelationNode) else both.renewed(joined.reference)
     return joined, _merged(visible, first, second, using, kind) if using else visible
+
+
+def _names_in_using(node: exp.Join) -> list[str]:
+    return [column.name for column in node.args.get("using") or []]
+
+
+def _shared(left: Scope, right: Scope) -> list[str]:
+    """The columns that NATURAL JOIN equates: all that have one name on both sides."""
+    theirs = {name.lower() for name, _ in right.star(None)}
+    found = [name for name in dict.fromkeys(name.lower() for name, _ in left.star(None)) if name in theirs]
+    if not found:
+        raise Refusal("join", "NATURAL JOIN needs columns of one name on both sides; write JOIN … ON instead.")
+    return found
+
+
+_HALF: Final = ("SEMI", "ANTI")
+
+
+def _half_joined(
+    left: RelationNode | ReleasedRelation,
+    scope: Scope,
+    right: RelationNode | ReleasedRelation,
+    names: Scope,
+    node: exp.Join,
+) -> Found:
+    """SEMI JOIN keeps the rows of the left side that some row of the right one meets, ANTI JOIN the others."""
+    word = str(node.args["kind"]).upper()
+    if str(node.args.get("side") or "LEFT").upper() != "LEFT" or node.args.get("method"):
+        raise Refusal("join_kind", f"Write {word} JOIN with ON or USING; it keeps rows of the table on its left.")
+    if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
+        raise Refusal("join_kind", f"{word} JOIN works below the aggregation; above it, join the public table.")
+    moved = names.shifted(len(left.fields))
+    using = _names_in_using(node)
+    if using:
+        condition = _using_condition(scope, moved, using)
+    elif node.args.get("on") is not None:
+        condition = Scalars(scope.beside(moved), "a join condition").condition(node.args["on"])
+    else:
+        raise Refusal("join", f"{word} JOIN needs a condition: write ON or USING.")
+    marked = ownership.mark(left, right, condition)
+    met = reference(marked, len(left.fields))
+    kept = ownership.keep(marked, met if word == "SEMI" else call("not", met))
+    return kept, scope.over(kept)
 
 
 def _width(found: RelationNode | ReleasedRelation) -> int:
@@ -185,13 +281,7 @@ def _width(found: RelationNode | ReleasedRelation) -> int:
 
 
 def _check_sides(left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation) -> None:
-    """An aggregated result may be joined with public relations."""
-    if isinstance(left, ReleasedRelation) and isinstance(right, ReleasedRelation):
-        raise Refusal(
-            "several_aggregations",
-            "Each side aggregates on its own, which is two releases: ask two questions and join their answers, or "
-            "join the rows of each person first and aggregate once.",
-        )
+    """An aggregated result may be joined with public relations and other aggregated results."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, ReleasedRelation) and isinstance(other, RelationNode) and not is_public_throughout(other):
             raise Refusal(
@@ -204,8 +294,15 @@ def _check_sides(left: RelationNode | ReleasedRelation, right: RelationNode | Re
 def _kind(node: exp.Join) -> JoinKind:
     word = str(node.args.get("kind") or "").upper()
     side = str(node.args.get("side") or "").upper()
-    if node.args.get("method") or word not in ("", "INNER", "OUTER", "CROSS") or side not in _KINDS:
-        raise Refusal("join_kind", "Supported are INNER, LEFT, RIGHT, FULL and CROSS joins with ON or USING.")
+    if (
+        str(node.args.get("method") or "NATURAL").upper() != "NATURAL"
+        or word not in ("", "INNER", "OUTER", "CROSS")
+        or side not in _KINDS
+    ):
+        raise Refusal(
+            "join_kind",
+            "Supported are INNER, LEFT, RIGHT, FULL, CROSS, SEMI and ANTI joins with ON or USING, and NATURAL JOIN.",
+        )
     if word == "OUTER" and not side:
         raise Refusal("join_kind", "Say which outer join: LEFT, RIGHT or FULL.")
     return _KINDS[side]
@@ -233,34 +330,6 @@ def _fresh(visible: Scope, expression: Expression) -> Expression:
     return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
 
 
-def _implied(
-    both: Scope, select: exp.Select, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation
-) -> Expression:
-    """For ``FROM a, b WHERE a.id = b.id``: the parts of WHERE that connect the two sides.
-
-    Trying every pair takes long, and counts as work of the person who has the rows.
-    """
-    where = select.args.get("where")
-    plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))
-    if where is None:
-        return TRUE
-    width = _width(left if plain or isinstance(left, ReleasedRelation) else right)
-    found: list[Expression] = []
-    for part in conjuncts_of(where.this, exp.And):
-        if not isinstance(part, exp.EQ):
-            continue
-        try:
-            condition = Scalars(both, "WHERE").condition(part)
-        except Refusal:
-            continue
-        slots = [reference.slot for reference in references(condition)]
-        if any(slot < width for slot in slots) and any(slot >= width for slot in slots):
-            found.append(condition)
-    if not found:
-        return TRUE
-    return found[0] if len(found) == 1 else call("and", *found)
-
-
 # -- subqueries that stand for a value
 
 
@@ -270,7 +339,17 @@ class PublicValues:
     def __init__(self, queries: Queries, ctes: Names) -> None:
         self.queries = queries
         self.ctes = ctes
-        self._known: dict[int, RelationNode] = {}
+        self._known: dict[int, RelationNode | ReleasedRelation] = {}
+
+    def value(self, node: exp.Expr, outer: Scope) -> RelationNode | ReleasedRelation:
+        """A public or released relation of one column and at most one row.
+
+        Raises:
+            Refusal: for anything else.
+        """
+        if id(node) not in self._known:
+            self._known[id(node)] = self._resolved(node, outer)
+        return self._known[id(node)]
 
     def relation(self, node: exp.Expr, outer: Scope) -> RelationNode:
         """A public relation of one column and at most one row.
@@ -279,11 +358,12 @@ class PublicValues:
             Refusal: for anything else; with the code ``subquery`` whenever protected tables or the query around it
                 come in.
         """
-        if id(node) not in self._known:
-            self._known[id(node)] = self._resolved(node, outer)
-        return self._known[id(node)]
+        found = self.value(node, outer)
+        if isinstance(found, ReleasedRelation):
+            raise _protected()
+        return found
 
-    def _resolved(self, node: exp.Expr, outer: Scope) -> RelationNode:
+    def _resolved(self, node: exp.Expr, outer: Scope) -> RelationNode | ReleasedRelation:
         try:
             found = self.queries.query(node, self.ctes)
         except Refusal as refusal:
@@ -296,7 +376,9 @@ class PublicValues:
                     "in FROM instead.",
                 ) from None
             raise
-        if isinstance(found, ReleasedRelation) or not is_public_throughout(found):
+        if isinstance(found, ReleasedRelation):
+            return _single_released(found)
+        if not is_public_throughout(found):
             raise _protected()
         return _single(found)
 
@@ -311,6 +393,34 @@ class PublicValues:
             elif isinstance(known, ReleasedRelation) or not is_public_throughout(known):
                 return True
         return False
+
+
+def _single_released(found: ReleasedRelation) -> ReleasedRelation:
+    if len(found.columns) != 1:
+        raise Refusal("subquery", "A subquery that stands for a value must have exactly one column.")
+    if not found.is_single:
+        raise Refusal(
+            "subquery",
+            "A subquery that stands for a value must have one row whatever is released: aggregate in it without "
+            "GROUP BY, or end it with LIMIT 1.",
+        )
+    return found
+
+
+def _values_of(select: exp.Select) -> Iterator[exp.Subquery]:
+    """The subqueries of a SELECT that stand for values, those inside of them left out."""
+    clauses = [select.args.get(name) for name in ("expressions", "where", "group", "having", "order")]
+    unseen: list[object] = list(reversed(clauses))
+    while unseen:
+        part = unseen.pop()
+        if isinstance(part, list):
+            unseen += reversed(part)
+        elif isinstance(part, exp.Subquery):
+            yield part
+        elif isinstance(part, exp.In):
+            unseen += [*reversed(part.expressions), part.this]
+        elif isinstance(part, exp.Expr) and not isinstance(part, exp.Exists):
+            unseen += reversed([*part.iter_expressions()])
 
 
 def _single(found: RelationNode) -> RelationNode:
@@ -378,6 +488,12 @@ class Body:
             self.relation = ownership.attach(self.relation, value)
             self.attached[value] = len(self.relation.fields) - 1
         return reference(self.relation, self.attached[value])
+
+    def attach(self, relation: RelationNode, value: RelationNode | ReleasedRelation) -> RelationNode:
+        """Rows below the aggregation, each with a value that a subquery stands for."""
+        if isinstance(value, ReleasedRelation):
+            raise _protected()
+        return ownership.attach(relation, value)
 
     def _in(self, value: Expression, query: exp.Query) -> Expression:
         other, condition, column = self._inner(query, columns=True)
@@ -531,30 +647,48 @@ class Queries:
             known[name] = _renamed(found, columns) if columns else found
         return known
 
-    def _union(self, node: exp.SetOperation, ctes: Names) -> RelationNode:
+    def _union(self, node: exp.SetOperation, ctes: Names) -> RelationNode | ReleasedRelation:
         parts: list[exp.Expr] = []
         stack: list[exp.Expr] = [node]
+        distinct = bool(node.args.get("distinct"))
         while stack:
             here = stack.pop()
-            if isinstance(here, exp.SetOperation) and (here is node or not here.args.get("with_")):
-                self._check_union(here)
+            if isinstance(here, exp.SetOperation) and (here is node or self._is_flat(here, distinct=distinct)):
+                if not isinstance(here, exp.Union):
+                    raise Refusal(
+                        "set_operation",
+                        "INTERSECT and EXCEPT are not supported; use IN, EXISTS, a join or a filter instead.",
+                    )
                 stack.extend((here.expression, here.this))
             else:
                 parts.append(here)
-        relations: list[RelationNode] = []
-        for part in parts:
-            found = self.query(part, ctes)
-            if isinstance(found, ReleasedRelation):
-                raise Refusal(
-                    "several_aggregations",
-                    "Each part aggregates on its own; stack the rows first and aggregate once, or ask two questions.",
-                )
-            relations.append(found)
-        return ownership.stack(relations)
+        found = [self.query(part, ctes) for part in parts]
+        released = [each for each in found if isinstance(each, ReleasedRelation)]
+        relations = [each for each in found if isinstance(each, RelationNode)]
+        if not released:
+            self._check_union(node)
+            return ownership.stack(relations)
+        if not all(map(is_public_throughout, relations)):
+            raise Refusal(
+                "several_aggregations",
+                "Some parts of this UNION aggregate and others list rows of persons; aggregate in every part, or stack "
+                "the rows first and aggregate once.",
+            )
+        final = released[0].final
+        listed = [each if isinstance(each, ReleasedRelation) else _listed(final, each) for each in found]
+        return in_order(node, ReleasedRelation.stacked(listed, distinct=distinct))
+
+    def _is_flat(self, node: exp.SetOperation, *, distinct: bool) -> bool:
+        """Whether the parts of a UNION inside of another may stand beside those of the outer one."""
+        own = ("with_", "order", "limit", "offset")
+        return not any(node.args.get(name) for name in own) and (distinct or not node.args.get("distinct"))
 
     def _check_union(self, node: exp.SetOperation) -> None:
-        if not isinstance(node, exp.Union) or node.args.get("distinct"):
-            raise Refusal("set_operation", "Only UNION ALL is supported; use IN, EXISTS or a filter instead.")
+        if node.args.get("distinct"):
+            raise Refusal(
+                "set_operation",
+                "UNION of rows is not supported; write UNION ALL, and SELECT DISTINCT around it where rows may repeat.",
+            )
         if any(node.args.get(name) is not None for name in ("order", "limit", "offset")):
             raise Refusal(
                 "limit_below", "ORDER BY and LIMIT of a UNION ALL are not supported; put them around the aggregation."
@@ -562,6 +696,8 @@ class Queries:
 
     def _select(self, node: exp.Select, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
         found, scope = from_clause(self, node, ctes)
+        if isinstance(found, RelationNode) and is_public_throughout(found):
+            found = self._beside_released(node, found, scope, ctes)
         items = expand(node, scope)
         limits.check_size(len(items), limits.MAX_COLUMNS, "columns")
         grouped = _is_grouped(node, items)
@@ -591,6 +727,21 @@ class Queries:
             )
         return relation
 
+    def _beside_released(
+        self, node: exp.Select, found: RelationNode, scope: Scope, ctes: Names
+    ) -> RelationNode | ReleasedRelation:
+        """Public rows; as released ones where a subquery of the SELECT stands for a released value beside them."""
+        values = PublicValues(self, ctes)
+        for part in _values_of(node):
+            try:
+                value = values.value(part, scope)
+            except Refusal:
+                # It is resolved again where it stands, and refused there.
+                continue
+            if isinstance(value, ReleasedRelation):
+                return ReleasedRelation.public(value.final, found)
+        return found
+
     def _distinct(self, node: exp.Select, relation: RelationNode) -> RelationNode | ReleasedRelation:
         """DISTINCT is a grouping by all columns: inside units if one of them is the unit, else the final one."""
         keys = [(c.name, reference(relation, i)) for i, c in enumerate(relation.fields) if c.name is not None]
@@ -599,6 +750,12 @@ class Queries:
         named = [(name or "", e) for name, e in keys]
         builder = FinalBuilder(relation, named, self.options)
         return distinct_rows(node, builder, relation, unique_names([name for name, _ in named]))
+
+
+def _listed(final: FinalAggregation, relation: RelationNode) -> ReleasedRelation:
+    """The visible columns of a public relation, beside released ones."""
+    visible = [(c.name, reference(relation, i)) for i, c in enumerate(relation.fields) if c.name is not None]
+    return ReleasedRelation.public(final, ownership.compute(relation, visible))
 
 
 def _is_grouped(node: exp.Select, items: list[Item]) -> bool:
@@ -634,10 +791,6 @@ def _renamed(found: RelationNode | ReleasedRelation, names: list[str]) -> Relati
 
 # -- questions
 
-Result = TypeVar("Result")
-#: So many calls deep, a caller leaves most of Python's thousand to the query.
-_SHALLOW: Final = 200
-
 
 def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Question:
     """Resolve a query to the planner's own terms; a pure function of the arguments.
@@ -653,7 +806,7 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return _as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
+    return as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
 
 
 def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
@@ -665,7 +818,7 @@ def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return _as_on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
+    return as_on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
 
 
 def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
@@ -680,55 +833,32 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
 
 def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question:
     parsed = parse(sql)
+    _check_unit(parsed, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     released = Queries(catalog, replace(parsed.options, max_rows=rows)).question(parsed.tree)
     names = [column.name.lower() for column in released.columns]
     if len(set(names)) != len(names):
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
-    return bound_question(apply_rules(Question(released.final, released.steps, released.columns, parsed.options)))
+    question = numbered(apply_rules(replace(released.question, options=parsed.options)))
+    limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
+    check_totals(question)
+    return bound_question(question)
 
 
-def _as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
-    """Result of ``work`` on a stack of its own, so that every caller may nest queries equally deep.
-
-    A query that is resolved on the caller's stack is resolved there too. A thread is started only where a caller is
-    deep already, or a query is: then it is the thread that says whether it is too deep.
-    """
-    if _is_shallow():
-        try:
-            return work()
-        except RecursionError:
-            pass
-        except Refusal as refusal:
-            if refusal.reason != "too_deep":
-                raise
-    return _on_a_fresh_stack(work)
-
-
-def _is_shallow() -> bool:
-    """Whether most of the stack is left."""
-    try:
-        sys._getframe(_SHALLOW)
-    except ValueError:
-        return True
-    return False
-
-
-def _on_a_fresh_stack(work: Callable[[], Result]) -> Result:
-    outcome: list[Result | BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except RecursionError:
-            outcome.append(Refusal("too_deep", "The query is nested too deeply; use WITH to name parts."))
-        except BaseException as problem:  # handed to the caller below
-            outcome.append(problem)
-
-    thread = threading.Thread(target=run, name="tacit-resolve", daemon=True)
-    thread.start()
-    thread.join()
-    (found,) = outcome
-    if isinstance(found, BaseException):
-        raise found
-    return found
+def _check_unit(parsed: Parsed, catalog: Catalog) -> None:
+    """Refuse a ``privacy_unit_column`` that is not the declared unit of a table that the text names."""
+    stated = parsed.options.privacy_unit
+    if stated is None:
+        return
+    units: list[str] = []
+    for node in parsed.tree.find_all(exp.Table):
+        table = catalog.table(node.name)
+        if table is None or table.public or table.unit is None or table.unit == ROW:
+            continue
+        units.append(f"{table.name}.{table.unit}")
+        called = (node.alias or node.name).lower()
+        qualified = not stated[:-1] or stated[-2].lower() == called
+        if stated[-1].lower() == table.unit.lower() and qualified:
+            return
+    known = f"declared are {', '.join(dict.fromkeys(units))}" if units else "the tables here declare no unit column"
+    raise Refusal("option", f"privacy_unit_column names {'.'.join(stated)[:63]!r}, but the owner declares it: {known}.")

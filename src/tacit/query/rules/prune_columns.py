@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tacit.query.question import (
+    Append,
+    Combine,
     Derive,
     Extend,
     Keep,
@@ -19,6 +21,7 @@ from tacit.query.question import (
     Regroup,
     Sort,
     Step,
+    Totals,
     Unique,
     final_over,
     types_after,
@@ -215,11 +218,17 @@ def prune_matches(question: Question) -> Question:
             now += len(kept[0].fields)
             steps.append(Match(kept[0], step.kind, moved(slots)(step.condition)))
             continue
+        if isinstance(step, Combine):
+            added = len(step.other.columns)
+            slots |= {width + place: now + place for place in range(added)}
+            now += added
+            steps.append(replace(step, condition=moved(slots)(step.condition)))
+            continue
         steps.append(_moved(step, moved(slots)))
         if isinstance(step, Extend):
             slots |= {width + place: now + place for place in range(len(step.calls))}
             now += len(step.calls)
-        elif isinstance(step, Derive | Regroup):
+        elif isinstance(step, Totals | Derive | Regroup):
             now = widths[index + 1]
             slots = {slot: slot for slot in range(now)}
     return replace(question, steps=tuple(steps))
@@ -252,9 +261,9 @@ def _needed(steps: tuple[Step, ...], widths: list[int]) -> list[set[int]]:
             case Extend():
                 parts = [p for c in step.calls for p in (c.argument, *c.partition, *(k.expression for k in c.order))]
                 needed.append(passed | slots_read(parts))
-            case Match():
+            case Match() | Combine():
                 needed.append(passed | {slot for slot in slots_read([step.condition]) if slot < width})
-            case Unique():
+            case Totals() | Unique() | Append():
                 needed.append(set(range(width)))
             case _:
                 needed.append(passed)

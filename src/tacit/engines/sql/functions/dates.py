@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions.lowering import Args, Lowering, word_argument
-from tacit.query.relational.expressions import Call
-from tacit.query.types import DATE, SqlType
+from tacit.engines.sql.functions.lowering import Args, Lowering, whole_argument, word_argument
+from tacit.query.relational.expressions import Call, Literal
+from tacit.query.relational.functions.time_formats import DAYS, MONTHS, NUMBERS, FormatPart, format_parts
+from tacit.query.types import DATE, INTEGER, SqlType
 
 __all__ = ["DAY", "FIRST_MICROSECOND", "LOWERINGS", "from_days", "from_microseconds", "within_years"]
 
@@ -104,6 +105,58 @@ def _add_months(d: Dialect, node: Call, args: Args) -> str:
     return d.months_later(args[0], _near(d, args[1], _FAR_MONTHS), node.type)
 
 
+def _epoch(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    # A DECIMAL of six digits is held without its point, so seconds and microseconds are one number.
+    return d.microseconds(args[0])
+
+
+def _seconds_between(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    return f"({d.microseconds(args[0])} - {d.microseconds(args[1])})"
+
+
+def _bucket(d: Dialect, node: Call, args: Args) -> str:
+    width, origin = whole_argument(node, 0), whole_argument(node, 1)
+    on_days = node.type == DATE
+    first = _DAYS[0] if on_days else FIRST_MICROSECOND
+    # Counted from before the year 1 numbers are not negative, and whole-number division is a floor.
+    begin = origin + (first - origin) // width * width
+    since = f"({d.days(args[2]) if on_days else d.microseconds(args[2])} - ({begin}))"
+    start = f"{d.divided(since, str(width), wide=False)} * {width} + ({begin})"
+    return from_days(d, start) if on_days else from_microseconds(d, start)
+
+
+def _formatted(d: Dialect, node: Call, args: Args) -> str:
+    pattern = node.args[1]
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise TypeError("the format is a constant")
+    kind, parts = node.args[0].type, format_parts(pattern.value)
+
+    def body(v: str) -> str:
+        return " || ".join(_piece(d, part, v, kind) for part in parts) or d.text("")
+
+    return d.let(args[0], lambda v: f"CASE WHEN {v} IS NOT NULL THEN {body(v)} END")
+
+
+def _piece(d: Dialect, part: FormatPart, value: str, kind: SqlType) -> str:
+    if not part.sign:
+        return d.text(part.text)
+    if part.sign in ("B", "b", "A", "a"):
+        names, name = (MONTHS, "month") if part.sign in "Bb" else (DAYS, "isodow")
+        shown = (word if part.sign in "BA" else word[:3] for word in names)
+        arms = " ".join(f"WHEN {number} THEN {d.text(word)}" for number, word in enumerate(shown, 1))
+        return f"CASE {d.part(name, value, kind)} {arms} END"
+    if part.sign == "p":
+        return f"CASE WHEN {d.part('hour', value, kind)} < 12 THEN {d.text('AM')} ELSE {d.text('PM')} END"
+    name, digits = NUMBERS[part.sign]
+    number = d.part(name, value, kind)
+    if part.sign == "y":
+        number = f"({number} % 100)"
+    elif part.sign == "I":
+        number = f"(({number} + 11) % 12 + 1)"
+    shown_number = d.show(number, INTEGER)
+    return f"lpad({shown_number}, {digits}, {d.text('0')})" if part.padded and digits > 1 else shown_number
+
+
 def _make_date(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
     return d.made_date(*args)
 
@@ -112,14 +165,20 @@ def _last_day(d: Dialect, node: Call, args: Args) -> str:
     return d.last_day(args[0], node.args[0].type)
 
 
+_DATE_PARTS = ("year", "isoyear", "quarter", "month", "week", "day", "dayofweek", "isodow", "dayofyear")
 LOWERINGS: dict[str, Lowering] = {
-    **{name: _part(name) for name in ("year", "quarter", "month", "week", "day", "dayofweek", "isodow", "dayofyear")},
-    **{name: _clock(name) for name in ("hour", "minute", "second")},
+    **{name: _part(name) for name in _DATE_PARTS},
+    **{name: _clock(name) for name in ("hour", "minute", "second", "microsecond")},
     "date_trunc": _truncated,
     "date_diff": _difference,
     "add_days": _add_days,
     "add_seconds": _add_seconds,
     "add_months": _add_months,
+    "time_bucket": _bucket,
+    "epoch": _epoch,
+    "seconds_between": _seconds_between,
+    "epoch_us": _epoch,
+    "strftime": _formatted,
     "make_date": _make_date,
     "last_day": _last_day,
 }

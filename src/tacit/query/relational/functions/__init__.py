@@ -21,6 +21,8 @@ Modules:
 * :mod:`.signatures` — Shared rules about argument types: how many, of which kind, and what they become
 * :mod:`.text` — Functions of text: positions and lengths count code points, trimming removes spaces, case is mapped
   one to one
+* :mod:`.time_formats` — Formats of dates and timestamps: the signs of STRFTIME that mean the same on every engine, and
+  their texts
 """
 
 from __future__ import annotations

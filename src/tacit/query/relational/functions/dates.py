@@ -21,6 +21,7 @@ from tacit.query.types import (
     Range,
     SqlType,
     Value,
+    decimal,
     from_ordinal,
     ordinal,
 )
@@ -37,6 +38,7 @@ DIFF_UNITS = ("year", "quarter", "month", "day", "hour", "minute", "second")
 _SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 #: The largest shift a query may write, in its unit.
 MAX_SHIFT = 10**6
+_MICROSECOND = Fraction(1, 10**6)
 
 
 def truncate(unit: str, value: Time) -> Time:
@@ -114,6 +116,46 @@ def _shift_signature(name: str) -> Callable[[Args], tuple[Args, SqlType]]:
     return signature
 
 
+def _bucket_signature(args: Args) -> tuple[Args, SqlType]:
+    arity("time_bucket", args, 3)
+    value = a_time("time_bucket", args[2])
+    day = 86_400_000_000 if value.type == TIMESTAMP else 1
+    constant_int("time_bucket", args[0], 1, MAX_SHIFT * day, "the width")
+    constant_int("time_bucket", args[1], -MAX_SHIFT * day, MAX_SHIFT * day, "the origin")
+    return (args[0], args[1], value), value.type
+
+
+def _bucket(width: int, origin: int, value: Time) -> Value | None:
+    kind = TIMESTAMP if isinstance(value, dt.datetime) else DATE
+    return from_ordinal(Fraction(origin + (int(ordinal(value, kind)) - origin) // width * width), kind)
+
+
+def _bucket_range(args: Args, kind: SqlType) -> Range:
+    width, origin, ends = args[0].range.low, args[1].range.low, args[2].range.ends
+    if width is None or origin is None or ends is None:
+        return UNKNOWN
+    places = (origin + (end - origin) // width * width for end in ends)
+    low, high = (from_ordinal(place, kind) for place in places)
+    return UNKNOWN if low is None or high is None else Range(ordinal(low, kind), ordinal(high, kind))
+
+
+def _to_timestamp(name: str, result: SqlType) -> Callable[[Args], tuple[Args, SqlType]]:
+    def signature(args: Args) -> tuple[Args, SqlType]:
+        arity(name, args, 1)
+        return (coerce(a_time(name, args[0]), TIMESTAMP),), result
+
+    return signature
+
+
+def _two_timestamps(args: Args) -> tuple[Args, SqlType]:
+    arity("seconds_between", args, 2)
+    return tuple(coerce(a_time("-", arg), TIMESTAMP) for arg in args), decimal(6)
+
+
+def _scaled_range(factor: Fraction) -> Callable[[Args, SqlType], Range]:
+    return lambda args, kind: args[0].range * Range(factor, factor)  # noqa: ARG005 - one shape for all rules
+
+
 def _make_date_signature(args: Args) -> tuple[Args, SqlType]:
     arity("make_date", args, 3)
     if any(arg.type.kind not in (Kind.INTEGER, Kind.NULL) for arg in args):
@@ -177,12 +219,15 @@ def _whole_time(end: Fraction, kind: SqlType) -> Time | None:
     return value if isinstance(value, dt.date) else None
 
 
-def _year_range(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
-    ends = args[0].range.ends
-    if ends is None:
-        return Range(Fraction(1), Fraction(9999))
-    low, high = (_whole_time(end, args[0].type) for end in ends)
-    return UNKNOWN if low is None or high is None else Range(Fraction(low.year), Fraction(high.year))
+def _years_by(year_of: Callable[[Time], int]) -> Callable[[Args, SqlType], Range]:
+    def span(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
+        ends = args[0].range.ends
+        if ends is None:
+            return Range(Fraction(1), Fraction(9999))
+        low, high = (_whole_time(end, args[0].type) for end in ends)
+        return UNKNOWN if low is None or high is None else Range(Fraction(year_of(low)), Fraction(year_of(high)))
+
+    return span
 
 
 def _diff_range(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
@@ -229,7 +274,8 @@ def _fixed(low: int, high: int) -> Callable[[Args, SqlType], Range]:
 def register_all() -> None:
     """Enter the functions of this module."""
     parts: dict[str, tuple[str, Callable[..., int], Callable[[Args, SqlType], Range]]] = {
-        "year": ("year", lambda t: t.year, _year_range),
+        "year": ("year", lambda t: t.year, _years_by(lambda t: t.year)),
+        "isoyear": ("year of the ISO week", lambda t: t.isocalendar().year, _years_by(lambda t: t.isocalendar().year)),
         "quarter": ("1 to 4", lambda t: (t.month + 2) // 3, _fixed(1, 4)),
         "month": ("1 to 12", lambda t: t.month, _fixed(1, 12)),
         "week": ("ISO week, 1 to 53", lambda t: t.isocalendar().week, _fixed(1, 53)),
@@ -240,6 +286,7 @@ def register_all() -> None:
         "hour": ("0 to 23", lambda t: getattr(t, "hour", 0), _fixed(0, 23)),
         "minute": ("0 to 59", lambda t: getattr(t, "minute", 0), _fixed(0, 59)),
         "second": ("0 to 59, whole", lambda t: getattr(t, "second", 0), _fixed(0, 59)),
+        "microsecond": ("of the second, 0 to 999999", lambda t: getattr(t, "microsecond", 0), _fixed(0, 999_999)),
     }
     for name, (summary, compute, span) in parts.items():
         register(Function(name, summary, one_time(name, INTEGER), compute, span))
@@ -271,6 +318,35 @@ def register_all() -> None:
             _add_months,
             _months_range,
             partial=True,
+        ),
+        Function(
+            "time_bucket",
+            "start of the bucket of a width, counted from an origin",
+            _bucket_signature,
+            _bucket,
+            _bucket_range,
+            partial=True,
+        ),
+        Function(
+            "seconds_between",
+            "seconds from y to x",
+            _two_timestamps,
+            lambda t, u: (ordinal(t, TIMESTAMP) - ordinal(u, TIMESTAMP)) / 10**6,
+            lambda args, kind: (args[0].range - args[1].range) * Range(_MICROSECOND, _MICROSECOND),  # noqa: ARG005
+        ),
+        Function(
+            "epoch",
+            "seconds since 1970",
+            _to_timestamp("epoch", decimal(6)),
+            lambda t: ordinal(t, TIMESTAMP) / 10**6,
+            _scaled_range(_MICROSECOND),
+        ),
+        Function(
+            "epoch_us",
+            "microseconds since 1970",
+            _to_timestamp("epoch_us", INTEGER),
+            lambda t: int(ordinal(t, TIMESTAMP)),
+            _scaled_range(Fraction(1)),
         ),
         Function("make_date", "year, month, day", _make_date_signature, _make_date, partial=True),
         Function("last_day", "last day of the month", one_time("last_day", DATE), _last_day),

@@ -1,0 +1,113 @@
+"""Spellings of other databases, turned into the ones that the resolver knows.
+
+========================================== ================================================================
+written                                    read as
+========================================== ================================================================
+SELECT TOP 5 …, SELECT TOP (5) …           LIMIT 5
+FETCH FIRST 5 ROWS ONLY, FETCH NEXT …      LIMIT 5
+SUM(x CLAMPED BETWEEN 0 AND 9)             SUM(x, contribution_bounds_per_group => (0, 9))
+========================================== ================================================================
+
+Nothing is decided here: tokens and nodes that are written are on the allow-list like those of the analyst.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tacit.query.refusal import Refusal
+
+__all__ = ["respelled_tokens", "respelled_tree"]
+
+_OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET)
+_AFTER_SELECT: Final = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL)
+
+
+def respelled_tokens(tokens: list[Token]) -> list[Token]:
+    """The tokens with TOP as the parser knows it, and with CLAMPED BETWEEN as an argument."""
+    for place in range(1, len(tokens) - 1):
+        if _is_top(tokens, place):
+            tokens[place] = _like(tokens[place], TokenType.TOP, "TOP")
+    places = [i for i in range(len(tokens) - 1) if _is_clamped(tokens, i)]
+    for place in reversed(places):
+        tokens = _as_argument(tokens, place)
+    return tokens
+
+
+def _is_top(tokens: list[Token], place: int) -> bool:
+    here, after = tokens[place], tokens[place + 1]
+    if here.token_type is not TokenType.VAR or here.text.upper() != "TOP":
+        return False
+    if tokens[place - 1].token_type not in _AFTER_SELECT:
+        return False
+    return after.token_type is TokenType.NUMBER or (
+        after.token_type is TokenType.L_PAREN
+        and [t.token_type for t in tokens[place + 2 : place + 4]] == [TokenType.NUMBER, TokenType.R_PAREN]
+    )
+
+
+def _is_clamped(tokens: list[Token], place: int) -> bool:
+    here = tokens[place]
+    plain = here.token_type is TokenType.VAR and here.text.upper() == "CLAMPED"
+    return plain and tokens[place + 1].token_type is TokenType.BETWEEN
+
+
+def _as_argument(tokens: list[Token], place: int) -> list[Token]:
+    """``CLAMPED BETWEEN lo AND hi`` up to the end of the call, as a named argument."""
+    depth, middle, end = 0, None, None
+    for index in range(place + 2, len(tokens)):
+        kind = tokens[index].token_type
+        if depth == 0 and kind is TokenType.AND and middle is None:
+            middle = index
+        if depth == 0 and kind in _CLOSING:
+            end = index
+            break
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+    if middle is None or end is None:
+        raise Refusal("contribution_bounds", "Write CLAMPED BETWEEN lo AND hi as the last part of an aggregate.")
+    here = tokens[place]
+    name = [
+        _like(here, TokenType.COMMA, ","),
+        _like(here, TokenType.VAR, "contribution_bounds_per_group"),
+        _like(here, TokenType.FARROW, "=>"),
+        _like(here, TokenType.L_PAREN, "("),
+    ]
+    comma, close = _like(here, TokenType.COMMA, ","), _like(here, TokenType.R_PAREN, ")")
+    return [
+        *tokens[:place],
+        *name,
+        *tokens[place + 2 : middle],
+        comma,
+        *tokens[middle + 1 : end],
+        close,
+        *tokens[end:],
+    ]
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end)
+
+
+def respelled_tree(tree: exp.Expr) -> exp.Expr:
+    """The tree with LIMIT where FETCH FIRST stood."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        clause = node.args.get("limit")
+        if isinstance(clause, exp.Fetch):
+            node.set("limit", _as_limit(clause))
+        for value in node.args.values():
+            children = value if isinstance(value, list) else (value,)
+            stack.extend(child for child in children if isinstance(child, exp.Expr))
+    return tree
+
+
+def _as_limit(clause: exp.Fetch) -> exp.Limit:
+    options = clause.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        raise Refusal("unsupported", "FETCH takes a number of rows: write FETCH FIRST 5 ROWS ONLY, or LIMIT 5.")
+    return exp.Limit(expression=clause.args.get("count") or exp.Literal.number(1))

@@ -1,0 +1,237 @@
+"""Formats of dates and timestamps: the signs of STRFTIME that mean the same on every engine, and their texts.
+
+========= ============================================= ===========================================================
+sign      stands for                                    in other words
+========= ============================================= ===========================================================
+``%Y``    year, four digits                             TO_CHAR ``YYYY``, Java ``yyyy``
+``%y``    its last two digits                           ``YY``, ``yy``
+``%m``    month, 01 to 12                               ``MM``
+``%d``    day of the month, 01 to 31                    ``DD``, ``dd``
+``%H``    hour, 00 to 23                                ``HH24``, ``HH``
+``%I``    hour, 01 to 12                                ``HH12`` and ``HH``, ``hh``
+``%M``    minute, 00 to 59                              ``MI``, ``mm``
+``%S``    second, 00 to 59                              ``SS``, ``ss``
+``%f``    microseconds, six digits                      ``US``, ``SSSSSS``
+``%p``    AM or PM                                      ``AM``, ``PM``, ``a``
+``%j``    day of the year, 001 to 366                   ``DDD``, ``DDD``
+``%G %V`` year and week of ISO 8601                     ``IYYY IW``
+``%u %w`` day of the week, 1 to 7 and 0 to 6            ``ID``
+``%q``    quarter, 1 to 4                               ``Q``, ``Q``
+``%B %b`` month in English, whole and three letters     ``FMMonth Mon``, ``MMMM MMM``
+``%A %a`` weekday in English, whole and three letters   ``FMDay Dy``, ``EEEE EEE``
+``%%``    a per cent sign
+========= ============================================= ===========================================================
+
+``%-d`` and its like (``FMDD``, Java ``d``) leave out leading zeros; ``%F`` is ``%Y-%m-%d`` and ``%T`` is ``%H:%M:%S``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import Literal
+from tacit.query.relational.functions.registry import Args, Function, register
+from tacit.query.relational.functions.signatures import a_time, arity, coerce, constant_text
+from tacit.query.types import DATE, TEXT, TIMESTAMP, SqlType
+
+__all__ = [
+    "DAYS",
+    "MONTHS",
+    "NUMBERS",
+    "FormatPart",
+    "format_parts",
+    "from_java",
+    "from_to_char",
+    "has_clock",
+    "possible_texts",
+]
+
+Time = dt.date | dt.datetime
+
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+#: From Monday on, as ``isodow`` counts.
+DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+#: Signs that stand for a number: the part of a date by its name in the registry, and its digits.
+NUMBERS: Final[dict[str, tuple[str, int]]] = {
+    "Y": ("year", 4), "m": ("month", 2), "d": ("day", 2), "H": ("hour", 2), "M": ("minute", 2), "S": ("second", 2),
+    "j": ("dayofyear", 3), "V": ("week", 2), "G": ("isoyear", 4), "u": ("isodow", 1), "w": ("dayofweek", 1),
+    "q": ("quarter", 1), "y": ("year", 2), "I": ("hour", 2), "f": ("microsecond", 6),
+}  # fmt: skip
+_CLOCK: Final = frozenset("HMSIpf")
+_OTHERS: Final = frozenset("pBbAa")
+_LONGEST: Final = 64
+_SHORT: Final = 3
+
+
+class FormatPart(NamedTuple):
+    """A piece of a format: a text as it stands (``sign`` is empty), or a sign."""
+
+    sign: str
+    text: str = ""
+    padded: bool = True
+
+
+def format_parts(pattern: str) -> tuple[FormatPart, ...]:
+    """The pieces of a format.
+
+    Raises:
+        Refusal: a sign that is not in the table above.
+    """
+    pattern = pattern.replace("%F", "%Y-%m-%d").replace("%T", "%H:%M:%S")
+    parts: list[FormatPart] = []
+    for piece in re.findall(r"%-?.|[^%]+|%", pattern, flags=re.DOTALL):
+        sign = piece[-1]
+        if piece[0] != "%":
+            parts.append(FormatPart("", piece))
+        elif piece == "%%":
+            parts.append(FormatPart("", "%"))
+        elif len(piece) > 1 and (sign in NUMBERS or (sign in _OTHERS and piece[1] != "-")):
+            parts.append(FormatPart(sign, padded=piece[1] != "-"))
+        else:
+            known = " ".join(f"%{sign}" for sign in (*NUMBERS, *sorted(_OTHERS)))
+            raise Refusal("literal", f"{piece!r} is no sign of a date format here; there are {known}.")
+    return tuple(parts)
+
+
+def has_clock(parts: Sequence[FormatPart]) -> bool:
+    """Whether a format shows a time of the day."""
+    return any(part.sign in _CLOCK for part in parts)
+
+
+def number_of(sign: str, value: Time) -> int:
+    """The number for which a sign stands."""
+    hour, day = getattr(value, "hour", 0), value.isocalendar()
+    return {
+        "Y": value.year, "m": value.month, "d": value.day, "H": hour, "M": getattr(value, "minute", 0),
+        "S": getattr(value, "second", 0), "j": value.timetuple().tm_yday, "V": day.week, "G": day.year,
+        "u": day.weekday, "w": day.weekday % 7, "q": (value.month + 2) // 3, "y": value.year % 100,
+        "I": (hour + 11) % 12 + 1, "f": getattr(value, "microsecond", 0),
+    }[sign]  # fmt: skip
+
+
+_SPANS: Final = {
+    "m": (1, 12), "d": (1, 31), "H": (0, 23), "M": (0, 59), "S": (0, 59), "j": (1, 366), "V": (1, 53), "u": (1, 7),
+    "w": (0, 6), "q": (1, 4), "I": (1, 12),
+}  # fmt: skip
+
+
+def possible_texts(parts: Sequence[FormatPart], years: tuple[int, int] | None, most: int) -> list[str] | None:
+    """Every text that a format can give, some for no day among them; None if there are more than ``most``.
+
+    Args:
+        parts: pieces of the format.
+        years: the first and the last year; None where they are not known.
+        most: so many texts.
+    """
+    sets: list[list[str]] = []
+    for part in parts:
+        if part.sign in ("Y", "G") and years is not None:
+            span: tuple[int, int] | None = (years[0] - (part.sign == "G"), years[1] + (part.sign == "G"))
+        else:
+            span = _SPANS.get(part.sign)
+        if span is not None:
+            width = NUMBERS[part.sign][1] if part.padded else 0
+            sets.append([str(number).rjust(width, "0") for number in range(span[0], span[1] + 1)])
+        elif part.sign in ("B", "b", "A", "a"):
+            names = MONTHS if part.sign in "Bb" else DAYS
+            sets.append([name if part.sign in "BA" else name[:_SHORT] for name in names])
+        elif part.sign == "p":
+            sets.append(["AM", "PM"])
+        elif part.sign:
+            return None
+        else:
+            sets.append([part.text])
+    if math.prod(map(len, sets)) > most:
+        return None
+    return ["".join(pieces) for pieces in itertools.product(*sets)]
+
+
+def formatted(value: Time, pattern: str) -> str:
+    """The text of a time in a format."""
+    return "".join(_text(part, value) for part in format_parts(pattern))
+
+
+def _text(part: FormatPart, value: Time) -> str:
+    if part.sign in NUMBERS:
+        digits = str(number_of(part.sign, value))
+        return digits.rjust(NUMBERS[part.sign][1], "0") if part.padded else digits
+    match part.sign:
+        case "p":
+            return "PM" if getattr(value, "hour", 0) >= 12 else "AM"
+        case "B" | "b":
+            return MONTHS[value.month - 1][: None if part.sign == "B" else _SHORT]
+        case "A" | "a":
+            return DAYS[value.isoweekday() - 1][: None if part.sign == "A" else _SHORT]
+        case _:
+            return part.text
+
+
+def _signature(args: Args) -> tuple[Args, SqlType]:
+    arity("strftime", args, 2)
+    parts = format_parts(constant_text("strftime", args[1], "the format", _LONGEST))
+    value = a_time("strftime", args[0])
+    return (coerce(value, TIMESTAMP) if value.type == DATE and has_clock(parts) else value, args[1]), TEXT
+
+
+def _growth(args: Args) -> int:
+    # A sign of two letters becomes nine at most.
+    pattern = args[1].value if isinstance(args[1], Literal) else ""
+    return 1 + len(str(pattern)) * 5 // 64
+
+
+def register_all() -> None:
+    """Enter the functions of this module."""
+    register(Function("strftime", "x in a format", _signature, formatted, growth=_growth, cost=16))
+
+
+# -- the spellings of others
+
+_TO_CHAR: Final = {
+    "YYYY": "%Y", "YY": "%y", "MM": "%m", "DDD": "%j", "DD": "%d", "HH24": "%H", "HH12": "%I", "HH": "%I", "MI": "%M",
+    "SS": "%S", "US": "%f", "AM": "%p", "PM": "%p", "IYYY": "%G", "IW": "%V", "ID": "%u", "Q": "%q", "Mon": "%b",
+    "FMMonth": "%B", "Dy": "%a", "FMDay": "%A", "FMDD": "%-d", "FMMM": "%-m", "FMHH24": "%-H", "FMHH12": "%-I",
+}  # fmt: skip
+_JAVA: Final = {
+    "yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S", "SSSSSS": "%f",
+    "a": "%p", "DDD": "%j", "Q": "%q", "MMMM": "%B", "MMM": "%b", "EEEE": "%A", "EEE": "%a", "E": "%a", "d": "%-d",
+    "M": "%-m", "H": "%-H", "h": "%-I", "y": "%-Y",
+}  # fmt: skip
+
+
+def from_to_char(pattern: str) -> str:
+    """A format of PostgreSQL's TO_CHAR with the signs of STRFTIME; texts stand between double quotes."""
+    return _translated(pattern, _TO_CHAR, '"', "TO_CHAR")
+
+
+def from_java(pattern: str) -> str:
+    """A format of Spark's DATE_FORMAT with the signs of STRFTIME; texts stand between single quotes."""
+    return _translated(pattern, _JAVA, "'", "DATE_FORMAT")
+
+
+def _translated(pattern: str, signs: dict[str, str], quote: str, name: str) -> str:
+    longest = sorted(signs, key=len, reverse=True)
+    pieces, at = [], 0
+    while at < len(pattern):
+        found = next((sign for sign in longest if pattern.startswith(sign, at)), None)
+        end = pattern.find(quote, at + 1) if pattern[at] == quote else -1
+        if end > at:
+            pieces.append(pattern[at + 1 : end].replace("%", "%%"))
+            at = end + 1
+        elif found is not None:
+            pieces.append(signs[found])
+            at += len(found)
+        elif pattern[at].isalpha() or pattern[at] == quote:
+            raise Refusal("literal", f"{name} does not know {pattern[at:][:12]!r}; there are {', '.join(signs)}.")
+        else:
+            pieces.append("%%" if pattern[at] == "%" else pattern[at])
+            at += 1
+    return "".join(pieces)

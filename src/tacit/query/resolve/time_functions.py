@@ -1,0 +1,455 @@
+"""Functions of time that are made of others: parts, intervals, names, formats, ages.
+
+An INTERVAL is no value of its own: it moves a date or a timestamp, gives the width of buckets, or is compared with the
+difference of two timestamps, which is a number of seconds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from sqlglot import exp
+
+from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import Expression, Literal, literal
+from tacit.query.relational.functions import call, case, cast
+from tacit.query.relational.functions.time_formats import format_parts, from_java, from_to_char, has_clock
+from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, SqlType, ordinal
+
+__all__ = [
+    "INTERVAL_CALLS",
+    "PARTS",
+    "TIME_FUNCTIONS",
+    "Span",
+    "interval_call",
+    "interval_of",
+    "moved",
+    "part_of",
+    "part_of_age",
+    "part_of_difference",
+]
+
+#: Parts of a date by the words of EXTRACT and DATE_PART.
+PARTS: Final[dict[str, str]] = {
+    "year": "year", "years": "year", "yr": "year", "isoyear": "isoyear",
+    "quarter": "quarter", "quarters": "quarter",
+    "month": "month", "months": "month", "mon": "month",
+    "week": "week", "weeks": "week", "weekofyear": "week",
+    "day": "day", "days": "day", "dayofmonth": "day",
+    "dow": "dayofweek", "dayofweek": "dayofweek", "weekday": "dayofweek",
+    "isodow": "isodow", "dayofweekiso": "isodow", "dayofweek_iso": "isodow",
+    "doy": "dayofyear", "dayofyear": "dayofyear",
+    "hour": "hour", "hours": "hour", "minute": "minute", "minutes": "minute", "second": "second", "seconds": "second",
+}  # fmt: skip
+_DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
+#: Where minutes and days begin, before every timestamp.
+_BEFORE: Final = 62_135_596_800 * _SECOND
+
+
+def _whole(number: int) -> Literal:
+    return literal(number, INTEGER)
+
+
+def _counted(name: str, *args: Expression) -> Callable[[Expression], Expression]:
+    return lambda value: call(name, value, *args)
+
+
+def _within_minute(size: int) -> Callable[[Expression], Expression]:
+    """Seconds of the minute with their fraction, in units of ``size`` microseconds."""
+
+    def part(value: Expression) -> Expression:
+        seconds = call("mul", call("second", value), _whole(_SECOND // size))
+        return call("add", seconds, call("int_div", call("microsecond", value), _whole(size)))
+
+    return part
+
+
+def _since_1970(size: int) -> Callable[[Expression], Expression]:
+    def part(value: Expression) -> Expression:
+        since = call("add", call("epoch_us", value), _whole(_BEFORE))
+        return call("sub", call("int_div", since, _whole(size)), _whole(_BEFORE // size))
+
+    return part
+
+
+def _years(size: int, more: int) -> Callable[[Expression], Expression]:
+    return lambda value: call("int_div", call("add", call("year", value), _whole(more)), _whole(size))
+
+
+def _year_and_week(value: Expression) -> Expression:
+    return call("add", call("mul", call("isoyear", value), _whole(100)), call("week", value))
+
+
+_COMPUTED: Final[dict[str, Callable[[Expression], Expression]]] = {
+    "decade": _years(10, 0), "decades": _years(10, 0), "century": _years(100, 99), "centuries": _years(100, 99),
+    "millennium": _years(1000, 999), "epoch": _counted("epoch"),
+    "millisecond": _within_minute(1000), "milliseconds": _within_minute(1000),
+    "microsecond": _within_minute(1), "microseconds": _within_minute(1), "yearweek": _year_and_week,
+}  # fmt: skip
+
+
+def part_of(part: str, value: Expression) -> Expression:
+    """EXTRACT(part FROM value)."""
+    word = part.lower()
+    if word in PARTS:
+        return call(PARTS[word], value)
+    if word in _COMPUTED:
+        return _COMPUTED[word](value)
+    known = sorted({*PARTS.values(), *_COMPUTED})
+    raise Refusal("arguments", f"EXTRACT knows {', '.join(known)}.")
+
+
+def part_of_difference(part: str, later: Expression, earlier: Expression) -> Expression:
+    """EXTRACT(part FROM later - earlier) of timestamps: whole days, and hours, minutes and seconds of the rest."""
+    word = part.lower().rstrip("s")
+    if word == "epoch":
+        return call("seconds_between", later, earlier)
+    sizes = {"day": (0, _DAY), "hour": (_DAY, _HOUR), "minute": (_HOUR, _MINUTE), "second": (_MINUTE, _SECOND)}
+    if word not in sizes:
+        raise Refusal(
+            "arguments",
+            "EXTRACT knows epoch, day, hour, minute and second of a difference; use EXTRACT(YEAR FROM AGE(a, b)) or "
+            "DATE_DIFF('month', b, a).",
+        )
+    whole, size = sizes[word]
+    between = call("sub", call("epoch_us", later), call("epoch_us", earlier))
+    return call("int_div", call("mod", between, _whole(whole)) if whole else between, _whole(size))
+
+
+def part_of_age(part: str, later: Expression, earlier: Expression) -> Expression:
+    """EXTRACT(part FROM AGE(later, earlier)): complete years, or the complete months beyond them."""
+    word = part.lower().rstrip("s")
+    if word not in ("year", "month"):
+        raise Refusal(
+            "arguments",
+            "EXTRACT knows year and month of an AGE; write EXTRACT(DAY FROM a - b) or DATE_DIFF('day', b, a).",
+        )
+    months = call("date_diff", literal("month", TEXT), earlier, later)
+    end, begin = (_place_in_month(side) for side in (later, earlier))
+    forward = call("sub", months, case([(call("lt", end, begin), _whole(1))], _whole(0)))
+    backward = call("add", months, case([(call("gt", end, begin), _whole(1))], _whole(0)))
+    age = case([(call("ge", later, earlier), forward)], backward)
+    return call("int_div" if word == "year" else "mod", age, _whole(12))
+
+
+def _place_in_month(value: Expression) -> Expression:
+    day = call("day", value)
+    if value.type == DATE:
+        return day
+    clock = call("mod", call("add", call("epoch_us", value), _whole(_BEFORE)), _whole(_DAY))
+    return call("add", call("mul", day, _whole(_DAY)), clock)
+
+
+# -- intervals
+
+
+class Span(NamedTuple):
+    """A length of time: months, which differ in length, days and seconds."""
+
+    months: int = 0
+    days: int = 0
+    seconds: int = 0
+
+    @property
+    def fixed(self) -> int:
+        """Length in seconds.
+
+        Raises:
+            Refusal: it has months or years.
+        """
+        if self.months:
+            raise Refusal("literal", "Months and years have no fixed length; write the interval in days.")
+        return self.days * 86_400 + self.seconds
+
+
+_UNITS: Final = {
+    "year": Span(months=12), "yr": Span(months=12), "quarter": Span(months=3), "month": Span(months=1),
+    "mon": Span(months=1), "week": Span(days=7), "day": Span(days=1), "hour": Span(seconds=3600),
+    "minute": Span(seconds=60), "min": Span(seconds=60), "second": Span(seconds=1), "sec": Span(seconds=1),
+}  # fmt: skip
+_AMOUNT = r"[+-]?\d{1,7}"
+_CLOCK = re.compile(r"([+-]?)(\d{1,4}):(\d{2})(?::(\d{2}))?\Z")
+
+
+def _unit(name: str) -> Span:
+    word = name.lower()
+    found = _UNITS.get(word) or _UNITS.get(word.rstrip("s"))
+    if found is None:
+        raise _no_interval()
+    return found
+
+
+def _no_interval() -> Refusal:
+    units = ", ".join(unit for unit in _UNITS if unit not in ("yr", "mon", "min", "sec"))
+    return Refusal("literal", f"Write an interval as INTERVAL 'n' unit, n whole and the unit one of {units}.")
+
+
+def _times(unit: Span, count: int) -> Span:
+    return Span(*(part * count for part in unit))
+
+
+def interval_of(node: exp.Interval) -> Span:
+    """The length that INTERVAL writes out: ``'3' DAY``, ``'3 days'``, ``'1 day 2 hours'`` or ``'01:30:00'``."""
+    text = node.this.name if isinstance(node.this, exp.Literal) else ""
+    if node.args.get("unit") is not None:
+        if not re.fullmatch(_AMOUNT, text):
+            raise _no_interval()
+        return _times(_unit(node.args["unit"].name), int(text))
+    words, total = text.split(), Span()
+    while words:
+        clock = _CLOCK.match(words[0])
+        if clock is not None:
+            sign, hours, minutes, seconds = clock.groups()
+            count = int(hours) * 3600 + int(minutes) * 60 + int(seconds or 0)
+            added, words = Span(seconds=-count if sign == "-" else count), words[1:]
+        elif len(words) > 1 and re.fullmatch(_AMOUNT, words[0]):
+            added, words = _times(_unit(words[1]), int(words[0])), words[2:]
+        else:
+            raise _no_interval()
+        total = Span(*(a + b for a, b in zip(total, added, strict=True)))
+    if not text.strip():
+        raise _no_interval()
+    return total
+
+
+def moved(value: Expression, span: Span, sign: int) -> Expression:
+    """A date or timestamp moved by a length: months first, then days, then seconds."""
+    if not value.type.is_temporal and value.type.kind.value != "null":
+        raise Refusal("type", f"An interval can be added to a DATE or a TIMESTAMP, not to {value.type}.")
+    for function, count in zip(("add_months", "add_days", "add_seconds"), span, strict=True):
+        if count:
+            value = call(function, value, _whole(sign * count))
+    return value
+
+
+def moved_by(value: Expression, unit: str, count: Expression, sign: int) -> Expression:
+    """The same by a computed number of units."""
+    span = _unit(unit)
+    for function, size in zip(("add_months", "add_days", "add_seconds"), span, strict=True):
+        if size:
+            value = call(function, value, call("mul", count, _whole(sign * size)))
+    return value
+
+
+Resolve = Callable[[exp.Expr], Expression]
+#: Functions that take an interval, or the bare name of a unit.
+INTERVAL_CALLS: Final = frozenset(("time_bucket", "date_bin", "date_add", "date_sub", "dateadd", "timestampadd"))
+
+
+def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression:
+    """TIME_BUCKET, DATE_BIN, DATE_ADD, DATE_SUB or DATEADD; ``resolve`` reads the arguments that are values."""
+    if name in ("time_bucket", "date_bin"):
+        return _bucketed(name, args, resolve)
+    sign = -1 if name == "date_sub" else 1
+    if name in ("dateadd", "timestampadd") and len(args) == 3:
+        return moved_by(resolve(args[2]), args[0].name, resolve(args[1]), sign)
+    if len(args) == 2 and isinstance(args[1], exp.Interval):
+        return moved(resolve(args[0]), interval_of(args[1]), sign)
+    raise Refusal("arguments", f"{name.upper()} takes a date and an interval, such as INTERVAL '3' DAY.")
+
+
+def _bucketed(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression:
+    if len(args) not in (2, 3) or not isinstance(args[0], exp.Interval) or (name == "date_bin" and len(args) == 2):
+        shape = "an interval, a date and an origin" if name == "date_bin" else "an interval and a date"
+        raise Refusal("arguments", f"{name.upper()} takes {shape}: {name.upper()}(INTERVAL '15' MINUTE, x …).")
+    span, value = interval_of(args[0]), resolve(args[1])
+    if not value.type.is_temporal:
+        raise Refusal("type", f"{name.upper()} needs a DATE or a TIMESTAMP, not {value.type}.")
+    if span.months:
+        unit = {1: "month", 3: "quarter", 12: "year"}.get(span.months)
+        if unit is None or span.days or span.seconds or len(args) > 2:
+            raise Refusal("arguments", f"{name.upper()} knows buckets of days or less, and of 1, 3 or 12 months.")
+        return call("date_trunc", literal(unit, TEXT), value)
+    if span.seconds % 86_400 and value.type == DATE:
+        value = cast(value, TIMESTAMP)
+    origin = _origin(name, resolve(args[2]) if len(args) > 2 else None, value.type)
+    width = span.fixed // 86_400 if value.type == DATE else span.fixed * _SECOND
+    if width < 1:
+        raise Refusal("arguments", f"{name.upper()} needs a width of at least a second.")
+    return call("time_bucket", _whole(width), _whole(origin), value)
+
+
+def _origin(name: str, stated: Expression | None, kind: SqlType) -> int:
+    if stated is None:
+        # A Monday, as in DuckDB.
+        return int(ordinal(dt.datetime(2000, 1, 3) if kind == TIMESTAMP else dt.date(2000, 1, 3), kind))
+    read = cast(stated, kind)
+    if not isinstance(read, Literal) or read.value is None:
+        raise Refusal("arguments", f"{name.upper()}: the origin is a date or timestamp, written out.")
+    return int(ordinal(read.value, kind))
+
+
+# -- names and formats
+
+
+def _format(
+    name: str, read: Callable[[str], str], *, first: bool = False
+) -> Callable[[Sequence[Expression]], Expression]:
+    def formatted(args: Sequence[Expression]) -> Expression:
+        if len(args) != 2:
+            raise Refusal("arguments", f"{name.upper()} takes a date and a format.")
+        value, pattern = reversed(args) if first else args
+        return _in_format(name, value, read(_pattern(name, pattern)))
+
+    return formatted
+
+
+def _in_format(name: str, value: Expression, signs: str) -> Expression:
+    if not value.type.is_temporal:
+        raise Refusal("type", f"{name.upper()} needs a DATE or TIMESTAMP, not {value.type}; cast the value first.")
+    if value.type == TIMESTAMP and not has_clock(format_parts(signs)):
+        # A day has few values, which can be public keys.
+        value = cast(value, DATE)
+    return call("strftime", value, literal(signs, TEXT))
+
+
+def _pattern(name: str, node: Expression) -> str:
+    if not isinstance(node, Literal) or not isinstance(node.value, str):
+        raise Refusal("arguments", f"{name.upper()}: the format is a text, written out.")
+    return node.value
+
+
+def _signs(pattern: str) -> str:
+    """A format with per cent signs unchanged, any other as Java's."""
+    return pattern if "%" in pattern else from_java(pattern)
+
+
+_FIELDS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "f": 6}
+_SEPARATORS: Final = frozenset(" -/.:,T")
+
+
+def _parse(
+    name: str, read: Callable[[str], str], kind: SqlType, *, first: bool = False
+) -> Callable[[Sequence[Expression]], Expression]:
+    def parsed(args: Sequence[Expression]) -> Expression:
+        if len(args) != 2:
+            raise Refusal("arguments", f"{name.upper()} takes a text and a format.")
+        value, pattern = reversed(args) if first else args
+        return _read(name, value, read(_pattern(name, pattern)), kind)
+
+    return parsed
+
+
+def _read(name: str, value: Expression, pattern: str, kind: SqlType) -> Expression:
+    """A text in which every field stands at its place, put into the order of ISO 8601 and cast; NULL for any other."""
+    places: dict[str, tuple[int, int]] = {}
+    shape, at = "", 1
+    for part in format_parts(pattern):
+        width = _FIELDS.get(part.sign, 0) if part.sign else len(part.text)
+        plain = part.padded and part.sign not in places and width > 0
+        if not plain or (not part.sign and not set(part.text) <= _SEPARATORS):
+            raise Refusal(
+                "literal",
+                f"{name.upper()} reads %Y %m %d %H %M %S %f, each once and with all of its digits, "
+                "between signs out of ' -/.:,T'.",
+            )
+        if part.sign:
+            places[part.sign] = (at, width)
+        shape += "_" * width if part.sign else part.text
+        at += width
+    if (
+        not {"Y", "m", "d"} <= set(places)
+        or ("f" in places and "S" not in places)
+        or ("S" in places and "M" not in places)
+    ):
+        raise Refusal(
+            "literal", f"{name.upper()} needs year, month and day, and no finer part without the coarser ones."
+        )
+    if ("M" in places) != ("H" in places):
+        raise Refusal("literal", f"{name.upper()} reads hours with minutes.")
+
+    def field(sign: str) -> Expression:
+        return call("substring", value, *(_whole(number) for number in places[sign]))
+
+    pieces: list[Expression] = [field("Y")]
+    before = {"m": "-", "d": "-", "H": " ", "M": ":", "S": ":", "f": "."}
+    for sign, separator in before.items():
+        if sign in places:
+            pieces += [literal(separator, TEXT), field(sign)]
+    text = call("join_text", *pieces)
+    moment = cast(text, TIMESTAMP if "H" in places else DATE)
+    return case([(call("like", value, literal(shape, TEXT)), cast(moment, kind))], literal(None, kind))
+
+
+def _to_timestamp(args: Sequence[Expression]) -> Expression:
+    if len(args) == 1 and args[0].type.is_numeric:
+        return _from_epoch(args)
+    if len(args) == 1:
+        return cast(args[0], TIMESTAMP)
+    return _parse("to_timestamp", from_to_char, TIMESTAMP)(args)
+
+
+def _to_date(args: Sequence[Expression]) -> Expression:
+    return cast(args[0], DATE) if len(args) == 1 else _parse("to_date", _to_char_or_java, DATE)(args)
+
+
+def _to_char_or_java(pattern: str) -> str:
+    return from_java(pattern) if "y" in pattern else from_to_char(pattern)
+
+
+def _from_epoch(args: Sequence[Expression]) -> Expression:
+    if len(args) != 1 or args[0].type != INTEGER:
+        raise Refusal("type", "A timestamp is made of whole seconds since 1970; use FLOOR or a CAST to INTEGER.")
+    return call("add_seconds", literal(dt.datetime(1970, 1, 1), TIMESTAMP), args[0])
+
+
+def _since(name: str, size: int) -> Callable[[Sequence[Expression]], Expression]:
+    def since(args: Sequence[Expression]) -> Expression:
+        if len(args) != 1:
+            raise Refusal("arguments", f"{name.upper()} takes 1 argument.")
+        return call("epoch_us", args[0]) if size == 1 else _since_1970(size)(args[0])
+
+    return since
+
+
+def _one(name: str, compute: Callable[[Expression], Expression]) -> Callable[[Sequence[Expression]], Expression]:
+    def computed(args: Sequence[Expression]) -> Expression:
+        if len(args) != 1:
+            raise Refusal("arguments", f"{name.upper()} takes 1 argument.")
+        return compute(args[0])
+
+    return computed
+
+
+def _age(args: Sequence[Expression]) -> Expression:
+    if len(args) == 1:
+        raise Refusal("volatile", "AGE of one date counts up to today; write AGE(DATE '2024-12-31', x) instead.")
+    raise Refusal(
+        "type", "AGE is an interval, which is no value here; write EXTRACT(YEAR FROM AGE(a, b)), or a - b for seconds."
+    )
+
+
+def _date_part(args: Sequence[Expression]) -> Expression:
+    if len(args) != 2 or not isinstance(args[0], Literal) or args[0].type != TEXT:
+        raise Refusal("arguments", "DATE_PART takes the name of a part, written out, and a date.")
+    return part_of(str(args[0].value), args[1])
+
+
+_COMPUTED_NAMES: Final = ("decade", "century", "millennium", "epoch", "millisecond", "microsecond", "yearweek")
+#: Functions by their SQL names, of resolved arguments.
+TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
+    "date_part": _date_part,
+    "datepart": _date_part,
+    "monthname": _one("monthname", lambda value: _in_format("monthname", value, "%B")),
+    "dayname": _one("dayname", lambda value: _in_format("dayname", value, "%A")),
+    "strftime": _format("strftime", str),
+    "to_char": _format("to_char", from_to_char),
+    "date_format": _format("date_format", _signs),
+    "format_date": _format("format_date", str, first=True),
+    "format_timestamp": _format("format_timestamp", str, first=True),
+    "strptime": _parse("strptime", str, TIMESTAMP),
+    "try_strptime": _parse("try_strptime", str, TIMESTAMP),
+    "parse_date": _parse("parse_date", str, DATE, first=True),
+    "parse_timestamp": _parse("parse_timestamp", str, TIMESTAMP, first=True),
+    "to_date": _to_date,
+    "to_timestamp": _to_timestamp,
+    "from_unixtime": _from_epoch,
+    "epoch_us": _since("epoch_us", 1),
+    "epoch_ms": _since("epoch_ms", 1000),
+    "unix_timestamp": _since("unix_timestamp", _SECOND),
+    "age": _age,
+    **{name: _one(name, _COMPUTED[name]) for name in _COMPUTED_NAMES},
+}

@@ -1,0 +1,136 @@
+"""Spellings of other databases, each with the text that asks the same in the way of the rest of the corpus."""
+
+from __future__ import annotations
+
+__all__ = ["SPELLINGS", "UNCONNECTED"]
+
+_COUNT = "SELECT COUNT(*) FROM visits"
+_WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+_OPTIONS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1)"
+
+#: (as written, the same question)
+SPELLINGS: tuple[tuple[str, str], ...] = (
+    # semicolons, comments, names
+    ("SELECT COUNT(*) FROM visits; -- done", _COUNT),
+    ("SELECT COUNT(*) FROM visits; /* done */ ;", _COUNT),
+    ("/* first */ SELECT /* all */ COUNT(*) -- rows\nFROM visits", _COUNT),
+    ("SELECT COUNT(*) FROM main.visits", _COUNT),
+    ("SELECT COUNT(*) FROM public.visits", _COUNT),
+    ('SELECT COUNT(*) FROM "public"."visits" AS v', _COUNT),
+    ('SELECT COUNT(*) FROM "Public"."VISITS"', _COUNT),
+    ("SELECT v.ward, COUNT(*) AS n FROM main.visits v GROUP BY v.ward", _WARDS),
+    (
+        'SELECT "WARD", COUNT(*) AS n FROM visits GROUP BY "Ward"',
+        'SELECT ward AS "WARD", COUNT(*) AS n FROM visits GROUP BY ward',
+    ),
+    # parentheses in FROM
+    ("SELECT COUNT(*) FROM (visits)", _COUNT),
+    ("SELECT COUNT(*) FROM ((visits)) AS v WHERE v.cost > 3", "SELECT COUNT(*) FROM visits WHERE cost > 3"),
+    (
+        "SELECT sex, COUNT(*) FROM (visits v JOIN patients p ON p.id = v.patient_id) GROUP BY sex",
+        "SELECT sex, COUNT(*) FROM visits v JOIN patients p ON p.id = v.patient_id GROUP BY sex",
+    ),
+    (
+        "SELECT j.sex, COUNT(*) FROM (visits v JOIN patients p ON p.id = v.patient_id) AS j GROUP BY j.sex",
+        "SELECT sex, COUNT(*) FROM visits v JOIN patients p ON p.id = v.patient_id GROUP BY sex",
+    ),
+    (
+        "SELECT floor, COUNT(*) FROM (visits v JOIN patients p ON p.id = v.patient_id) JOIN wards w ON w.ward = v.ward GROUP BY floor",
+        "SELECT floor, COUNT(*) FROM visits v JOIN patients p ON p.id = v.patient_id JOIN wards w ON w.ward = v.ward GROUP BY floor",
+    ),
+    # LIMIT
+    ("SELECT TOP 2 ward, COUNT(*) AS n FROM visits GROUP BY ward", _WARDS + " LIMIT 2"),
+    (
+        "SELECT TOP (2) ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC",
+        _WARDS + " ORDER BY n DESC LIMIT 2",
+    ),
+    ("SELECT DISTINCT TOP 2 ward FROM visits ORDER BY ward", "SELECT DISTINCT ward FROM visits ORDER BY ward LIMIT 2"),
+    (_WARDS + " FETCH FIRST 2 ROWS ONLY", _WARDS + " LIMIT 2"),
+    (_WARDS + " FETCH FIRST ROW ONLY", _WARDS + " LIMIT 1"),
+    (_WARDS + " ORDER BY n OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY", _WARDS + " ORDER BY n LIMIT 2 OFFSET 1"),
+    (_WARDS + " LIMIT 1, 2", _WARDS + " LIMIT 2 OFFSET 1"),
+    (_WARDS + " OFFSET 1 LIMIT 2", _WARDS + " LIMIT 2 OFFSET 1"),
+    # names of aggregates
+    ("SELECT VAR(cost) AS x FROM visits", "SELECT VARIANCE(cost) AS x FROM visits"),
+    ("SELECT VARP(cost) AS x FROM visits", "SELECT VAR_POP(cost) AS x FROM visits"),
+    ("SELECT STD(cost) AS x FROM visits", "SELECT STDDEV(cost) AS x FROM visits"),
+    ("SELECT STDEV(cost) AS x FROM visits", "SELECT STDDEV(cost) AS x FROM visits"),
+    ("SELECT STDEVP(cost) AS x FROM visits", "SELECT STDDEV_POP(cost) AS x FROM visits"),
+    # BigQuery
+    (
+        "SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1) ANON_COUNT(*) AS n FROM visits",
+        f"{_OPTIONS} COUNT(*) AS n FROM visits",
+    ),
+    (
+        "SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1, kappa = 2) ward, ANON_SUM(cost CLAMPED BETWEEN 0 AND 100) AS x FROM visits GROUP BY ward",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, max_groups_contributed = 2) ward, SUM(cost, contribution_bounds_per_group => (0, 100)) AS x FROM visits GROUP BY ward",
+    ),
+    (
+        "SELECT ANON_AVG(score CLAMPED BETWEEN -1 AND 100) AS x FROM visits",
+        "SELECT AVG(score, contribution_bounds_per_group => (-1, 100)) AS x FROM visits",
+    ),
+    (
+        "SELECT ANON_VAR_POP(cost) AS v, ANON_STDDEV_POP(cost) AS s FROM visits",
+        "SELECT VAR_POP(cost) AS v, STDDEV_POP(cost) AS s FROM visits",
+    ),
+    (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, privacy_unit_column = patient_id) COUNT(*) FROM visits",
+        f"{_OPTIONS} COUNT(*) FROM visits",
+    ),
+    (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(privacy_unit_column = visits.patient_id, epsilon = 1) COUNT(*) FROM visits",
+        f"{_OPTIONS} COUNT(*) FROM visits",
+    ),
+    (
+        'SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, privacy_unit_column = v."Patient_ID") COUNT(*) FROM visits v',
+        f"{_OPTIONS} COUNT(*) FROM visits",
+    ),
+    # names of the SELECT list
+    (
+        "SELECT ward, SUM(cost) AS cost FROM visits GROUP BY ward HAVING cost > 100",
+        "SELECT ward, SUM(cost) AS cost FROM visits GROUP BY ward HAVING SUM(cost) > 100",
+    ),
+    (
+        "SELECT ward, AVG(cost) AS cost, cost * 2 AS twice FROM visits GROUP BY ward",
+        "SELECT ward, AVG(cost) AS cost, AVG(cost) * 2 AS twice FROM visits GROUP BY ward",
+    ),
+    (
+        "SELECT upper(ward) AS ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING ward <> 'surgery'",
+        "SELECT upper(v.ward) AS ward, COUNT(*) AS n FROM visits v GROUP BY v.ward HAVING v.ward <> 'surgery'",
+    ),
+    # stars over released results
+    (f"SELECT * FROM ({_WARDS})", f"SELECT ward, n FROM ({_WARDS})"),
+    (
+        f"WITH t AS ({_WARDS}) SELECT t.*, n * 2 AS m FROM t WHERE n > 3",
+        f"WITH t AS ({_WARDS}) SELECT ward, n, n * 2 AS m FROM t WHERE n > 3",
+    ),
+    (f"SELECT * EXCLUDE (n) FROM ({_WARDS})", f"SELECT ward FROM ({_WARDS})"),
+    # commas: the equality of WHERE is the condition of the join
+    (
+        "SELECT COUNT(*) FROM visits v, patients p WHERE p.id = v.patient_id AND p.sex = 'F'",
+        "SELECT COUNT(*) FROM visits v JOIN patients p ON p.id = v.patient_id WHERE p.id = v.patient_id AND p.sex = 'F'",
+    ),
+    (
+        "SELECT COUNT(*) FROM patients p, wards w, visits v WHERE p.id = v.patient_id AND w.ward = v.ward",
+        "SELECT COUNT(*) FROM patients p JOIN visits v ON p.id = v.patient_id JOIN wards w ON w.ward = v.ward WHERE p.id = v.patient_id AND w.ward = v.ward",
+    ),
+    (
+        "SELECT COUNT(*) FROM wards w CROSS JOIN patients p CROSS JOIN visits v WHERE p.id = v.patient_id AND (w.ward = v.ward)",
+        "SELECT COUNT(*) FROM wards w JOIN visits v ON w.ward = v.ward JOIN patients p ON p.id = v.patient_id WHERE p.id = v.patient_id AND w.ward = v.ward",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits v, wards w WHERE (w.ward = v.ward AND w.floor > 3) OR (v.cost > 9 AND w.ward = v.ward)",
+        "SELECT COUNT(*) FROM visits v JOIN wards w ON w.ward = v.ward WHERE (w.ward = v.ward AND w.floor > 3) OR (v.cost > 9 AND w.ward = v.ward)",
+    ),
+    ("SELECT COUNT(*) FROM visits NATURAL JOIN wards", "SELECT COUNT(*) FROM visits JOIN wards USING (ward)"),
+    ("SELECT COUNT(*) FROM visits NATURAL LEFT JOIN wards", "SELECT COUNT(*) FROM visits LEFT JOIN wards USING (ward)"),
+)
+
+#: A comma between protected tables that nothing connects, and commas that would multiply one person's rows.
+UNCONNECTED: tuple[tuple[str, str], ...] = (
+    ("join", "SELECT COUNT(*) FROM visits v, patients p"),
+    ("join", "SELECT COUNT(*) FROM visits v, patients p WHERE p.id > v.patient_id"),
+    ("join", "SELECT COUNT(*) FROM visits v, patients p WHERE p.id = v.patient_id OR p.sex = 'F'"),
+    ("join", "SELECT COUNT(*) FROM visits v, patients p WHERE NOT (p.id = v.patient_id)"),
+    ("join", "SELECT COUNT(*) FROM visits v, patients p WHERE (p.id = v.patient_id) IS NULL"),
+)

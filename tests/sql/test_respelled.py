@@ -1,0 +1,36 @@
+"""Questions in the words of other databases are the same questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql.corpus.clinic import CATALOG
+from tacit.query.resolve import resolve
+
+PAIRS = [
+    ("AVG(seen - admitted)", "AVG(EXTRACT(EPOCH FROM seen - admitted))"),
+    ("AVG(DATE_PART('epoch', seen - admitted))", "AVG(EXTRACT(EPOCH FROM seen - admitted))"),
+    ("COUNT(TO_CHAR(seen, 'YYYY-MM-DD HH24:MI:SS'))", "COUNT(STRFTIME(seen, '%Y-%m-%d %H:%M:%S'))"),
+    ("COUNT(TO_CHAR(seen, 'FMDay \"at\" HH12 PM Q'))", "COUNT(STRFTIME(seen, '%A at %I %p %q'))"),
+    ("COUNT(DATE_FORMAT(seen, 'yyyy-MM-dd HH:mm:ss'))", "COUNT(STRFTIME(seen, '%Y-%m-%d %H:%M:%S'))"),
+    ("COUNT(DATE_FORMAT(seen, '%Y-%m'))", "COUNT(STRFTIME(seen, '%Y-%m'))"),
+    ("COUNT(FORMAT_DATE('%Y', admitted))", "COUNT(STRFTIME(admitted, '%Y'))"),
+    ("COUNT(TO_DATE(note, 'DD.MM.YYYY'))", "COUNT(PARSE_DATE('%d.%m.%Y', note))"),
+    ("COUNT(PARSE_TIMESTAMP('%Y-%m-%d', note))", "COUNT(STRPTIME(note, '%Y-%m-%d'))"),
+    ("COUNT(TO_TIMESTAMP(nights))", "COUNT(FROM_UNIXTIME(nights))"),
+    ("COUNT(DATE_ADD(admitted, INTERVAL 3 DAY))", "COUNT(admitted + INTERVAL '3 days')"),
+    ("COUNT(DATE_SUB(admitted, INTERVAL 3 DAY))", "COUNT(admitted - INTERVAL '3 days')"),
+    ("COUNT(DATEADD(month, 2, admitted))", "COUNT(admitted + INTERVAL '2 months')"),
+    ("COUNT(DATE_BIN(INTERVAL '1 week', seen, DATE '2020-01-06'))",
+     "COUNT(TIME_BUCKET(INTERVAL '7 days', seen, DATE '2020-01-06'))"),
+    ("COUNT(seen AT TIME ZONE 'UTC')", "COUNT(seen)"),
+    ("COUNT(MONTHNAME(admitted))", "COUNT(STRFTIME(admitted, '%B'))"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("theirs", "ours"), PAIRS)
+def test_spellings_of_other_databases(theirs: str, ours: str) -> None:
+    def final(aggregate: str) -> object:
+        return [(m.kind, m.argument) for m in resolve(f"SELECT {aggregate} AS x FROM visits", CATALOG).final.measures]
+
+    assert final(theirs) == final(ours)
