@@ -89,7 +89,7 @@ class TotalLoss:
     highs: tuple[float, ...]
 
     def of(self, pairs: UnitGroups, column: str) -> Integers | None:
-        """How far each total of a column is outside, in quarters; None where all are inside.
+        """Distance of each total of a column from its limits, in quarters; None where all are inside.
 
         Raises:
             TooWideError: when numbers might not be exact.

@@ -204,7 +204,7 @@ class _Noted:
             self.outside.append(outside._replace(owners=units[outside.owners]))
 
     def beside(self) -> Beside:
-        """All of them."""
+        """Facts of all batches together."""
         outside = None
         if self.outside:
             owners = np.concatenate([each.owners for each in self.outside])
