@@ -325,9 +325,10 @@ class WindowCall:
     """A window function over one unit's rows.
 
     Args:
-        function: a :class:`UnitCall` function, or ``row_number``, ``rank``, ``dense_rank``, ``lag``, ``lead``.
+        function: a :class:`UnitCall` function, or ``row_number``, ``rank``, ``dense_rank``, ``lag``, ``lead``,
+            ``first_value``, ``last_value``, ``nth_value``.
         argument: what it reads; None for ``count_rows``, ``row_number``, ``rank``, ``dense_rank``.
-        offset: how many rows away ``lag`` and ``lead`` look.
+        offset: how many rows away ``lag`` and ``lead`` look; which row of the frame ``nth_value`` takes, from 1.
         partition: expressions, among them the unit where the source is owned.
         order: an engine completes it with all columns of the source (except for ``rank``, ``dense_rank`` and PEERS
             frames, which treat ties alike), so that equal rows are the only ties left.

@@ -101,7 +101,10 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     fields = [_labelled(table, column, path[0].column if path else None) for column in fields]
     for index, column in enumerate(fields):
         if path and column.name is not None and column.name.lower() == path[0].column.lower():
-            fields[index] = replace(column, identifies=f"key {path[0].table}.{path[0].references}".lower())
+            # Rows in which it is NULL lead to no unit and are not read.
+            known = replace(column.domain, nullable=False)
+            label = f"key {path[0].table}.{path[0].references}".lower()
+            fields[index] = replace(column, identifies=label, domain=known)
     source, slot = _unit_column(catalog, table, fields)
     unit = table.find(table.unit or "")
     single = table.unit == ROW or (unit is not None and unit.unique)

@@ -11,7 +11,7 @@ from tacit.query.relational.expressions import NULL_LITERAL, Expression, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
 
-__all__ = ["RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "refuse_aggregate", "scalar_call"]
+__all__ = ["PICKS", "RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "refuse_aggregate", "scalar_call"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -32,6 +32,14 @@ RAW_AGGREGATES: Final = _STATISTICS | _words("""
     reservoir_quantile quantile_disc percentile_disc json_group_array json_group_object json_group_structure
     map_from_entries bitstring_agg array_concat_agg
 """)
+#: Aggregates that pick the value of one row: whether the last row in some order counts, the first, or the least value.
+PICKS: Final[dict[str, str]] = {
+    **dict.fromkeys(("arg_max", "argmax", "max_by"), "last"),
+    **dict.fromkeys(("arg_min", "argmin", "min_by"), "first"),
+    **dict.fromkeys(("any_value", "arbitrary"), "least"),
+    "first": "first",
+    "last": "last",
+}
 _PAIRS: Final = frozenset(name for name in _STATISTICS if name.startswith(("covar_", "corr", "regr_")))
 _INSTEAD: Final = {
     "approx_count_distinct": "COUNT(DISTINCT x)",
