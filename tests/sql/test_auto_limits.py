@@ -269,5 +269,5 @@ def choices(sql: str) -> Sequence[int]:
 
 def test_an_engine_is_asked_about_the_largest_limits_beforehand() -> None:
     assert choices("SELECT SUM(x) FROM t") == [64]
-    assert planned(BY_LETTER).measured[-1].max_groups == 5
+    assert planned(BY_LETTER).measured[-1][0].max_groups == 5
     assert len(planned(BY_LETTER).measured) == 2
