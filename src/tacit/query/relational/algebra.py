@@ -211,12 +211,16 @@ class Join(RelationNode):
     """Pairs of rows for which ``condition`` is true.
 
     Columns are the left ones, then the right ones, then for FULL joins of owned relations the unit.
+
+    ``keeps`` says of an INNER join that the text asked for an outer one that keeps public rows of this side; they are
+    no rows here (:mod:`tacit.query.resolve.kept_public_rows`).
     """
 
     left: RelationNode
     right: RelationNode
     kind: JoinKind
     condition: Expression
+    keeps: JoinKind | None = field(default=None, compare=False, repr=False)
 
     @property
     def row_units(self) -> bool:

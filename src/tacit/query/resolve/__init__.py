@@ -8,6 +8,7 @@ Modules:
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS
   stand for
 * :mod:`.join_order` — Order of joins that FROM lists with commas, and the equalities of WHERE that connect them
+* :mod:`.kept_public_rows` — Public rows that an outer join keeps though no row of a person meets them
 * :mod:`.released_relation` — Released relation: rows that are released, while the queries above them are resolved
 * :mod:`.row_picks` — Aggregates that pick the value of one row of a group: ARG_MAX, ARG_MIN, FIRST, LAST and
   ANY_VALUE

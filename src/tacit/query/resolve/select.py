@@ -69,6 +69,7 @@ from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
 from tacit.query.resolve.grouping_sets import written_sets
+from tacit.query.resolve.kept_public_rows import kept_public_rows
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
 from tacit.query.resolve.row_picks import read_pick, sort_key_of
 from tacit.query.resolve.scalars import (
@@ -727,10 +728,15 @@ class FinalGroups(ReleasedBuilder):
                     "join where it is never missing.",
                 )
         self.body = body
+        self.kept = kept_public_rows(body.relation)
+        if self.kept is not None:
+            self.kept.check_keys(clauses.keys)
         self.builder = FinalBuilder(body.relation, clauses.keys, options)
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
         """A released column."""
+        if self.kept is not None:
+            self.kept.check_call(asked)
         index = self.builder.add(asked, self.body.relation)
         made = self.builder.aggregates[index]
         return index, made.type, Domain(nullable=made.kind not in NEVER_NULL)
@@ -741,8 +747,13 @@ class FinalGroups(ReleasedBuilder):
 
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
         final, sets = self.builder.build(self.body.relation), self.clauses.sets
-        totals: list[Step] = [] if sets is None else [Totals(tuple(range(len(final.keys))), sets)]
-        return final, (*totals, *where), self.first + len(final.aggregates)
+        listing = () if self.kept is None else self.kept.listing(final)
+        if sets is not None:
+            # Totals of groups come first of all; those that the public rows lack stay, with a noisy 0.
+            totals = Totals(tuple(range(len(final.keys))), sets)
+            return final, (totals, *where), self.first + len(final.aggregates)
+        width = len(final.types) + sum(len(step.relation.fields) for step in listing)
+        return final, (*listing, *where), width
 
 
 class ReleasedRows:

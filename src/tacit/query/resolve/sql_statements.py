@@ -57,6 +57,7 @@ from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.correlated import correlated_value
 from tacit.query.resolve.fresh_stack import as_on_a_fresh_stack
 from tacit.query.resolve.join_order import comma_runs, connecting, in_written_order
+from tacit.query.resolve.kept_public_rows import refuse_kept_rows
 from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
@@ -226,7 +227,7 @@ def _join(
         case RelationNode(), ReleasedRelation():
             joined = right.matched(left, _TURNED[kind], condition)
         case RelationNode(), RelationNode():
-            joined = ownership.join(left, right, kind, condition)
+            joined = ownership.join_beside(left, right, kind, condition)
         case ReleasedRelation(), ReleasedRelation():
             joined = left.combined(right, kind, condition)
         case _:
@@ -585,6 +586,7 @@ class Body:
         other, names = from_clause(self.queries, query, self.ctes)
         if isinstance(other, ReleasedRelation):
             raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
+        refuse_kept_rows(other)
         moved = names.shifted(len(self.relation.fields))
         both = Correlated(moved.sources, moved.merged, self.scope)
         where = query.args.get("where")
@@ -649,6 +651,8 @@ class Queries:
         while isinstance(node, exp.Subquery):
             node = node.this
         known = self._with(node, ctes)
+        if isinstance(node, exp.Values):
+            return _values(node)
         if isinstance(node, exp.SetOperation):
             return self._union(node, known)
         if not isinstance(node, exp.Select):
@@ -739,6 +743,7 @@ class Queries:
         inside = any(ownership.identifies_unit(body.relation, key) for _, key in clauses.keys)
         if grouped and not body.relation.is_public and not inside:
             return FinalGroups(clauses, body, self.options).result()
+        refuse_kept_rows(body.relation)
         relation = UnitRows(clauses, body).relation()
         if node.args.get("distinct") is not None:
             distinct = self._distinct(node, relation)
