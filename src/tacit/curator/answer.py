@@ -20,8 +20,9 @@ from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import outline
 from tacit.query.planning.left_out import loss_question
 from tacit.query.planning.plan import Plan, with_found
+from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.public_join import PublicRows
-from tacit.query.release import NoisyRelease, release, together, with_left_out
+from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums
 from tacit.receipts.release_format import canonical, digest_of, released_to_text
@@ -155,7 +156,7 @@ def run(
 ) -> NoisyRelease:
     """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
     if plan.others:
-        return together(plan, [run(context, part, progress, seconds) for part in plan.parts])
+        return in_turn(plan, lambda _, part: run(context, part, progress, seconds))
     while plan.first is not None:
         found = run(context, plan.first, progress, seconds)
         plan = with_found(plan, found.noisy, found.laws)

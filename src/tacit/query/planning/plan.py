@@ -8,7 +8,7 @@ accounting layer and must cost no more than the guarantee says.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -44,9 +44,11 @@ from tacit.query.planning.set_totals import check_units_of_totals, largest_total
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import Scan
-from tacit.query.relational.expressions import Reference
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import RelationNode, ReleasedValue, Scan, bottom_up, released_values
+from tacit.query.relational.expressions import Reference, literal
 from tacit.query.request import BOUNDS, EVERY, KEYS, LIMITS, Request, Terms, settle
+from tacit.query.types import Value
 
 __all__ = [
     "Outline",
@@ -63,6 +65,7 @@ __all__ = [
     "with_found",
     "with_limits",
     "with_parts",
+    "with_values",
 ]
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
@@ -299,6 +302,23 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
     event = _together([priced.event(relation) for priced in bought], relation)
     check_charge(event, guarantee)
     return Plan(question, terms, relation, bought[0], guarantee, event, catalog, others=others)
+
+
+def with_values(plan: Plan, values: Mapping[str, Value | None]) -> Plan:
+    """The plan of a part, once the values that its rows are compared with are released; noise and price stay.
+
+    Args:
+        plan: of the part.
+        values: by key, as they were released.
+    """
+
+    def known(node: RelationNode) -> RelationNode:
+        if not isinstance(node, ReleasedValue):
+            return node
+        return ownership.constants([[literal(values[node.key], node.fields[0].type)]], node.fields)
+
+    source = bottom_up(plan.final.source, known)
+    return replace(plan, question=replace(plan.question, final=replace(plan.final, source=source)))
 
 
 def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
@@ -607,6 +627,8 @@ def _bounding(plan: Plan) -> str:
             else f"at most {_many(final.max_groups, 'group')}"
         )
         parts.append(f"in {kept}, chosen by a keyed hash")
+    if released_values(final.source):
+        parts.append("compared with a value that another part releases first")
     entering = [f"{most} of {name}" for name, most in cuts(final.source)]
     if entering:
         shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
