@@ -21,6 +21,7 @@ Modules:
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
   a resolved question
 * :mod:`.time_functions` — Functions of time that are made of others: parts, intervals, names, formats, ages
+* :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
 """
 
 from __future__ import annotations
