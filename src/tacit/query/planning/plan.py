@@ -28,7 +28,7 @@ from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, find, search_of, sought
 from tacit.query.planning.auto_limits import FoundLimits, limited
 from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits, scans
-from tacit.query.planning.left_out import loss_question
+from tacit.query.planning.left_out import LossTable, loss_question
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.pricing import (
     KeySelection,
@@ -156,12 +156,18 @@ class Plan:
         return (*own, *(stage for other in self.others for stage in other.stages))
 
     @property
-    def measured(self) -> tuple[FinalAggregation, ...]:
-        """Aggregations that an engine must accept beforehand; of AUTO limits the largest that can be found."""
-        final, part = auto_limits.widest(self.final), self.priced.left_out
-        table = () if part is None else (loss_question(final, part.table),)
-        own = (*(search.final for search in self.searches), final, *table)
+    def measured(self) -> tuple[tuple[FinalAggregation, LossTable | None], ...]:
+        """Aggregations that an engine must accept beforehand, with the tables of what bounding leaves out of them.
+
+        Of AUTO limits it is the largest that can be found.
+        """
+        own = (*((search.final, None) for search in self.searches), (auto_limits.widest(self.final), self.losses))
         return (*own, *(each for other in self.others for each in other.measured))
+
+    @property
+    def losses(self) -> LossTable | None:
+        """The cells of the table of what bounding leaves out; None where it is not bought."""
+        return None if self.priced.left_out is None else self.priced.left_out.table
 
     @property
     def releases(self) -> tuple[Release, ...]:
