@@ -401,8 +401,9 @@ public = true
             "GROUP BY p.product ORDER BY p.product",
         ),
         Asked(
-            "How many products are on the list? (A question about public tables is free.)",
-            "SELECT category, COUNT(*) AS products FROM products GROUP BY category",
+            "How many customers joined in each quarter of a year?",
+            "SELECT EXTRACT(year FROM joined) AS year, EXTRACT(quarter FROM joined) AS quarter, COUNT(*) AS customers "
+            "FROM customers GROUP BY 1, 2 ORDER BY 1, 2",
         ),
         Asked(
             "What did customers buy first?",

@@ -31,6 +31,7 @@ Append       the rows there were, then those of another question (UNION ALL)
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -48,10 +49,11 @@ from tacit.query.relational.algebra import (
     WindowCall,
     call_text,
     relation_text,
+    released_values,
     row_bounds,
     window_text,
 )
-from tacit.query.relational.expressions import Expression, text_of
+from tacit.query.relational.expressions import Expression, references, text_of
 from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 __all__ = [
@@ -77,8 +79,19 @@ __all__ = [
     "final_over",
     "most_rows",
     "numbered",
+    "shape",
     "types_after",
 ]
+
+
+#: A text without places of columns, and the names of the columns it reads.
+Shape = tuple[str, tuple[str, ...]]
+_SLOT = re.compile(r"\$\d+")
+
+
+def shape(expression: Expression) -> Shape:
+    """An expression without the places of its columns."""
+    return _SLOT.sub("$", text_of(expression)), tuple(part.name for part in references(expression))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +183,16 @@ class FinalAggregation:
     def types(self) -> tuple[SqlType, ...]:
         """Of the released columns: keys, then aggregates."""
         return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+        """Keys and measurements without the places of their columns: like ones of two aggregations are found by it."""
+        keys = tuple(shape(key.expression) for key in self.keys)
+        measures = []
+        for each in self.measures:
+            parts = [part for part in (each.argument, each.where) if part is not None]
+            measures.append((_SLOT.sub("$", each.text), tuple(name for part in parts for name in shape(part)[1])))
+        return keys, tuple(measures)
 
     @cached_property
     def text(self) -> str:
@@ -383,6 +406,8 @@ class Question:
         options: what the text said about its budget.
         others: the aggregations of further parts, in order; see :func:`numbered`.
         part: of a question that a step reads, the number of its aggregation among :attr:`finals` of the whole.
+        values: questions with one value each that rows below an aggregation are compared with, by key: their parts are
+            released first, and the value is then a public number.
     """
 
     final: FinalAggregation
@@ -391,6 +416,12 @@ class Question:
     options: Options
     others: tuple[FinalAggregation, ...] = ()
     part: int = 0
+    values: tuple[tuple[str, Question], ...] = ()
+
+    @property
+    def parts_read(self) -> frozenset[int]:
+        """Numbers of the parts whose released rows it reads."""
+        return frozenset((self.part,)).union(*(other.parts_read for other in branches(self.steps)))
 
     @property
     def finals(self) -> tuple[FinalAggregation, ...]:
@@ -444,7 +475,13 @@ def numbered(question: Question) -> Question:
         return replace(each, steps=steps, part=part)
 
     found = number(question)
-    return replace(found, others=tuple(finals[1:]))
+    waiting, values = dict(question.values), dict[str, Question]()
+    # The parts that release a value may read other values.
+    for final in finals:
+        for key in released_values(final.source):
+            if key not in values:
+                values[key] = number(waiting[key])
+    return replace(found, others=tuple(finals[1:]), values=tuple(values.items()))
 
 
 def _step_text(step: Step) -> str:
