@@ -37,7 +37,9 @@ def called(name: str) -> str:
     if how.parameter == "condition":
         return f"{name}(nights > 3)"
     return (
-        f"{name}({column})" if how.arguments == 1 else f"{name}({column}, {0.3 if how.parameter == 'fraction' else 2})"
+        f"{name}({column})"
+        if how.arguments == 1
+        else f"{name}({column}, {0.3 if how.parameter in ('fraction', 'discrete') else 2})"
     )
 
 

@@ -15,3 +15,15 @@ SELECT EXTRACT(YEAR FROM AGE(TIMESTAMP '2024-12-31 00:00:00', CAST(birth AS TIME
 SELECT MEDIAN(EXTRACT(DAY FROM seen - CAST(admitted AS TIMESTAMP))) FROM visits
 SELECT COUNT(*) FROM visits WHERE admitted + INTERVAL (nights) DAY < DATE '2022-01-01'
 SELECT COUNT(*) FROM visits WHERE TRY_STRPTIME(note, '%Y-%m-%d') IS NULL
+SELECT CORR(weight, year(birth)), COVAR_POP(weight, year(birth)), COVAR_SAMP(weight, year(birth)) FROM patients
+SELECT REGR_SLOPE(weight, year(birth)), REGR_INTERCEPT(weight, year(birth)), REGR_R2(weight, year(birth)) FROM patients
+SELECT REGR_COUNT(weight, year(birth)), REGR_AVGX(weight, year(birth)), REGR_AVGY(weight, year(birth)) FROM patients
+SELECT REGR_SXX(weight, year(birth)), REGR_SYY(weight, year(birth)), REGR_SXY(weight, year(birth)) FROM patients
+SELECT ward, CORR(cost, nights), COUNT(*) FROM visits GROUP BY ward
+SELECT CORR(cost, nights) FILTER (WHERE urgent) AS r FROM visits
+SELECT COVAR_SAMP(nights, nights), AVG(nights), COUNT(*) FROM visits
+SELECT CORR(nights, nights * nights), AVG(nights), VARIANCE(nights) FROM visits
+SELECT sex, CORR(total, n) FROM (SELECT sex, id, SUM(cost) AS total, COUNT(*) AS n FROM patients JOIN visits ON id = patient_id GROUP BY sex, id) GROUP BY sex
+SELECT CORR(CLAMP(score, 0, 10), CLAMP(points, -5, 5)) FROM visits
+SELECT COUNT(DISTINCT (ward, nights)) FROM visits
+SELECT CORR(cost, 5), COVAR_POP(cost, 5), COUNT(*) FROM visits

@@ -340,9 +340,9 @@ _HAND: list[tuple[str, str]] = [
         "raw_aggregate",
         "SELECT @(note) FROM visits",
         "any_value arbitrary first last arg_max arg_min max_by min_by list array_agg string_agg group_concat listagg "
-        "histogram approx_top_k approx_quantile quantile_disc percentile_disc json_group_array json_group_object product "
-        "fsum kahan_sum bit_and bit_or entropy kurtosis skewness mad corr covar_pop regr_slope reservoir_quantile "
-        "approx_count_distinct geomean bitstring_agg",
+        "histogram approx_top_k json_group_array json_group_object product "
+        "fsum kahan_sum bit_and bit_or entropy kurtosis skewness mad reservoir_quantile "
+        "geomean bitstring_agg",
     ),
     ("raw_aggregate", "SELECT MIN(note) FROM visits"),
     ("raw_aggregate", "SELECT MAX(ward) FROM visits"),
@@ -642,8 +642,6 @@ _HAND: list[tuple[str, str]] = [
     ("quantile", "SELECT QUANTILE(cost, []) FROM visits"),
     ("quantile", "SELECT PERCENTILE_CONT('a') WITHIN GROUP (ORDER BY cost) FROM visits"),
     ("distinct", "SELECT SUM(DISTINCT cost) FROM visits"),
-    ("distinct", "SELECT COUNT(DISTINCT ward, urgent) FROM visits"),
-    ("distinct", "SELECT COUNT(DISTINCT *) FROM visits"),
     ("distinct", "SELECT DISTINCT ON (ward) ward, COUNT(*) FROM visits GROUP BY ward"),
     ("distinct", "SELECT DISTINCT COUNT(*) FROM visits GROUP BY ward ORDER BY SUM(cost)"),
     # options
@@ -708,6 +706,28 @@ _HAND: list[tuple[str, str]] = [
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE note IS NULL"),
     ("type", "SELECT COUNT(*) FROM visits WHERE note AT TIME ZONE 'UTC' IS NULL"),
     ("volatile", "SELECT AVG(EXTRACT(YEAR FROM AGE(birth))) FROM patients"),
+    ("bounds", "SELECT CORR(score, nights) FROM visits"),
+    ("bounds", "SELECT COVAR_POP(nights, points) FROM visits"),
+    ("bounds", "SELECT CORR(CLAMP(points, AUTO), nights) FROM visits"),
+    ("type", "SELECT CORR(note, nights) FROM visits"),
+    ("type", "SELECT REGR_SLOPE(nights, admitted) FROM visits"),
+    ("arguments", "SELECT CORR(nights) FROM visits"),
+    ("arguments", "SELECT REGR_SLOPE(nights, cost, cost) FROM visits"),
+    ("contribution_bounds", "SELECT CORR(nights, cost, contribution_bounds_per_group => (0, 1)) FROM visits"),
+    ("distinct", "SELECT CORR(DISTINCT nights, cost) FROM visits"),
+    (
+        "raw_aggregate",
+        "SELECT AVG(r) FROM (SELECT patient_id, CORR(nights, cost) AS r FROM visits GROUP BY patient_id)",
+    ),
+    (
+        "raw_aggregate",
+        "SELECT AVG(m) FROM (SELECT patient_id, QUANTILE_DISC(nights, 0.5) AS m FROM visits GROUP BY patient_id)",
+    ),
+    ("raw_aggregate", "SELECT SKEWNESS(nights) FROM visits"),
+    ("aggregate", "SELECT APPROX_QUANTILES(nights, 4) + 1 FROM visits"),
+    ("arguments", "SELECT APPROX_QUANTILES(nights, 0) FROM visits"),
+    ("distinct", "SELECT SUM(DISTINCT nights) FROM visits"),
+    ("distinct", "SELECT COUNT(DISTINCT *) FROM visits"),
     ("type", "SELECT AVG(AGE(seen, admitted)) FROM visits"),
     ("arguments", "SELECT AVG(EXTRACT(DAY FROM AGE(seen, admitted))) FROM visits"),
     ("arguments", "SELECT AVG(EXTRACT(MONTH FROM seen - admitted)) FROM visits"),
