@@ -70,7 +70,7 @@ def test_one_total_pays_for_everything(tmp_path: Path, kind: str) -> None:
     assert [entry.text for entry in curator.history() if entry.amounts] == [done.charge.text]
     covered, _ = guarantee_covers(
         done.split.guarantee,
-        ComposedEvent(tuple(e for p in done.split.plans for e in exact_events(p.priced))),
+        ComposedEvent(tuple(e for p in done.split.plans for e in exact_events(p))),
     )
     assert covered
     assert curator.ledger.verify(
@@ -111,7 +111,7 @@ def test_many_statistics_are_composed_tightly(tmp_path: Path) -> None:
     zcdp, _ = open_clinic(**BUDGETS["zcdp"])
     _, by_rho = quote_batch(zcdp, tmp_path / "plan.toml")
     assert law.scale < by_rho.plans[0].releases[0].law(0).scale * Fraction(9, 10)
-    events = [event for p in split.plans for event in exact_events(p.priced)]
+    events = [event for p in split.plans for event in exact_events(p)]
     total = compose(events, delta="1e-6", method="pld")
     assert Fraction(98, 100) < total.epsilon <= 1
 

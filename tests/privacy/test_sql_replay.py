@@ -17,6 +17,7 @@ from sql.corpus import hostile
 from sql.corpus.accepted import GENERATED, WRITTEN
 from sql.corpus.clinic import CATALOG
 from sql.corpus.refused import REFUSED
+from sql.corpus.several import SEVERAL
 from support.bits import SeededBits
 from support.replay import Finding
 from support.sql_replay import Steady, bench, findings, population_of, reports
@@ -90,6 +91,18 @@ def test_other_populations() -> None:
     base = hostile.ordinary()
     fewer = base | {"staff": base["staff"][1:], "log": base["log"][:3] + base["log"][4:]}
     assert findings(reports(base, fewer, others())) == {}
+
+
+def test_questions_with_several_parts() -> None:
+    made = reports(ALL_PEOPLE, hostile.ordinary(), SEVERAL[::2])
+    assert findings(made) == {}
+    assert sum(each.moved for each in made.values()) > len(SEVERAL) * 3 // 8
+
+
+@pytest.mark.parametrize("name", ["a person comes", "one for another"])
+def test_several_parts_of_other_neighbours(name: str) -> None:
+    one, other, catalog = PAIRS[name]
+    assert findings(reports(one, other, SEVERAL[1 + len(name) % 4 :: 8], catalog)) == {}
 
 
 def test_refusals_say_the_same_of_both_databases() -> None:

@@ -69,7 +69,7 @@ def test_a_search_is_bought_where_declarations_do_not_decide(sql: str, sought: t
     plan = planned(sql)
     assert (plan.final.auto_groups, plan.final.auto_rows) == sought
     assert plan.seeks_limits == any(sought) == (plan.first is not None)
-    assert len(mechanisms_of(plan.priced)) == len(plan.releases) + any(sought)
+    assert len(mechanisms_of(plan)) == len(plan.releases) + any(sought)
 
 
 def test_a_question_states_auto_or_a_number_over_what_is_declared() -> None:

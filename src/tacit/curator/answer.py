@@ -17,7 +17,7 @@ from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import outline
 from tacit.query.planning.plan import Plan, with_found
 from tacit.query.postprocess.public_join import PublicRows
-from tacit.query.release import NoisyRelease, release, with_left_out
+from tacit.query.release import NoisyRelease, release, together, with_left_out
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue
 from tacit.receipts.release_format import canonical, digest_of, released_to_text
@@ -92,6 +92,8 @@ def run(
     context: CuratorContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
 ) -> NoisyRelease:
     """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
+    if plan.others:
+        return together(plan, [run(context, part, progress, seconds) for part in plan.parts])
     while plan.first is not None:
         found = run(context, plan.first, progress, seconds)
         plan = with_found(plan, found.noisy, found.laws)
@@ -184,6 +186,7 @@ def release_key(context: CuratorContext, plan: Plan) -> str:
     Later work on the cells (order, limits, names, expressions, the confidence of intervals) is
     post-processing, so a question that differs only there is a repeat as well.
     """
-    version = context.version(scanned(plan.final.source))
+    version = context.version(dict.fromkeys(name for part in plan.parts for name in scanned(part.final.source)))
     parts = [*map(repr, (plan.final.text, plan.catalog, plan.relation.value)), plan.priced.text]
+    parts += [repr((other.final.text, other.priced.text)) for other in plan.others]
     return digest_of(f"({', '.join([*parts, repr(repr(plan.guarantee)), repr(version)])})")

@@ -66,7 +66,7 @@ class PricedPlan:
         Raises:
             InputError: as :func:`tacit.receipts.receipt.quoted`.
         """
-        return quoted(mechanisms_of(self.plan.priced))
+        return quoted(mechanisms_of(self.plan))
 
     @cached_property
     def quote(self) -> Quote:

@@ -23,6 +23,7 @@ __all__ = [
     "MAX_NESTING",
     "MAX_NODES",
     "MAX_PAIRS",
+    "MAX_PARTS",
     "MAX_PUBLIC_ROWS",
     "MAX_PUBLIC_WORK",
     "MAX_RELATIONS",
@@ -52,6 +53,8 @@ MAX_NODES: Final = 12_000
 MAX_COLUMNS: Final = 256
 #: Relational operators of the resolved question, shared parts counted each time they are used.
 MAX_RELATIONS: Final = 200
+#: Aggregations of one question, each a release of its own.
+MAX_PARTS: Final = 24
 #: Nodes of one resolved expression.
 MAX_EXPRESSION: Final = 4_000
 #: Public keys of one question.

@@ -1,9 +1,12 @@
-"""Question: the final aggregation and the steps on its released cells.
+"""Question: final aggregations and the steps on their released cells.
 
 A resolved :class:`Question` is one :class:`FinalAggregation` over an owned relation and a pipeline of steps above it::
 
     owned relation ── keys, measures ──▶ released cells ── step ── step ── … ──▶ columns of the answer
        (engine)        (noise)              (post-processing: free, cannot look back)
+
+A step may join or append the released rows of another question, so that one question releases several *parts*, each
+an aggregation that is taken and paid once however often it is read.
 
 The released relation has one column per key and then one per aggregate. Expressions in a step refer to the columns of
 the step before by slot, with the same nodes as below the aggregation.
@@ -19,6 +22,8 @@ Unique       DISTINCT
 Regroup      aggregation of released cells: a column per key, then one per call
 Extend       windows over released cells: the columns there were, then one per window
 Match        a join with a public relation: the columns there were, then those of the relation
+Combine      a join with the released rows of another question: the columns there were, then the other's
+Append       the rows there were, then those of another question (UNION ALL)
 ============ ==================================================================================================
 """
 
@@ -42,6 +47,7 @@ from tacit.query.relational.algebra import (
     WindowCall,
     call_text,
     relation_text,
+    row_bounds,
     window_text,
 )
 from tacit.query.relational.expressions import Expression, text_of
@@ -50,6 +56,8 @@ from tacit.query.types import Domain, SqlType, Value
 __all__ = [
     "Aggregate",
     "AggregateKind",
+    "Append",
+    "Combine",
     "Derive",
     "Extend",
     "FinalAggregation",
@@ -63,7 +71,10 @@ __all__ = [
     "Sort",
     "Step",
     "Unique",
+    "branches",
     "final_over",
+    "most_rows",
+    "numbered",
     "types_after",
 ]
 
@@ -246,7 +257,29 @@ class Match:
     condition: Expression
 
 
-Step = Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """Released rows beside those of another question: the columns there were, then the other's.
+
+    Args:
+        other: the question whose rows are joined.
+        kind: which unmatched rows stay, with the rows there were as the left side.
+        condition: over both.
+    """
+
+    other: Question
+    kind: JoinKind
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """The rows there were, then those of another question with columns of the same types."""
+
+    other: Question
+
+
+Step = Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match | Combine | Append
 
 
 def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
@@ -260,8 +293,45 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
             return (*types, *(call.type for call in step.calls))
         case Match():
             return (*types, *(column.type for column in step.relation.fields))
+        case Combine():
+            return (*types, *(column.type for column in step.other.columns))
         case _:
             return types
+
+
+def branches(steps: Iterable[Step]) -> tuple[Question, ...]:
+    """The questions whose rows the steps read, in the order of the steps."""
+    return tuple(step.other for step in steps if isinstance(step, Combine | Append))
+
+
+def most_rows(question: Question) -> int | None:
+    """Bound of the number of rows of a question, whatever is released; None where there is none."""
+    most = question.final.group_count
+    for step in question.steps:
+        match step:
+            case Regroup() if not step.keys:
+                most = 1
+            case Slice() if step.limit is not None:
+                most = step.limit if most is None else min(most, step.limit)
+            case Match():
+                most = _most_pairs(most, row_bounds(step.relation)[1], step.kind)
+            case Combine():
+                most = _most_pairs(most, most_rows(step.other), step.kind)
+            case Append():
+                other = most_rows(step.other)
+                most = None if most is None or other is None else most + other
+            case _:
+                pass
+    return most
+
+
+def _most_pairs(mine: int | None, theirs: int | None, kind: JoinKind) -> int | None:
+    if mine is None or theirs is None:
+        return None
+    left, right = kind in (JoinKind.LEFT, JoinKind.FULL), kind in (JoinKind.RIGHT, JoinKind.FULL)
+    if left and right:
+        return mine * theirs + mine + theirs
+    return max(mine, 1 if right else 0) * max(theirs, 1 if left else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,17 +353,32 @@ class Question:
         steps: what happens to its cells, in order; the last columns are the answer's.
         columns: of the answer.
         options: what the text said about its budget.
+        others: the aggregations of further parts, in order; see :func:`numbered`.
+        part: of a question that a step reads, the number of its aggregation among :attr:`finals` of the whole.
     """
 
     final: FinalAggregation
     steps: tuple[Step, ...]
     columns: tuple[OutputColumn, ...]
     options: Options
+    others: tuple[FinalAggregation, ...] = ()
+    part: int = 0
+
+    @property
+    def finals(self) -> tuple[FinalAggregation, ...]:
+        """Aggregations of all parts, each once."""
+        return (self.final, *self.others)
 
     @property
     def reads(self) -> tuple[RelationNode, ...]:
-        """The public relations whose rows the steps need, in the order of the steps."""
-        return tuple(step.relation for step in self.steps if isinstance(step, Match))
+        """The public relations whose rows the steps need, in the order in which the steps read them."""
+        found: list[RelationNode] = []
+        for step in self.steps:
+            if isinstance(step, Match):
+                found.append(step.relation)
+            elif isinstance(step, Combine | Append):
+                found += step.other.reads
+        return tuple(found)
 
     @cached_property
     def text(self) -> str:
@@ -306,6 +391,26 @@ class Question:
     def digest(self) -> str:
         """A digest of :attr:`text`, by which a repeated question is recognised."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def numbered(question: Question) -> Question:
+    """The question with the aggregations of its parts listed, equal ones once, and their numbers in its steps."""
+    known: dict[str, int] = {}
+    finals: list[FinalAggregation] = []
+
+    def number(each: Question) -> Question:
+        if each.final.text not in known:
+            known[each.final.text] = len(finals)
+            finals.append(each.final)
+        part = known[each.final.text]
+        steps = tuple(
+            replace(step, other=number(step.other)) if isinstance(step, Combine | Append) else step
+            for step in each.steps
+        )
+        return replace(each, steps=steps, part=part)
+
+    found = number(question)
+    return replace(found, others=tuple(finals[1:]))
 
 
 def _step_text(step: Step) -> str:
@@ -325,6 +430,10 @@ def _step_text(step: Step) -> str:
             return "extend " + "; ".join(map(window_text, step.calls))
         case Match():
             return f"match {step.kind.value} {text_of(step.condition)} {relation_text(step.relation)}"
+        case Combine():
+            return f"combine {step.kind.value} {text_of(step.condition)} ({step.other.text})"
+        case Append():
+            return f"append ({step.other.text})"
         case _:
             return "unique"
 

@@ -57,7 +57,7 @@ CODES: Final[dict[str, str]] = {
     "aggregate": "an aggregate used in a way that is not supported",
     "nested_aggregate": "an aggregate inside an aggregate",
     "grouping_sets": "GROUPING SETS, CUBE or ROLLUP",
-    "several_aggregations": "more than one private aggregation in one question",
+    "several_aggregations": "aggregated rows beside rows of persons",
     "key_type": "a group key that cannot be compared exactly",
     "too_many_keys": "more public keys than can be returned",
     "bounds": "no bounds can be derived for a value",

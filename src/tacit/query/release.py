@@ -26,14 +26,14 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import LARGEST_SCALE
 from tacit.query.planning.measures import Block, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.plan import Plan
+from tacit.query.planning.plan import Plan, with_parts
 from tacit.query.planning.pricing import KeySelection, Release
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.planning.rank_choice import RankChoice, count_cells, cuts_around
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 
-__all__ = ["KeyTuple", "NoisyRelease", "draw", "inputs", "release", "with_left_out"]
+__all__ = ["KeyTuple", "NoisyRelease", "draw", "inputs", "release", "together", "with_left_out"]
 
 #: One group's key; empty for the one group of a query without GROUP BY.
 KeyTuple = tuple[Value | None, ...]
@@ -72,6 +72,8 @@ class NoisyRelease:
         plan: by which it was released.
         noisy_left_out: noisy numbers of units in the cells of the table of what bounding leaves out; None where it was
             not bought.
+        others: releases of further parts of the question, in the order of :attr:`Plan.others`; ``plan`` is that of
+            the whole question.
     """
 
     keys: tuple[KeyTuple, ...]
@@ -79,6 +81,12 @@ class NoisyRelease:
     laws: tuple[NoiseLaw, ...]
     plan: Plan
     noisy_left_out: tuple[int, ...] | None = None
+    others: tuple[NoisyRelease, ...] = ()
+
+    @property
+    def parts(self) -> tuple[NoisyRelease, ...]:
+        """One release for each aggregation of the question; the release itself where there is one."""
+        return (replace(self, plan=self.plan.parts[0], others=()), *self.others) if self.others else (self,)
 
 
 def release(plan: Plan, measurements: Measured) -> NoisyRelease:
@@ -104,6 +112,12 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
 def with_left_out(released: NoisyRelease, counted: NoisyRelease) -> NoisyRelease:
     """A release, and the table of what bounding left out of it, released by the plan's own last stage."""
     return replace(released, noisy_left_out=tuple(int(count) for count in np.asarray(counted.noisy[0])))
+
+
+def together(plan: Plan, parts: Sequence[NoisyRelease]) -> NoisyRelease:
+    """The release of a whole question, from those of its parts."""
+    whole = with_parts(plan, [part.plan for part in parts])
+    return replace(parts[0], plan=whole, others=tuple(parts[1:])) if len(parts) > 1 else parts[0]
 
 
 def inputs(block: Block, raw: Sequence[NDArray[Any]], drawn: NDArray[np.int64] | None = None) -> NDArray[Any]:

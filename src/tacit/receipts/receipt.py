@@ -183,7 +183,7 @@ def about_plan(
         "plan": plan.digest,
         "bounding": words.bounding,
         "groups": words.keys,
-        "mechanisms": mechanisms_of(plan.priced) if mechanisms is None else mechanisms,
+        "mechanisms": mechanisms_of(plan) if mechanisms is None else mechanisms,
         "released": released,
     }
 
@@ -213,10 +213,10 @@ def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
     return {"kind": currency.guarantee_type.__name__, **numbers}
 
 
-def exact_events(priced: Priced) -> tuple[Event, ...]:
+def exact_events(plan: Plan) -> tuple[Event, ...]:
     """Everything that is released, as exactly as it is known."""
     events: list[Event] = []
-    for part in priced.parts:
+    for part in (each for one in plan.parts for each in one.priced.parts):
         events += [] if part.keys is None else [part.keys.event]
         for release in part.releases:
             events += [] if release.choice is None else [release.choice.event]
@@ -234,8 +234,16 @@ def exact_event(release: Release) -> Event:
     )
 
 
-def mechanisms_of(priced: Priced) -> list[dict[str, Any]]:
-    """Lines of a receipt about each mechanism, in order: searches for AUTO, keys, numbers, the rest."""
+def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
+    """Lines of a receipt about each mechanism, in order; with the number of the part where there are several."""
+    if not plan.others:
+        return _mechanisms(plan.priced)
+    parts = enumerate(plan.parts, 1)
+    return [{**line, "part": str(number)} for number, part in parts for line in _mechanisms(part.priced)]
+
+
+def _mechanisms(priced: Priced) -> list[dict[str, Any]]:
+    """Mechanisms of one part, in order: searches for AUTO, keys, numbers, the rest."""
     lines = []
     for part in priced.parts:
         lines += [] if part.keys is None else [_about_selection(part.keys)]

@@ -9,7 +9,8 @@ decimals as ``p/q``, doubles in hexadecimal, dates and timestamps in ISO form. A
 integers row by row, and ``wide`` where they are Python's own integers rather than 64 bits; a tree of counts also its
 ``tree`` (width and arity), and ``drawn`` where its leaves are cells around quantiles that were drawn. ``found`` has the
 bounds that AUTO found, if it looked for some, ``limits`` the numbers ``max_groups`` and ``max_rows`` likewise, and
-``left_out`` the noisy table of what bounding left out, if it was bought. Scales and laws are not
+``left_out`` the noisy table of what bounding left out, if it was bought. Where a question has several
+parts, ``others`` has the further ones in the same form. Scales and laws are not
 written: they follow from the plan, which is part of the question.
 """
 
@@ -31,7 +32,7 @@ from tacit.query.planning.auto_limits import FoundLimits
 from tacit.query.planning.plan import Plan, with_bounds, with_limits
 from tacit.query.planning.quantile_tree import NoisyTree, Tree
 from tacit.query.planning.rank_choice import RankChoice
-from tacit.query.release import KeyTuple, NoisyRelease
+from tacit.query.release import KeyTuple, NoisyRelease, together
 from tacit.query.types import Kind, SqlType, Value
 
 __all__ = ["canonical", "digest_of", "manifest", "released_from_text", "released_to_text"]
@@ -60,10 +61,14 @@ def manifest(digests: Mapping[str, str]) -> str:
 
 def released_to_text(released: NoisyRelease) -> str:
     """The canonical text of a release."""
+    first, *others = (_write_part(part) for part in released.parts)
+    content = {"format": _FORMAT, "version": _VERSION, **first, **({"others": others} if others else {})}
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _write_part(released: NoisyRelease) -> dict[str, object]:
     types = [key.expression.type for key in released.plan.final.keys]
-    content = {
-        "format": _FORMAT,
-        "version": _VERSION,
+    content: dict[str, object] = {
         "keys": [[_write(value, kind) for value, kind in zip(key, types, strict=True)] for key in released.keys],
         "noisy": [_write_noisy(entry) for entry in released.noisy],
     }
@@ -74,7 +79,7 @@ def released_to_text(released: NoisyRelease) -> str:
         content["found"] = [[str(found.low), str(found.high)] for found in released.plan.found]
     if released.noisy_left_out is not None:
         content["left_out"] = [_write_integer(count) for count in released.noisy_left_out]
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return content
 
 
 def released_from_text(text: str, plan: Plan) -> NoisyRelease:
@@ -89,20 +94,25 @@ def released_from_text(text: str, plan: Plan) -> NoisyRelease:
         content = json.loads(text)
         if content["format"] != _FORMAT or content["version"] != _VERSION:
             raise ValueError(f"version {content['version']!r}")
-        if "limits" in content:
-            plan = with_limits(plan, _read_limits(content["limits"]))
-        if "found" in content:
-            plan = with_bounds(plan, [(Fraction(low), Fraction(high)) for low, high in content["found"]])
-        types = [key.expression.type for key in plan.final.keys]
-        keys = tuple(_read_key(key, types) for key in content["keys"])
-        laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(plan.final.measures)))
-        noisy = tuple(
-            _read_noisy(entry, plan, i, len(keys)) for i, entry in zip(range(len(laws)), content["noisy"], strict=True)
-        )
-        left_out = _read_left_out(content, plan)
+        stored = [content, *content.get("others", [])]
+        parts = [_read_part(each, part) for each, part in zip(stored, plan.parts, strict=True)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
         raise InternalError(f"a stored answer does not fit its plan: {problem}") from None
-    return NoisyRelease(keys, noisy, laws, plan, left_out)
+    return together(plan, parts)
+
+
+def _read_part(content: dict[str, Any], plan: Plan) -> NoisyRelease:
+    if "limits" in content:
+        plan = with_limits(plan, _read_limits(content["limits"]))
+    if "found" in content:
+        plan = with_bounds(plan, [(Fraction(low), Fraction(high)) for low, high in content["found"]])
+    types = [key.expression.type for key in plan.final.keys]
+    keys = tuple(_read_key(key, types) for key in content["keys"])
+    laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(plan.final.measures)))
+    noisy = tuple(
+        _read_noisy(entry, plan, i, len(keys)) for i, entry in zip(range(len(laws)), content["noisy"], strict=True)
+    )
+    return NoisyRelease(keys, noisy, laws, plan, _read_left_out(content, plan))
 
 
 def _read_left_out(content: dict[str, Any], plan: Plan) -> tuple[int, ...] | None:

@@ -125,7 +125,7 @@ def split_total(
         InputError: the account is not charged in what the total is stated in, or a delta is needed and missing.
         Refusal: a question cannot be answered privately as written.
     """
-    private = [not question.final.public_keys for question in questions]
+    private = [any(not final.public_keys for final in question.finals) for question in questions]
     own = batch.delta / 2 if any(private) else Fraction(0)
     deltas = [own / sum(private) if each else Fraction(0) for each in private]
     parts = _Parts(batch, questions, relation, catalog, deltas)
@@ -171,7 +171,7 @@ def _split_approx(parts: _Parts, own: Fraction) -> Split:
     batch = parts.batch
     if batch.currency != "epsilon":
         raise InputError("release", "an approx account is charged in epsilon and delta")
-    if any(sought(question.final) for question in parts.questions):
+    if any(sought(final) for question in parts.questions for final in question.finals):
         # Bounds that are found shift the noise between the parts of a query, after all has been composed.
         raise InputError("statistics", "AUTO bounds cannot be planned for in an approx account; write CLAMP(x, lo, hi)")
     guarantee = ApproxDP(batch.amount, batch.delta, relation=parts.relation)
@@ -249,7 +249,7 @@ def _priced(plans: tuple[Plan, ...], guarantee: ApproxDP) -> tuple[Split | None,
         split = Split(plans, needed, "the sum of their epsilons" + (" and deltas" if delta else ""))
     if (len(plans) == 1 and split is not None) or not guarantee.delta:
         return split, epsilon
-    total = _composed([event for plan in plans for event in exact_events(plan.priced)], guarantee.delta)
+    total = _composed([event for plan in plans for event in exact_events(plan)], guarantee.delta)
     if split is None and total.epsilon <= guarantee.epsilon * _SPARE:
         split = Split(plans, guarantee, f"their composed privacy loss ({total.method})")
     return split, min(total.epsilon, epsilon) if is_simple else total.epsilon

@@ -162,7 +162,7 @@ def _order(context: CuratorContext, batch: BatchPlan, split: Split, key: str, an
         project=context.project,
         sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
         plan=key,
-        quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan.priced))} for s, plan in named]},
+        quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan))} for s, plan in named]},
         repeat_key=key,
     )
 

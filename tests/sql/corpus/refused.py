@@ -383,7 +383,6 @@ _HAND: list[tuple[str, str]] = [
     ("public_only", "SELECT 1 UNION ALL SELECT 2"),
     ("public_only", "SELECT * FROM (VALUES (1), (2)) t"),
     # subqueries that would look at exact values
-    ("subquery", "SELECT COUNT(*), (SELECT MAX(cost) FROM visits WHERE patient_id = 17) FROM visits"),
     ("subquery", "SELECT (SELECT note FROM visits WHERE patient_id = 17) FROM visits"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)"),
     # … or come in through a public table
@@ -430,13 +429,10 @@ _HAND: list[tuple[str, str]] = [
         "subquery",
         "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT COUNT(*) FROM visits WHERE cost > (SELECT n FROM t)",
     ),
-    ("subquery", "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT n - (SELECT MAX(n) FROM t) FROM t"),
     (
         "subquery",
         "SELECT COUNT(*) FROM visits WHERE cost > (WITH wards AS (SELECT nights AS beds FROM visits) SELECT MAX(beds) FROM wards)",
     ),
-    ("subquery", "SELECT (SELECT COUNT(*) FROM visits) / (SELECT COUNT(*) FROM patients)"),
-    ("subquery", "SELECT SUM(nights) - (SELECT MAX(salary) FROM staff) FROM visits"),
     ("subquery", "SELECT COUNT(*) FROM visits JOIN wards ON beds > (SELECT MAX(nights) FROM visits)"),
     ("subquery", "SELECT COUNT(*) FROM visits JOIN wards ON beds > (SELECT AVG(beds) FROM wards)"),
     ("subquery", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT (SELECT MAX(floor) FROM wards)"),
@@ -454,7 +450,6 @@ _HAND: list[tuple[str, str]] = [
     ),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE nights IN (SELECT COUNT(*) FROM visits)"),
     ("subquery", "SELECT COUNT(*) FROM visits LIMIT (SELECT MAX(nights) FROM visits)"),
-    ("subquery", "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) > (SELECT COUNT(*) FROM visits)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward, beds FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits JOIN wards ON EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = 17)"),
     (
@@ -485,14 +480,6 @@ _HAND: list[tuple[str, str]] = [
         "WITH wards AS (SELECT ward, nights AS beds FROM visits) SELECT s.n, w.beds FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w USING (ward)",
     ),
     ("several_aggregations", "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s, patients"),
-    (
-        "several_aggregations",
-        "SELECT a.ward, a.n, b.m FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) a JOIN (SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward) b ON a.ward = b.ward",
-    ),
-    (
-        "several_aggregations",
-        "WITH s AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT a.n FROM s a JOIN s b USING (ward)",
-    ),
     (
         "subquery",
         "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN (SELECT * FROM wards WHERE ward IN (SELECT ward FROM visits WHERE patient_id = 17)) w USING (ward)",
@@ -575,11 +562,6 @@ _HAND: list[tuple[str, str]] = [
     ("set_operation", "SELECT COUNT(*) FROM (SELECT patient_id FROM visits EXCEPT SELECT id FROM patients)"),
     ("set_operation", "SELECT COUNT(*) FROM (SELECT patient_id FROM visits EXCEPT ALL SELECT id FROM patients)"),
     ("recursion", "WITH RECURSIVE a AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM a) SELECT COUNT(*) FROM visits"),
-    ("several_aggregations", "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM patients"),
-    (
-        "several_aggregations",
-        "SELECT a.n FROM (SELECT COUNT(*) n FROM visits) a JOIN (SELECT COUNT(*) n FROM patients) b ON TRUE",
-    ),
     (
         "several_aggregations",
         "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, AVG(cost) m FROM visits GROUP BY ward) a ON a.ward = v.ward",

@@ -41,9 +41,16 @@ class Answer(AnswerViews):
     @property
     def bounds(self) -> tuple[Found, ...]:
         """The bounds that AUTO found, as released; empty without AUTO."""
-        return self.plan.found
+        return tuple(found for part in self.plan.parts for found in part.found)
 
     @property
     def limits(self) -> FoundLimits | None:
-        """The ``max_groups`` and ``max_rows`` that AUTO found, as released; None without AUTO."""
+        """The ``max_groups`` and ``max_rows`` that AUTO found for the first part, as released; None without AUTO."""
         return self.plan.limits
+
+    def found_text(self) -> str:
+        """Limits and bounds that AUTO found, those of further parts of the question with their number."""
+        told = super().found_text()
+        for number, part in enumerate(self.plan.others, 2):
+            told += "" if part.limits is None else f"Limits found for part {number}: {part.limits}. "
+        return told

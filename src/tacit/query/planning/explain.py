@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -23,7 +23,7 @@ from tacit.query.aggregates import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of
 from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
-from tacit.query.planning.plan import Outline, Plan, limits_of, outline, percent, protected_scans
+from tacit.query.planning.plan import Outline, Plan, by_part, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.wide_ranges import range_advice
@@ -150,19 +150,46 @@ def explain(plan: Plan) -> Explanation:
         unit=said.unit,
         relation=plan.relation.value,
         bounding=said.bounding,
-        limits=_limits(plan),
+        limits=by_part(plan, _limits),
         keys=said.keys,
-        bounds=_bounds(plan),
-        releases=(*_search(plan), *_selection(plan), *_releases(plan), *_losses(plan)),
+        bounds=_of_parts(plan, _bounds),
+        releases=tuple(_all_releases(plan)),
         charge=_charge(plan.guarantee),
         account=plan.account,
         alone=_alone(plan),
         confidence=str(plan.confidence),
-        errors=tuple(_error(error, plan) for error in plan.errors),
+        errors=tuple(
+            replace(_error(error, part), label=_named(plan, number, error.label))
+            for number, part in enumerate(plan.parts, 1)
+            for error in part.errors
+        ),
         digest=plan.digest,
-        advice=range_advice(plan),
-        left_out=_left_out(plan),
+        advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in range_advice(part))),
+        left_out=_of_parts(plan, _left_out),
     )
+
+
+def _of_parts(plan: Plan, words: Callable[[Plan], str | None]) -> str | None:
+    """As :func:`~tacit.query.planning.plan.by_part`, of words that a part may lack."""
+    said = [(number, words(part)) for number, part in enumerate(plan.parts, 1)]
+    found = [_named(plan, number, text) for number, text in said if text is not None]
+    return "; ".join(found) if found else None
+
+
+def _named(plan: Plan, number: int, text: str) -> str:
+    return f"part {number}: {text}" if plan.others else text
+
+
+def _all_releases(plan: Plan) -> Iterator[ExplainedRelease]:
+    """Those of every part, with shares of the whole price."""
+    whole = sum((part.priced.amount for part in plan.parts), Fraction(0)) or Fraction(1)
+    for number, part in enumerate(plan.parts, 1):
+        own = part.priced.amount / whole
+        for each in (*_search(part), *_selection(part), *_releases(part), *_losses(part)):
+            if plan.others:
+                yield replace(each, name=_named(plan, number, each.name), share=str(Fraction(each.share) * own))
+            else:
+                yield each
 
 
 def _limits(plan: Plan) -> str:
@@ -242,7 +269,7 @@ def _selection(plan: Plan) -> Iterator[ExplainedRelease]:
         reason=f"one unit counts once in each of at most {keys.groups} groups"
         + ("" if plan.relation is ADD_REMOVE else "; replacing it changes twice as many"),
         scale="no threshold: a table of probabilities" if threshold is None else f"threshold {threshold}",
-        share=str(keys.share * plan.priced.budget.amount / plan.priced.amount),
+        share=_share(plan, keys.share * plan.priced.budget.amount),
         cost=f"{_cost(plan.priced.budget, keys.share)}, delta {_shown(keys.delta, _DIGITS)}",
         integers=1,
     )
@@ -266,7 +293,7 @@ def _choice(plan: Plan, choice: RankChoice) -> ExplainedRelease:
         l2_sensitivity=_shown(sqrt_bounds(choice.draws * moved**2)[1], _DIGITS),
         reason=choice.reason,
         scale=_shown(max(choice.scale(fraction) for fraction in choice.fractions), 6),
-        share=str(choice.share * plan.priced.budget.amount / plan.priced.amount),
+        share=_share(plan, choice.share * plan.priced.budget.amount),
         cost=_cost(plan.priced.budget, choice.share),
         integers=len(choice.fractions),
     )
@@ -287,10 +314,15 @@ def _release(plan: Plan, budget: PlanBudget, release: Release, growth: int = 0) 
         l2_sensitivity=f"{_shown(_l2(moved) / unit, 6)}{b}",
         reason=why,
         scale=f"{_scale(release, unit)}{b}",
-        share=str(own * budget.amount / plan.priced.amount),
+        share=_share(plan, own * budget.amount),
         cost=_cost(budget, own),
         integers=release.block.integers,
     )
+
+
+def _share(plan: Plan, amount: Fraction) -> str:
+    """Of the price of a part, exact, as text; 0 of one that costs nothing."""
+    return str(amount / plan.priced.amount if plan.priced.amount else Fraction(0))
 
 
 def _scale(release: Release, unit: Fraction) -> str:

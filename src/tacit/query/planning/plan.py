@@ -8,7 +8,7 @@ accounting layer and must cost no more than the guarantee says.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -30,9 +30,18 @@ from tacit.query.planning.auto_limits import FoundLimits, limited
 from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits, scans
 from tacit.query.planning.left_out import loss_question
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.pricing import KeySelection, Priced, Release, Weights, buy, buy_rest, check_charge
+from tacit.query.planning.pricing import (
+    KeySelection,
+    Priced,
+    PricedPart,
+    Release,
+    Weights,
+    buy,
+    buy_rest,
+    check_charge,
+)
 from tacit.query.planning.work import cuts, unit_work
-from tacit.query.question import Aggregate, Derive, FinalAggregation, Question, Regroup
+from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Scan
 from tacit.query.relational.expressions import Reference
@@ -41,6 +50,7 @@ from tacit.query.request import BOUNDS, EVERY, KEYS, LIMITS, Request, Terms, set
 __all__ = [
     "Outline",
     "Plan",
+    "by_part",
     "limits_of",
     "make_plan",
     "outline",
@@ -51,6 +61,7 @@ __all__ = [
     "with_bounds",
     "with_found",
     "with_limits",
+    "with_parts",
 ]
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
@@ -74,6 +85,8 @@ class Plan:
         catalog: a digest of the metadata; empty when the question was made by hand.
         found: the AUTO bounds, once their search has run; see :func:`with_bounds`.
         limits: the AUTO limits, once their search has run; see :func:`with_limits`.
+        others: plans of further parts of the question, one for each aggregation but the first. All that is said of
+            ``priced``, ``found`` and ``limits`` is about the first; ``guarantee`` and ``event`` are of all together.
     """
 
     question: Question
@@ -85,6 +98,18 @@ class Plan:
     catalog: str = ""
     found: tuple[Found, ...] = ()
     limits: FoundLimits | None = None
+    others: tuple[Plan, ...] = ()
+
+    @cached_property
+    def parts(self) -> tuple[Plan, ...]:
+        """One plan for each aggregation, in the order in which they run; the plan itself where there is one."""
+        if not self.others:
+            return (self,)
+        question = Question(self.final, (), (), Options())
+        return (
+            replace(self, question=question, event=self.priced.event(self.relation), others=()),
+            *self.others,
+        )
 
     @cached_property
     def searches(self) -> tuple[Plan, ...]:
@@ -100,6 +125,7 @@ class Plan:
                 question=Question(search, (), (), Options()),
                 priced=priced,
                 event=priced.event(self.relation),
+                others=(),
             )
             for priced, search in pending
         )
@@ -116,21 +142,22 @@ class Plan:
         if part is None:
             return None
         question = Question(loss_question(self.final, part.table), (), (), Options())
-        return replace(
-            self, question=question, priced=part.priced, event=part.priced.event(self.relation), found=(), limits=None
-        )
+        event = part.priced.event(self.relation)
+        return replace(self, question=question, priced=part.priced, event=event, found=(), limits=None, others=())
 
     @property
     def stages(self) -> tuple[Plan, ...]:
         """Plans that read data, in order: searches for AUTO, the query, the table of what it leaves out."""
-        return (*self.searches, self, *(() if self.left_out is None else (self.left_out,)))
+        own = (*self.searches, self, *(() if self.left_out is None else (self.left_out,)))
+        return (*own, *(stage for other in self.others for stage in other.stages))
 
     @property
     def measured(self) -> tuple[FinalAggregation, ...]:
         """Aggregations that an engine must accept beforehand; of AUTO limits the largest that can be found."""
         final, part = auto_limits.widest(self.final), self.priced.left_out
         table = () if part is None else (loss_question(final, part.table),)
-        return (*(search.final for search in self.searches), final, *table)
+        own = (*(search.final for search in self.searches), final, *table)
+        return (*own, *(each for other in self.others for each in other.measured))
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -154,7 +181,8 @@ class Plan:
         work = unit_work(self.final) * (1 if self.priced.first is None else 2)
         if self.priced.limits is not None:
             work += unit_work(auto_limits.search_of(self.final))
-        return work if self.left_out is None else work + unit_work(self.left_out.final)
+        work += 0 if self.left_out is None else unit_work(self.left_out.final)
+        return work + sum(other.unit_work for other in self.others)
 
     @property
     def seeks_limits(self) -> bool:
@@ -173,7 +201,7 @@ class Plan:
 
     @cached_property
     def errors(self) -> tuple[ExpectedError, ...]:
-        """Expected error of one cell of each aggregate, at the confidence."""
+        """Expected error of one cell of each aggregate of the first part, at the confidence."""
         return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
 
     def _error(self, aggregate: Aggregate) -> ExpectedError:
@@ -195,6 +223,7 @@ class Plan:
             repr(_exactly(self.guarantee)),
             repr(self.found),
             *([] if self.limits is None else [repr(self.limits)]),
+            *(repr((other.priced.text, other.found, other.limits)) for other in self.others),
         ]
         return hashlib.sha256(f"({', '.join(parts)})".encode()).hexdigest()
 
@@ -220,30 +249,60 @@ def plan_question(question: Question, relation: Relation, request: Request, *, c
 
 def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catalog: str = "") -> Plan:
     """As :func:`plan_question`, of a request that is settled already: equal arguments give equal plans."""
-    if terms.currency == "within" and question.final.seeks_bounds:
+    if terms.currency == "within" and any(final.seeks_bounds for final in question.finals):
         raise InputError(
             "within",
             "cannot be promised before AUTO bounds are found: noise grows with them; state epsilon, or write "
             "CLAMP(x, lo, hi)",
         )
-    question = replace(question, final=_with_groups(question.final, terms))
-    if terms.currency == "within" and auto_limits.seeks_limits(question.final):
-        sought_limits = [name for name in ("max_groups", "max_rows") if getattr(question.final, f"auto_{name[4:]}")]
-        raise InputError(
-            "within",
-            f"cannot be promised before AUTO finds {' and '.join(sought_limits)}: noise grows with it; state epsilon, "
-            f"or {' and '.join(f'{name} = a number' for name in sought_limits)}",
-        )
-    _check_keys(question.final, terms)
+    finals = tuple(_with_groups(final, terms) for final in question.finals)
+    question = replace(question, final=finals[0], others=finals[1:])
+    for final in finals:
+        if terms.currency == "within" and auto_limits.seeks_limits(final):
+            sought_limits = [name for name in ("max_groups", "max_rows") if getattr(final, f"auto_{name[4:]}")]
+            raise InputError(
+                "within",
+                f"cannot be promised before AUTO finds {' and '.join(sought_limits)}: noise grows with it; state "
+                f"epsilon, or {' and '.join(f'{name} = a number' for name in sought_limits)}",
+            )
+        _check_keys(final, terms)
     names = _names(question)
-    weights = _weights(question.final, terms, names)
+    parts = _weighed(finals, terms, names)
     if terms.currency == "within":
-        priced, guarantee = _buy_accuracy(question.final, relation, terms, weights, names)
+        bought, guarantee = _buy_accuracy(parts, relation, terms, names)
     else:
-        priced, guarantee = buy(question.final, relation, terms, terms.currency, terms.amount, weights)
-    event = priced.event(relation)
+        bought, guarantee = buy(parts, relation, terms, terms.currency, terms.amount)
+    others = tuple(
+        Plan(Question(final, (), (), Options()), terms, relation, priced, guarantee, priced.event(relation), catalog)
+        for final, priced in zip(finals[1:], bought[1:], strict=True)
+    )
+    event = _together([priced.event(relation) for priced in bought], relation)
     check_charge(event, guarantee)
-    return Plan(question, terms, relation, priced, guarantee, event, catalog)
+    return Plan(question, terms, relation, bought[0], guarantee, event, catalog, others=others)
+
+
+def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
+    """The plan of a whole question, its parts as they ran; the price stays what it was.
+
+    Args:
+        plan: of the question.
+        parts: those of :attr:`Plan.parts`, with what AUTO found in them.
+    """
+    if len(parts) != len(plan.parts):
+        raise InternalError("a question has other parts than its plan")
+    if len(parts) == 1:
+        return parts[0]
+    first, *others = parts
+    question = replace(plan.question, final=first.final, others=tuple(other.final for other in others))
+    event = _together([part.event for part in parts], plan.relation)
+    check_charge(event, plan.guarantee)
+    return replace(first, question=question, event=event, others=tuple(others))
+
+
+def _together(events: Sequence[ComposedEvent], relation: Relation) -> ComposedEvent:
+    if len(events) == 1:
+        return events[0]
+    return ComposedEvent(tuple(event for each in events for event in each.events), relation=relation)
 
 
 def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
@@ -329,30 +388,35 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
         )
 
 
+#: Aggregates that a name stands for: the number of the part, and the number of the aggregate in it.
+_Named = dict[str, frozenset[tuple[int, int]]]
+
+
 def _buy_accuracy(
-    final: FinalAggregation, relation: Relation, terms: Terms, weights: Weights, names: dict[str, int]
-) -> tuple[Priced, AccountGuarantee]:
+    parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: _Named
+) -> tuple[tuple[Priced, ...], AccountGuarantee]:
     """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept."""
-    wanted = _wanted(final, terms, names)
+    wanted = _wanted(parts, terms, names)
     if not wanted:
         raise InputError("within", "there is no aggregate to be accurate; state epsilon")
     beta = 1 - terms.confidence
 
     @cache
-    def bought(epsilon: Fraction) -> tuple[Priced, AccountGuarantee]:
-        return buy(final, relation, terms, "epsilon", epsilon, weights)
+    def bought(epsilon: Fraction) -> tuple[tuple[Priced, ...], AccountGuarantee]:
+        return buy(parts, relation, terms, "epsilon", epsilon)
 
     def kept(epsilon: Fraction) -> bool:
         if epsilon > LARGEST_EPSILON:
             return True
         priced, _ = bought(epsilon)
-        for index, bound in wanted.items():
-            reached = expected_error(final, final.aggregates[index], priced, beta, terms.suppose).bound
+        for (part, index), bound in wanted.items():
+            final = parts[part].final
+            reached = expected_error(final, final.aggregates[index], priced[part], beta, terms.suppose).bound
             if reached is None or reached > bound:
                 return False
         return True
 
-    def guess(index: int, bound: Fraction) -> Fraction:
+    def guess(final: FinalAggregation, index: int, bound: Fraction) -> Fraction:
         measure = final.measures[final.aggregates[index].measures[-1]]
         moved = measure.sensitivity(max_groups=final.max_groups, relation=relation, groups=final.group_count).l1
         people = terms.suppose if len(final.aggregates[index].measures) > 1 and terms.suppose else 1
@@ -360,17 +424,20 @@ def _buy_accuracy(
 
     if not kept(LARGEST_EPSILON):
         raise InputError("within", "cannot be kept at any sensible epsilon; allow a larger error")
-    start = len(final.measures) * max(guess(index, bound) for index, bound in wanted.items())
+    count = sum(len(final.measures) for final, _ in parts)
+    start = count * max(guess(parts[part].final, index, bound) for (part, index), bound in wanted.items())
     return bought(smallest_that(kept, min(start, LARGEST_EPSILON), digits=_PRICE_DIGITS, near=Fraction(1, 4)))
 
 
-def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dict[int, Fraction]:
-    if terms.within[0][0] != EVERY:
-        wanted = {_index(name, names, "within"): bound for name, bound in terms.within}
+def _wanted(parts: Sequence[PricedPart], terms: Terms, names: _Named) -> dict[tuple[int, int], Fraction]:
+    every = terms.within[0][0] == EVERY
+    if every:
+        places = [(part, index) for part, (final, _) in enumerate(parts) for index in range(len(final.aggregates))]
+        wanted = dict.fromkeys(places, terms.within[0][1])
     else:
-        wanted = dict.fromkeys(range(len(final.aggregates)), terms.within[0][1])
-    for index in wanted:
-        aggregate = final.aggregates[index]
+        wanted = {place: bound for name, bound in terms.within for place in sorted(_places(name, names, "within"))}
+    for part, index in wanted:
+        aggregate = parts[part].final.aggregates[index]
         if len(aggregate.measures) > 1 and terms.suppose is None:
             raise InputError(
                 "within",
@@ -378,7 +445,7 @@ def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dic
                 "counts and sums that matter",
             )
         kind = entry_of(aggregate.kind).released.error_kind
-        if kind != "value" and terms.within[0][0] == EVERY:
+        if kind != "value" and every:
             raise InputError(
                 "within",
                 f"{aggregate.label} is off in {kind}, not in value; name it to state how much, or state epsilon",
@@ -386,41 +453,66 @@ def _wanted(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> dic
     return wanted
 
 
-def _weights(final: FinalAggregation, terms: Terms, names: dict[str, int]) -> Weights:
-    """One weight per measurement: the largest of the aggregates that read it."""
+def _weighed(finals: Sequence[FinalAggregation], terms: Terms, names: _Named) -> list[PricedPart]:
+    """Each aggregation with one weight per measurement: the largest of the aggregates that read it."""
     stated = dict(terms.weights)
     keys, bounds, limits = (stated.pop(name, Fraction(1)) for name in (KEYS, BOUNDS, LIMITS))
-    by_aggregate = {_index(name, names, "weights"): weight for name, weight in stated.items()}
-    weights = []
-    for measure in range(len(final.measures)):
-        readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
-        weights.append(max((by_aggregate.get(i, Fraction(1)) for i in readers), default=Fraction(1)))
-    return Weights(weights, keys, bounds, limits)
+    by_place: dict[tuple[int, int], Fraction] = {}
+    for name, weight in stated.items():
+        for place in _places(name, names, "weights"):
+            by_place[place] = max(weight, by_place.get(place, weight))
+    found = []
+    for part, final in enumerate(finals):
+        weights = []
+        for measure in range(len(final.measures)):
+            readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
+            weights.append(max((by_place.get((part, i), Fraction(1)) for i in readers), default=Fraction(1)))
+        found.append(PricedPart(final, Weights(weights, keys, bounds, limits)))
+    return found
 
 
-def _index(name: str, names: dict[str, int], parameter: str) -> int:
+def _places(name: str, names: _Named, parameter: str) -> frozenset[tuple[int, int]]:
     if name.lower() not in names:
         known = ", ".join(sorted(names)) or "none"
         raise InputError(parameter, f"names {name!r}, which is not an aggregate of this query; those are: {known}")
     return names[name.lower()]
 
 
-def _names(question: Question) -> dict[str, int]:
+def _names(question: Question) -> _Named:
     """Names of aggregates: the column of the answer that shows one, or its own text if that is unique."""
-    final = question.final
-    shown: list[int | None] = [None] * len(final.keys) + list(range(len(final.aggregates)))
+    places = [(part, index) for part, final in enumerate(question.finals) for index in range(len(final.aggregates))]
+    labels = [question.finals[part].aggregates[index].label.lower() for part, index in places]
+    unique = {
+        label: frozenset((place,)) for label, place in zip(labels, places, strict=True) if labels.count(label) == 1
+    }
+    named = zip(question.columns, _shown(question), strict=False)
+    return unique | {column.name.lower(): shown for column, shown in named if shown}
+
+
+def _shown(question: Question) -> list[frozenset[tuple[int, int]]]:
+    """For each column after all steps the aggregates that it shows as they are."""
+    nothing = frozenset[tuple[int, int]]()
+    shown = [nothing] * len(question.final.keys)
+    shown += [frozenset(((question.part, index),)) for index in range(len(question.final.aggregates))]
     for step in question.steps:
-        if isinstance(step, Derive):
-            shown = [
-                shown[part.slot] if isinstance(part, Reference) and part.slot < len(shown) else None
-                for part in step.expressions
-            ]
-        elif isinstance(step, Regroup):
-            shown = []
-    named = zip(question.columns, shown, strict=False)
-    names = {column.name.lower(): index for column, index in named if index is not None}
-    labels = [aggregate.label.lower() for aggregate in final.aggregates]
-    return {label: i for i, label in enumerate(labels) if labels.count(label) == 1} | names
+        match step:
+            case Derive():
+                shown = [
+                    shown[part.slot] if isinstance(part, Reference) and part.slot < len(shown) else nothing
+                    for part in step.expressions
+                ]
+            case Regroup():
+                shown = []
+            case Combine():
+                shown = [*shown, *_shown(step.other)]
+            case Match():
+                shown = [*shown, *([nothing] * len(step.relation.fields))]
+            case Append():
+                others = _shown(step.other)
+                shown = [one | other for one, other in zip(shown, others, strict=False)]
+            case _:
+                pass
+    return shown
 
 
 def _exactly(guarantee: Guarantee) -> tuple[str, ...]:
@@ -451,12 +543,19 @@ class Outline:
 
 def outline(plan: Plan) -> Outline:
     """Whom a plan protects, and how."""
-    return Outline(_unit(protected_scans(plan)), _bounding(plan), _keys(plan))
+    unit = _unit(protected_scans(plan))
+    return Outline(unit, by_part(plan, _bounding), by_part(plan, _keys))
+
+
+def by_part(plan: Plan, words: Callable[[Plan], str]) -> str:
+    """Words about each part of a question, with its number where there are several."""
+    said = [words(part) for part in plan.parts]
+    return said[0] if len(said) == 1 else "; ".join(f"part {i}: {each}" for i, each in enumerate(said, 1))
 
 
 def protected_scans(plan: Plan) -> list[Scan]:
     """The scans of protected tables that a plan reads."""
-    return [scan for scan in scans(plan.final.source) if not scan.is_public]
+    return [scan for part in plan.parts for scan in scans(part.final.source) if not scan.is_public]
 
 
 def _unit(scans: list[Scan]) -> str:

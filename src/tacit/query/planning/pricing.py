@@ -57,6 +57,7 @@ __all__ = [
     "LossPricing",
     "PlanBudget",
     "Priced",
+    "PricedPart",
     "Release",
     "Weights",
     "buy",
@@ -282,6 +283,15 @@ class Priced:
         """The release that holds a measurement."""
         return next(release for release in self.releases if measure in release.block.measures)
 
+    def counted_from(self, first: int) -> Priced:
+        """The same releases, with the measurements of the aggregation counted from a number on."""
+
+        def moved(release: Release) -> Release:
+            numbers = tuple(first + index for index in release.block.measures)
+            return replace(release, block=replace(release.block, measures=numbers))
+
+        return replace(self, releases=tuple(map(moved, self.releases)))
+
 
 @dataclass(frozen=True)
 class LossPricing:
@@ -467,16 +477,29 @@ _RULES: Final = {
 }
 
 
+class PricedPart(NamedTuple):
+    """One aggregation of a question, and the relative weights of its measurements."""
+
+    final: FinalAggregation
+    weights: Weights
+
+
 def buy(
-    final: FinalAggregation, relation: Relation, terms: Terms, currency: str, amount: Fraction, weights: Weights
-) -> tuple[Priced, AccountGuarantee]:
-    """Releases that an amount of ``currency`` buys in the account of ``terms``, and the charge for them."""
-    priced, guarantee = _bought(final, relation, terms, currency, amount, weights)
-    if priced.keys is None and all(release.mechanism == "constant" for release in priced.releases):
-        # A question that releases nothing about any unit, such as the list of public keys, costs nothing.
-        # Neither does the search for limits that would not matter.
-        return replace(priced, left_out=None, limits=None), currency_of(guarantee).nothing(relation)
-    return priced, guarantee
+    parts: Sequence[PricedPart], relation: Relation, terms: Terms, currency: str, amount: Fraction
+) -> tuple[tuple[Priced, ...], AccountGuarantee]:
+    """Releases of each part that an amount of ``currency`` buys in the account of ``terms``, and the charge for all."""
+    bought, guarantee = _bought(parts, relation, terms, currency, amount)
+    # A question that releases nothing about any unit, such as the list of public keys, costs nothing.
+    # Neither does the search for limits that would not matter.
+    found = tuple(replace(each, left_out=None, limits=None) if _is_constant(each) else each for each in bought)
+    if all(map(_is_constant, found)):
+        return found, currency_of(guarantee).nothing(relation)
+    return found, guarantee
+
+
+def _is_constant(priced: Priced) -> bool:
+    """Whether no data can change what is released."""
+    return priced.keys is None and all(release.mechanism == "constant" for release in priced.releases)
 
 
 def buy_rest(
@@ -498,39 +521,14 @@ def buy_rest(
 
 
 def _bought(
-    final: FinalAggregation, relation: Relation, terms: Terms, currency: str, amount: Fraction, weights: Weights
-) -> tuple[Priced, AccountGuarantee]:
-    delta = (terms.delta or Fraction(0)) if not final.public_keys else Fraction(0)
+    parts: Sequence[PricedPart], relation: Relation, terms: Terms, currency: str, amount: Fraction
+) -> tuple[tuple[Priced, ...], AccountGuarantee]:
+    private = any(not part.final.public_keys for part in parts)
+    delta = (terms.delta or Fraction(0)) if private else Fraction(0)
 
-    beta = 1 - terms.confidence
-    asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
-    table = loss_table(final) if terms.bias_share else None
-
-    def bought(budget: PlanBudget) -> Priced:
-        if table is None:
-            return answered(budget)
-        share = terms.bias_share
-        # The cell of a unit is a matter of the run; the price depends on the number of cells alone.
-        counts = cell_counts(final.source, [literal(0, INTEGER)] * (len(table.causes) + 1), table)
-        own = price(counts, PlanBudget(budget.currency, budget.amount * share), relation)
-        rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
-        return replace(answered(rest), left_out=LossPricing(table, own))
-
-    def answered(budget: PlanBudget) -> Priced:
-        claims = {}
-        if auto_limits.seeks_limits(final):
-            claims["limits"] = (weights.limits, auto_limits.search_of(final))
-        if final.seeks_bounds:
-            claims["first"] = (weights.bounds, search_of(final))
-        if not claims:
-            return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
-        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.currency != "epsilon")
-        searches = {
-            name: price(search, PlanBudget(budget.currency, budget.amount * share), relation)
-            for (name, (_, search)), share in zip(claims.items(), shares, strict=True)
-        }
-        rest = PlanBudget(budget.currency, budget.amount * (1 - sum(shares)), budget.delta)
-        return buy_rest(final, relation, rest, asked, searches.get("first"), searches.get("limits"))
+    def bought(budget: PlanBudget) -> tuple[Priced, ...]:
+        budgets = _divided(parts, budget, relation)
+        return tuple(_buy_part(part, each, relation, terms) for part, each in zip(parts, budgets, strict=True))
 
     match terms.account:
         case "pure":
@@ -548,7 +546,67 @@ def _bought(
             mu = amount if currency == "mu" else _mu_alone(amount, terms.alone)
             return bought(PlanBudget("mu2", mu**2)), GDP(mu, relation=relation)
         case _:
-            return _buy_approx(final, relation, terms, amount, bought)
+            return _buy_approx(parts, relation, terms, amount, bought)
+
+
+def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation) -> list[PlanBudget]:
+    """The budget of each part: together they have equal relative errors, as the releases of one part have."""
+    if len(parts) == 1:
+        return [budget]
+    squared = budget.currency != "epsilon"
+    claims = [_claim(part, budget, relation, squared=squared) for part in parts]
+    total = sum(claims, Fraction(0)) or Fraction(1)
+    selections = sum(not part.final.public_keys for part in parts)
+    return [
+        PlanBudget(
+            budget.currency,
+            budget.amount * claim / total,
+            Fraction(0) if part.final.public_keys else budget.delta / selections,
+        )
+        for part, claim in zip(parts, claims, strict=True)
+    ]
+
+
+def _claim(part: PricedPart, budget: PlanBudget, relation: Relation, *, squared: bool) -> Fraction:
+    """The sum of the claims of all releases of a part; see :func:`split`."""
+    own = part.weights.measures
+    blocks = blocks_of(part.final, relation, concentrated=budget.currency == "rho", weights=own)
+    claims = [block.coefficient * max(own[index] for index in block.measures) for block in blocks]
+    claims += [] if part.final.public_keys else [part.weights.keys]
+    return sum((claim * claim if squared else claim for claim in claims), Fraction(0))
+
+
+def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: Terms) -> Priced:
+    """Releases of one aggregation that a budget buys, with its searches and the table of what it leaves out."""
+    final, weights = part
+    beta = 1 - terms.confidence
+    asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
+    table = loss_table(final) if terms.bias_share and budget.amount else None
+
+    def answered(budget: PlanBudget) -> Priced:
+        claims = {}
+        if auto_limits.seeks_limits(final):
+            claims["limits"] = (weights.limits, auto_limits.search_of(final))
+        if final.seeks_bounds:
+            claims["first"] = (weights.bounds, search_of(final))
+        if not claims:
+            return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
+        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.currency != "epsilon")
+        searches = {
+            name: price(search, PlanBudget(budget.currency, budget.amount * share), relation)
+            for (name, (_, search)), share in zip(claims.items(), shares, strict=True)
+        }
+        rest = PlanBudget(budget.currency, budget.amount * (1 - sum(shares)), budget.delta)
+        return buy_rest(final, relation, rest, asked, searches.get("first"), searches.get("limits"))
+
+    if table is None:
+        return answered(budget)
+    share = terms.bias_share
+    # The cell of a unit is a matter of the run; the price depends on the number of cells alone.
+    counts = cell_counts(final.source, [literal(0, INTEGER)] * (len(table.causes) + 1), table)
+    own = price(counts, PlanBudget(budget.currency, budget.amount * share), relation)
+    rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
+    return replace(answered(rest), left_out=LossPricing(table, own))
 
 
 def _rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fraction, Fraction]:
@@ -562,16 +620,17 @@ def _rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fra
     return rho, for_keys
 
 
-def _rho_of_gaussian(priced: Priced, epsilon: Fraction, terms: Terms) -> Fraction:
+def _rho_of_gaussian(bought: Sequence[Priced], epsilon: Fraction, terms: Terms) -> Fraction:
     """The largest ρ at which these releases are (ε, δ)-DP by the profile of Gaussian noise, which is all they have.
 
     That of the budget where there is other noise, keys are private or bounds are sought. Never more than the account
     holds, so that a question may always be asked for all of it.
     """
-    whole = priced.amount
-    plain = priced.keys is None and not priced.searches and terms.alone is not None
+    whole = sum((priced.amount for priced in bought), Fraction(0))
+    plain = all(priced.keys is None and not priced.searches for priced in bought) and terms.alone is not None
     releases = [
         (release, release.share * part.budget.amount / whole)
+        for priced in bought
         for part in priced.parts
         for release in part.releases
         if release.mechanism != "constant"
@@ -627,11 +686,15 @@ def _mu_alone(epsilon: Fraction, delta: Fraction | None) -> Fraction:
 
 
 def _buy_approx(
-    final: FinalAggregation, relation: Relation, terms: Terms, epsilon: Fraction, bought: Callable[[PlanBudget], Priced]
-) -> tuple[Priced, ApproxDP]:
+    parts: Sequence[PricedPart],
+    relation: Relation,
+    terms: Terms,
+    epsilon: Fraction,
+    bought: Callable[[PlanBudget], tuple[Priced, ...]],
+) -> tuple[tuple[Priced, ...], ApproxDP]:
     """An (ε, δ) budget, spent as ε or as ρ, whichever has the smaller errors; δ is charged if it was needed."""
-    delta, private = terms.delta or Fraction(0), not final.public_keys
-    ways: list[tuple[Priced, Fraction]] = []
+    delta, private = terms.delta or Fraction(0), any(not part.final.public_keys for part in parts)
+    ways: list[tuple[tuple[Priced, ...], Fraction]] = []
     if not private or _RULES[terms.rule] != "gaussian":
         needed = delta if private else Fraction(0)
         ways.append((bought(PlanBudget("epsilon", epsilon, needed)), needed))
@@ -642,15 +705,17 @@ def _buy_approx(
     if not ways:
         raise InputError("epsilon", "is too small to buy anything at this delta")
     beta = 1 - terms.confidence
-    priced, charged = min(ways, key=lambda way: _badness(final, way[0], beta))
+    priced, charged = min(ways, key=lambda way: _badness(parts, way[0], beta))
     return priced, ApproxDP(epsilon, charged, relation=relation)
 
 
-def _badness(final: FinalAggregation, priced: Priced, beta: Fraction) -> float:
+def _badness(parts: Sequence[PricedPart], bought: Sequence[Priced], beta: Fraction) -> float:
     """The logarithm of the product of all errors: to halve one and double another is no gain."""
-    bounds = [expected_error(final, a, priced, beta, 10**6).bound or Fraction(1) for a in final.aggregates]
-    if priced.keys is not None:
-        bounds.append(Fraction(priced.keys.mechanism().error(beta)))
+    bounds = []
+    for (final, _), priced in zip(parts, bought, strict=True):
+        bounds += [expected_error(final, a, priced, beta, 10**6).bound or Fraction(1) for a in final.aggregates]
+        if priced.keys is not None:
+            bounds.append(Fraction(priced.keys.mechanism().error(beta)))
     return math.fsum(math.log(max(float_nearest(bound), 1e-9)) for bound in bounds)
 
 

@@ -395,13 +395,17 @@ def bound_question(question: Question) -> Question:
     Raises:
         Refusal: with the number and the join.
     """
-    final = replace(question.final, source=_Cutting(question.options.max_rows_joined).cut(question.final.source))
-    counted = _Work()
-    _check(counted, counted.final(final), _OF_A_PERSON, limits.MAX_UNIT_WORK)
+    cutting = _Cutting(question.options.max_rows_joined)
+    finals = [replace(final, source=cutting.cut(final.source)) for final in question.finals]
+    total = 0
+    for final in finals:
+        counted = _Work()
+        total += counted.final(final)
+        _check(counted, total, _OF_A_PERSON, limits.MAX_UNIT_WORK)
     for relation in question.reads:
         public = _Work()
         _check(public, public.relation(relation), _OF_PUBLIC_ROWS, limits.MAX_PUBLIC_WORK)
-    return replace(question, final=final)
+    return replace(question, final=finals[0], others=tuple(finals[1:]))
 
 
 def bound_rows(relation: RelationNode) -> RelationNode:

@@ -15,8 +15,8 @@ empty. Where no cause is seen, as many people as noise can hide may lose a few r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence, Set
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -31,7 +31,7 @@ from tacit.query.question import FinalAggregation
 if TYPE_CHECKING:
     from tacit.query.release import NoisyRelease
 
-__all__ = ["BoundingLoss", "CauseShare", "LeftOut", "bounding_loss"]
+__all__ = ["BoundingLoss", "CauseShare", "LeftOut", "QuestionLosses", "bounding_losses"]
 
 #: A number of people stands out from the noise if noise alone exceeds it with at most this probability.
 _BY_CHANCE: Final = Fraction(1, 100)
@@ -54,6 +54,7 @@ class CauseShare:
         error: of the share, at the confidence of the answer.
         seen: whether the number stands out from the noise.
         sentence: the same in words.
+        part: number of the part of the question, counted from 1; None where it has one.
     """
 
     cause: str
@@ -63,6 +64,7 @@ class CauseShare:
     error: Fraction
     seen: bool
     sentence: str
+    part: int | None = None
 
     def __str__(self) -> str:
         return self.sentence
@@ -93,7 +95,7 @@ class LeftOut:
         if not hidden:
             return said
         most = max(cause.share + cause.error for cause in hidden)
-        names = _listed([_name(cause.cause, cause.limit) for cause in hidden])
+        names = _listed(list(dict.fromkeys(_name(cause.cause, cause.limit) for cause in hidden)))
         if most >= _UNKNOWN:
             return (*said, f"how many people are cut by {names} cannot be told from the noise")
         return (*said, f"fewer than {_percent(most, up=True)} of people are seen to be cut by {names}")
@@ -285,8 +287,64 @@ _OTHERS: Final = (
 )
 
 
-def bounding_loss(released: NoisyRelease, confidence: Fraction) -> BoundingLoss | None:
-    """Loss of a release by bounding; None where nothing can be, or no share of the price was spent on it."""
+@dataclass(frozen=True)
+class QuestionLosses:
+    """Losses by bounding, of each part of a question.
+
+    Args:
+        parts: one for each; None where nothing can be left out, or no share of the price was spent on it.
+        measures: number of measurements of each part.
+    """
+
+    parts: tuple[BoundingLoss | None, ...]
+    measures: tuple[int, ...]
+
+    @cached_property
+    def told(self) -> LeftOut:
+        """The estimates, for people; with the number of the part in words where there are several."""
+        if len(self.parts) == 1 and self.parts[0] is not None:
+            return self.parts[0].told
+        found = [(number, loss) for number, loss in enumerate(self.parts, 1) if loss is not None]
+        causes = [
+            replace(cause, sentence=f"in part {number}, {cause.sentence}", part=number)
+            for number, loss in found
+            for cause in loss.causes
+        ]
+        return LeftOut(max((loss.people for _, loss in found), default=0), tuple(causes))
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a loss in some part stands out from the noise."""
+        return any(loss is not None and loss.is_seen for loss in self.parts)
+
+    @cached_property
+    def biases(self) -> tuple[MeasureBias, ...]:
+        """Those of the measurements of all parts, in order."""
+        return self._of_all(lambda loss: loss.biases)
+
+    @cached_property
+    def seen_biases(self) -> tuple[MeasureBias, ...]:
+        """Losses by causes that are seen, likewise."""
+        return self._of_all(lambda loss: loss.seen_biases)
+
+    def _of_all(self, biases: Callable[[BoundingLoss], tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
+        nothing = MeasureBias(_ZERO, _ZERO, _ZERO, _ZERO)
+        return tuple(
+            bias
+            for loss, count in zip(self.parts, self.measures, strict=True)
+            for bias in ((nothing,) * count if loss is None else biases(loss))
+        )
+
+
+def bounding_losses(released: NoisyRelease, confidence: Fraction) -> QuestionLosses:
+    """Loss of each part of a release by bounding."""
+    return QuestionLosses(
+        tuple(_bounding_loss(part, confidence) for part in released.parts),
+        tuple(len(part.plan.final.measures) for part in released.parts),
+    )
+
+
+def _bounding_loss(released: NoisyRelease, confidence: Fraction) -> BoundingLoss | None:
     part = released.plan.priced.left_out
     if part is None or released.noisy_left_out is None:
         return None

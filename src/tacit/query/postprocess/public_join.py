@@ -1,4 +1,4 @@
-"""Joins of released rows with public rows.
+"""Joins of released rows with public rows, and with released rows of another part of the question.
 
 Equalities between a released and a public expression are looked up; what is left of the condition is tried on the
 pairs they leave. Rows come in the order of the released rows, and for each of them in that of the public ones; public
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from tacit.query import limits
 from tacit.query.postprocess.cell_expressions import Row
-from tacit.query.postprocess.cells import Cell, Exact
-from tacit.query.question import Match
+from tacit.query.postprocess.cells import Exact
+from tacit.query.question import Combine, Match
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import JoinKind
 from tacit.query.relational.expressions import TRUE, Call, Expression, references
@@ -20,7 +20,7 @@ from tacit.query.relational.functions import evaluate
 from tacit.query.relational.ownership import conjuncts
 from tacit.query.types import SqlType, Value
 
-__all__ = ["PublicRows", "matched"]
+__all__ = ["PublicRows", "combined", "matched"]
 
 Values = tuple[Value | None, ...]
 #: The rows of a public relation, canonical values in the order of its columns.
@@ -40,14 +40,36 @@ def matched(step: Match, rows: Sequence[Row], types: Sequence[SqlType], public: 
         Refusal: when there are too many, or when too many pairs would have to be tried.
     """
     kinds = [column.type for column in step.relation.fields]
-    beside: list[tuple[Cell, ...]] = [
+    beside: list[Row] = [
         tuple(Exact(value, kind) for value, kind in zip(values, kinds, strict=True)) for values in public
     ]
+    return _joined(step, rows, types, beside, kinds, public)
+
+
+def combined(step: Combine, rows: Sequence[Row], types: Sequence[SqlType], others: Sequence[Row]) -> list[Row]:
+    """The rows of a join with those of another question; cells keep their noise and so their intervals.
+
+    Raises:
+        Refusal: as :func:`matched`.
+    """
+    kinds = [column.type for column in step.other.columns]
+    return _joined(step, rows, types, others, kinds, [tuple(cell.value for cell in row) for row in others])
+
+
+def _joined(
+    step: Match | Combine,
+    rows: Sequence[Row],
+    types: Sequence[SqlType],
+    beside: Sequence[Row],
+    kinds: Sequence[SqlType],
+    values: PublicRows,
+) -> list[Row]:
+    """Rows beside others, whose values decide which ones meet."""
     missing = tuple(Exact(None, kind) for kind in kinds)
     outer = step.kind in (JoinKind.LEFT, JoinKind.FULL)
-    met = [False] * len(public)
+    met = [False] * len(beside)
     found: list[Row] = []
-    for row, places in zip(rows, _places(step.condition, rows, len(types), public), strict=True):
+    for row, places in zip(rows, _places(step.condition, rows, len(types), values), strict=True):
         for place in places:
             met[place] = True
             found.append((*row, *beside[place]))
@@ -108,6 +130,6 @@ def _check(count: int, limit: int, what: str) -> None:
     if count > limit:
         raise Refusal(
             "too_large",
-            f"The join with a public table {what.format(limit)}; add an equality to its condition or filter before it. "
+            f"A join of released rows {what.format(limit)}; add an equality to its condition or filter before it. "
             "What was released is kept, so asking again with another join is free.",
         )

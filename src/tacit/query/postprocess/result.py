@@ -6,22 +6,26 @@ Which rows there are, and in which order, is decided by released values.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+
+import numpy as np
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
 from tacit.query.aggregates import entry_of
 from tacit.query.planning.left_out import loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.postprocess.bounding_loss import BoundingLoss, LeftOut, bounding_loss
+from tacit.query.postprocess.bounding_loss import LeftOut, QuestionLosses, bounding_losses
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Ends, Exact, MeasureBias
-from tacit.query.postprocess.public_join import PublicRows, matched
+from tacit.query.postprocess.public_join import PublicRows, combined, matched
 from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
 from tacit.query.question import (
+    Append,
+    Combine,
     Derive,
     Extend,
     FinalAggregation,
@@ -44,10 +48,53 @@ from tacit.query.types import SqlType, Value, ordinal, sort_key
 __all__ = ["Finished", "Intervals", "finish"]
 
 
-def released_rows(final: FinalAggregation, released: NoisyRelease) -> list[tuple[Cell, ...]]:
-    """One row of cells per key: the key's values, then one estimate per aggregate."""
+class ReleasedParts:
+    """Released cells of every part of a question.
+
+    Measurements are numbered through all parts, so that draws of different parts are different events with noises of
+    their own, and cells of one part are the same events wherever they are read.
+    """
+
+    def __init__(self, released: NoisyRelease) -> None:
+        self.parts = released.parts
+        self.laws: tuple[NoiseLaw, ...] = ()
+        self._rows: list[list[Row]] = []
+        for part in self.parts:
+            moved = _counted_from(part, self.laws)
+            self._rows.append(list(released_rows(part.plan.final, moved, first=len(self.laws))))
+            self.laws = moved.laws
+
+    def rows(self, part: int) -> list[Row]:
+        """The released rows of a part."""
+        return list(self._rows[part])
+
+
+def _counted_from(released: NoisyRelease, before: tuple[NoiseLaw, ...]) -> NoisyRelease:
+    """The release of a part, its measurements counted after those of the parts ``before``, whose numbers it lacks."""
+    if not before:
+        return released
+    first, nothing = len(before), np.zeros(0, dtype=np.int64)
+    priced = released.plan.priced.counted_from(first)
+    laws = [priced.release_of(first + index).law(first + index) for index in range(len(released.noisy))]
+    return replace(
+        released,
+        noisy=(*([nothing] * first), *released.noisy),
+        laws=(*before, *laws),
+        plan=replace(released.plan, priced=priced),
+    )
+
+
+def released_rows(final: FinalAggregation, released: NoisyRelease, *, first: int = 0) -> list[tuple[Cell, ...]]:
+    """One row of cells per key: the key's values, then one estimate per aggregate.
+
+    ``first`` is the number that the release gives the first measurement of the aggregation.
+    """
     columns = [
-        entry_of(aggregate.kind).released.column(aggregate, final.measures[aggregate.measures[-1]], released)
+        entry_of(aggregate.kind).released.column(
+            replace(aggregate, measures=tuple(first + index for index in aggregate.measures)),
+            final.measures[aggregate.measures[-1]],
+            released,
+        )
         for aggregate in final.aggregates
     ]
     return [
@@ -65,7 +112,7 @@ Rows = list[Row]
 
 
 def apply_step(step: Step, rows: Rows, ends: EndOf) -> Rows:
-    """The rows after a step other than Match; ``ends`` gives the ends of a cell's interval."""
+    """The rows after a step that reads no other rows; ``ends`` gives the ends of a cell's interval."""
     match step:
         case Derive():
             return list(zip(*(_derived(node, rows, ends) for node in step.expressions), strict=True))
@@ -187,7 +234,7 @@ class Finished:
     rows: tuple[Row, ...]
     laws: tuple[NoiseLaw, ...]
     confidence: Fraction
-    losses: BoundingLoss | None = None
+    losses: QuestionLosses | None = None
     estimated: bool = True
 
     @property
@@ -307,19 +354,43 @@ def finish(
     Raises:
         Refusal: when a join with public rows is too large; says nothing but what released cells and public rows say.
     """
-    intervals = Intervals(released.laws, confidence)
-    rows: Rows = list(released_rows(question.final, released))
-
-    def ends(cell: Cell, high: bool) -> Value | None:
-        return intervals.of(cell)[high]
-
+    parts = ReleasedParts(released)
+    intervals = Intervals(parts.laws, confidence)
     if len(public) != len(question.reads):
         raise InternalError("the rows of every public relation are needed")
-    types, fetched = question.final.types, iter(public)
-    for step in question.steps:
-        rows = matched(step, rows, types, next(fetched)) if isinstance(step, Match) else apply_step(step, rows, ends)
-        types = types_after(step, types)
-    losses = bounding_loss(released, intervals.confidence)
-    estimated = losses is not None or loss_table(question.final) is None
+    rows = _Rows(parts, intervals, iter(public)).of(question)
+    losses = bounding_losses(released, intervals.confidence)
+    estimated = all(
+        loss is not None or loss_table(part.plan.final) is None
+        for loss, part in zip(losses.parts, parts.parts, strict=True)
+    )
     shown = tuple(map(tuple, rows))
-    return Finished(question.columns, shown, tuple(released.laws), intervals.confidence, losses, estimated)
+    told = losses if any(loss is not None for loss in losses.parts) else None
+    return Finished(question.columns, shown, parts.laws, intervals.confidence, told, estimated)
+
+
+class _Rows:
+    """The rows of a question and of those that its steps read."""
+
+    def __init__(self, parts: ReleasedParts, intervals: Intervals, public: Iterator[PublicRows]) -> None:
+        self._parts = parts
+        self._intervals = intervals
+        self._public = public
+
+    def of(self, question: Question) -> Rows:
+        rows, types = self._parts.rows(question.part), question.final.types
+        for step in question.steps:
+            match step:
+                case Match():
+                    rows = matched(step, rows, types, next(self._public))
+                case Combine():
+                    rows = combined(step, rows, types, self.of(step.other))
+                case Append():
+                    rows = [*rows, *self.of(step.other)]
+                case _:
+                    rows = apply_step(step, rows, self._end)
+            types = types_after(step, types)
+        return rows
+
+    def _end(self, cell: Cell, high: bool) -> Value | None:
+        return self._intervals.of(cell)[high]

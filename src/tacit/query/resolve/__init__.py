@@ -3,7 +3,9 @@
 Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, group keys public or private, and the final aggregation
   built from both
+* :mod:`.fresh_stack` — Stack of its own for work that may nest deeply, so that every caller may nest equally deep
 * :mod:`.join_order` — Order of joins that FROM lists with commas, and the equalities of WHERE that connect them
+* :mod:`.released_relation` — Released relation: rows that are released, while the queries above them are resolved
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and
   LIMIT

@@ -34,7 +34,6 @@ from tacit.query.question import (
     Extend,
     FinalAggregation,
     Keep,
-    Match,
     OutputColumn,
     Regroup,
     Slice,
@@ -45,30 +44,19 @@ from tacit.query.question import (
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
-    Field,
-    JoinKind,
     RelationNode,
     SortKey,
     UnitCall,
     WindowCall,
     WindowFrame,
-    is_public_throughout,
     moved_window,
     reference,
 )
 from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
-from tacit.query.resolve.scalars import (
-    Remembering,
-    Scalars,
-    Scope,
-    ScopeSource,
-    function_name,
-    has_aggregate,
-    is_aggregate,
-    renamed,
-)
+from tacit.query.resolve.released_relation import ReleasedRelation, value_step
+from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType
 
 if TYPE_CHECKING:
@@ -78,62 +66,14 @@ __all__ = [
     "FinalGroups",
     "Item",
     "ReleasedCells",
-    "ReleasedRelation",
     "ReleasedRows",
     "SelectClauses",
     "UnitRows",
     "distinct_rows",
     "expand",
+    "in_order",
     "unique_names",
 ]
-
-# -- released results
-
-
-@dataclass(frozen=True)
-class ReleasedRelation:
-    """The final aggregation, the steps so far, and the columns they leave."""
-
-    final: FinalAggregation
-    steps: tuple[Step, ...]
-    columns: tuple[OutputColumn, ...]
-
-    def reference(self, slot: int) -> Reference:
-        """The expression that reads a column."""
-        column = self.columns[slot]
-        return Reference(column.type, column.domain, slot, column.name)
-
-    def scope(self, alias: str, names: Sequence[str] | None = None) -> Scope:
-        """The columns under an alias."""
-        fields = [Field(column.name, column.type, column.domain) for column in self.columns]
-        called = renamed(fields, names)
-        return Scope((ScopeSource(alias, tuple((name, self.reference(i)) for i, name in enumerate(called))),))
-
-    def renamed(self, names: Sequence[str]) -> ReleasedRelation:
-        """The same columns under other names."""
-        columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
-        return replace(self, columns=columns)
-
-    def matched(self, public: RelationNode, kind: JoinKind, condition: Expression) -> ReleasedRelation:
-        """Beside the rows of a public relation, whose columns come last; ``kind`` with this result on the left."""
-        if not is_public_throughout(public):
-            raise AssertionError("released cells meet public rows only")
-        mine, theirs = kind in (JoinKind.RIGHT, JoinKind.FULL), kind in (JoinKind.LEFT, JoinKind.FULL)
-        columns = (
-            *(replace(column, domain=_maybe_missing(column.domain, mine)) for column in self.columns),
-            *(OutputColumn(c.name or "", c.type, False, _maybe_missing(c.domain, theirs)) for c in public.fields),
-        )
-        limits.check_size(len(columns), 4 * limits.MAX_COLUMNS, "columns")
-        return ReleasedRelation(self.final, (*self.steps, Match(public, kind, condition)), columns)
-
-    def is_noisy(self, expression: Expression) -> bool:
-        """Whether a value depends on noise."""
-        return any(self.columns[part.slot].noisy for part in references(expression))
-
-
-def _maybe_missing(domain: Domain, outer: bool) -> Domain:
-    return replace(domain, nullable=True) if outer else domain
-
 
 # -- the SELECT list
 
@@ -482,7 +422,7 @@ class ResultBuilder(ABC):
         self.clauses = clauses
         self.first = first
         self.windows: list[tuple[WindowCall, Domain]] = []
-        self.values: list[RelationNode] = []
+        self.values: list[RelationNode | ReleasedRelation] = []
         self._plain = Remembering(clauses.scope, "SELECT", self._plain_hook)
         self._opened: set[int] = set()
 
@@ -522,12 +462,12 @@ class ResultBuilder(ABC):
         return Reference(kind, domain, self.first + index, f"aggregate {index + 1}")
 
     def _value(self, node: exp.Subquery) -> Expression:
-        """A public value beside keys and aggregates."""
-        value = self.clauses.values.relation(node, self.clauses.scope)
+        """A public or released value beside keys and aggregates."""
+        value = self.clauses.values.value(node, self.clauses.scope)
         if value not in self.values:
             limits.check_size(len(self.values) + 1, limits.MAX_COLUMNS, "subqueries")
             self.values.append(value)
-        column = value.fields[0]
+        column = value.columns[0] if isinstance(value, ReleasedRelation) else value.fields[0]
         domain = replace(column.domain, nullable=True)
         return Pending(column.type, domain, PendingKind.VALUE, self.values.index(value), "subquery")
 
@@ -614,7 +554,11 @@ class ResultBuilder(ABC):
         raise _not_aggregated(item.name)
 
     def _carries_noise(self, expression: Expression) -> bool:
-        return _has_window(expression) or self.is_noisy(expression)
+        return _has_window(expression) or self.is_noisy(expression) or self._reads_released(expression)
+
+    def _reads_released(self, expression: Expression) -> bool:
+        pending = [part for part in walk(expression) if isinstance(part, Pending) and part.kind is PendingKind.VALUE]
+        return any(isinstance(self.values[part.index], ReleasedRelation) for part in pending)
 
     def _settled(self, expression: Expression, width: int) -> Expression:
         """The expression with its pending columns behind the ``width`` others: values, then windows."""
@@ -699,7 +643,7 @@ class UnitRows(ResultBuilder):
         result = self.shape()
         width = len(result.fields)
         for value in self.values:
-            result = ownership.attach(result, value)
+            result = self.body.attach(result, value)
         result = ownership.keep(result, _over(result, self._settled(having, width)))
         if self.windows:
             settled = [(self._settled_window(item, width), domain) for item, domain in self.windows]
@@ -726,7 +670,7 @@ class ReleasedBuilder(ResultBuilder):
         where = self._where()
         having, outputs, order = self._having(), self._outputs(), self._order()
         final, before, width = self._released(where)
-        steps: list[Step] = [Match(value, JoinKind.LEFT, TRUE) for value in self.values]
+        steps: list[Step] = [value_step(final, value) for value in self.values]
         if having != TRUE:
             steps.append(Keep(self._settled(having, width)))
         if self.windows:
@@ -792,10 +736,10 @@ class ReleasedRows:
         self.released = released
         self.scope = scope
         self.values = values
-        self._attached: dict[RelationNode, int] = {}
+        self._attached: dict[RelationNode | ReleasedRelation, int] = {}
 
     def hook(self, node: exp.Expr) -> Expression | None:
-        """Public values are one more column of the result; no other subqueries above the aggregation."""
+        """Values are one more column of the result; no other subqueries above the aggregation."""
         if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
             raise Refusal(
                 "subquery",
@@ -804,10 +748,10 @@ class ReleasedRows:
             )
         if not isinstance(node, exp.Subquery):
             return None
-        value = self.values.relation(node, self.scope)
+        value = self.values.value(node, self.scope)
         if value not in self._attached:
             self._attached[value] = len(self.released.columns)
-            self.released = self.released.matched(value, JoinKind.LEFT, TRUE)
+            self.released = self.released.with_value(value)
         return self.released.reference(self._attached[value])
 
 
@@ -858,7 +802,12 @@ def distinct_rows(
         for name, key in zip(names, final.keys, strict=True)
     )
     released = ReleasedRelation(final, (), columns)
-    order = node.args.get("order")
+    return in_order(node, released)
+
+
+def in_order(node: exp.Query, released: ReleasedRelation) -> ReleasedRelation:
+    """A released result in the order, and within the limits, that a query around its columns states."""
+    order, columns = node.args.get("order"), released.columns
     keys: list[SortKey] = []
     scope = released.scope("")
     for term in order.expressions if order is not None else []:
@@ -868,7 +817,7 @@ def distinct_rows(
         else:
             keys.append(sort_key_of(term, Scalars(scope, "ORDER BY")(term.this)))
     steps: list[Step] = [Sort(tuple(keys))] if keys else []
-    return replace(released, steps=(*steps, *_slice(node)))
+    return replace(released, steps=(*released.steps, *steps, *_slice(node)))
 
 
 def _not_aggregated(name: str) -> Refusal:
@@ -883,7 +832,7 @@ def _over(relation: RelationNode, expression: Expression) -> Expression:
     return rewrite(expression, lambda part: reference(relation, part.slot) if isinstance(part, Reference) else None)
 
 
-def _slice(node: exp.Select) -> list[Step]:
+def _slice(node: exp.Query) -> list[Step]:
     numbers: dict[str, int] = {}
     for name in ("limit", "offset"):
         clause = node.args.get(name)

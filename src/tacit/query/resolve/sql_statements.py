@@ -1,7 +1,8 @@
 """Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to a resolved question.
 
-A SELECT that groups without the unit over owned rows is the final aggregation; whatever stands above it works on
-released cells. Everything below it is a relation. There is one final aggregation in a question.
+A SELECT that groups without the unit over owned rows is a final aggregation; whatever stands above it works on
+released cells. Everything below it is a relation. A question may have several final aggregations, whose released rows
+are joined, listed under one another, or stand for a value.
 
 *Subqueries* below the aggregation: IN and EXISTS become a mark on each row, by rows of the same person or by public
 ones. A subquery that stands for a value is a public relation of one column and at most one row, so it costs nothing;
@@ -11,11 +12,9 @@ not be told from one that depends on persons; where it has none, the value is NU
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
 from sqlglot import exp
 
@@ -26,7 +25,7 @@ from tacit.query.contribution import ContributionNumber
 from tacit.query.parsing.parse import Parsed, parse
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.work import bound_question, bound_rows, equated
-from tacit.query.question import Question
+from tacit.query.question import FinalAggregation, Question, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
@@ -53,18 +52,20 @@ from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import coerce_all
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
+from tacit.query.resolve.fresh_stack import as_on_a_fresh_stack
 from tacit.query.resolve.join_order import comma_runs, connecting, in_written_order
+from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
     FinalGroups,
     Item,
     ReleasedCells,
-    ReleasedRelation,
     ReleasedRows,
     SelectClauses,
     UnitRows,
     distinct_rows,
     expand,
+    in_order,
     unique_names,
 )
 from tacit.query.rules import apply_rules
@@ -225,8 +226,10 @@ def _join(
             joined = right.matched(left, _TURNED[kind], condition)
         case RelationNode(), RelationNode():
             joined = ownership.join(left, right, kind, condition)
+        case ReleasedRelation(), ReleasedRelation():
+            joined = left.combined(right, kind, condition)
         case _:
-            raise AssertionError("refused above")
+            raise AssertionError("one of four pairs")
     visible = both.over(joined) if isinstance(joined, RelationNode) else both.renewed(joined.reference)
     return joined, _merged(visible, first, second, using, kind) if using else visible
 
@@ -279,13 +282,7 @@ def _width(found: RelationNode | ReleasedRelation) -> int:
 
 
 def _check_sides(left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation) -> None:
-    """An aggregated result may be joined with public relations."""
-    if isinstance(left, ReleasedRelation) and isinstance(right, ReleasedRelation):
-        raise Refusal(
-            "several_aggregations",
-            "Each side aggregates on its own, which is two releases: ask two questions and join their answers, or "
-            "join the rows of each person first and aggregate once.",
-        )
+    """An aggregated result may be joined with public relations and other aggregated results."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, ReleasedRelation) and isinstance(other, RelationNode) and not is_public_throughout(other):
             raise Refusal(
@@ -343,7 +340,17 @@ class PublicValues:
     def __init__(self, queries: Queries, ctes: Names) -> None:
         self.queries = queries
         self.ctes = ctes
-        self._known: dict[int, RelationNode] = {}
+        self._known: dict[int, RelationNode | ReleasedRelation] = {}
+
+    def value(self, node: exp.Expr, outer: Scope) -> RelationNode | ReleasedRelation:
+        """A public or released relation of one column and at most one row.
+
+        Raises:
+            Refusal: for anything else.
+        """
+        if id(node) not in self._known:
+            self._known[id(node)] = self._resolved(node, outer)
+        return self._known[id(node)]
 
     def relation(self, node: exp.Expr, outer: Scope) -> RelationNode:
         """A public relation of one column and at most one row.
@@ -352,11 +359,12 @@ class PublicValues:
             Refusal: for anything else; with the code ``subquery`` whenever protected tables or the query around it
                 come in.
         """
-        if id(node) not in self._known:
-            self._known[id(node)] = self._resolved(node, outer)
-        return self._known[id(node)]
+        found = self.value(node, outer)
+        if isinstance(found, ReleasedRelation):
+            raise _protected()
+        return found
 
-    def _resolved(self, node: exp.Expr, outer: Scope) -> RelationNode:
+    def _resolved(self, node: exp.Expr, outer: Scope) -> RelationNode | ReleasedRelation:
         try:
             found = self.queries.query(node, self.ctes)
         except Refusal as refusal:
@@ -369,7 +377,9 @@ class PublicValues:
                     "in FROM instead.",
                 ) from None
             raise
-        if isinstance(found, ReleasedRelation) or not is_public_throughout(found):
+        if isinstance(found, ReleasedRelation):
+            return _single_released(found)
+        if not is_public_throughout(found):
             raise _protected()
         return _single(found)
 
@@ -384,6 +394,34 @@ class PublicValues:
             elif isinstance(known, ReleasedRelation) or not is_public_throughout(known):
                 return True
         return False
+
+
+def _single_released(found: ReleasedRelation) -> ReleasedRelation:
+    if len(found.columns) != 1:
+        raise Refusal("subquery", "A subquery that stands for a value must have exactly one column.")
+    if not found.is_single:
+        raise Refusal(
+            "subquery",
+            "A subquery that stands for a value must have one row whatever is released: aggregate in it without "
+            "GROUP BY, or end it with LIMIT 1.",
+        )
+    return found
+
+
+def _values_of(select: exp.Select) -> Iterator[exp.Subquery]:
+    """The subqueries of a SELECT that stand for values, those inside of them left out."""
+    clauses = [select.args.get(name) for name in ("expressions", "where", "group", "having", "order")]
+    unseen: list[object] = list(reversed(clauses))
+    while unseen:
+        part = unseen.pop()
+        if isinstance(part, list):
+            unseen += reversed(part)
+        elif isinstance(part, exp.Subquery):
+            yield part
+        elif isinstance(part, exp.In):
+            unseen += [*reversed(part.expressions), part.this]
+        elif isinstance(part, exp.Expr) and not isinstance(part, exp.Exists):
+            unseen += reversed([*part.iter_expressions()])
 
 
 def _single(found: RelationNode) -> RelationNode:
@@ -451,6 +489,12 @@ class Body:
             self.relation = ownership.attach(self.relation, value)
             self.attached[value] = len(self.relation.fields) - 1
         return reference(self.relation, self.attached[value])
+
+    def attach(self, relation: RelationNode, value: RelationNode | ReleasedRelation) -> RelationNode:
+        """Rows below the aggregation, each with a value that a subquery stands for."""
+        if isinstance(value, ReleasedRelation):
+            raise _protected()
+        return ownership.attach(relation, value)
 
     def _in(self, value: Expression, query: exp.Query) -> Expression:
         other, condition, column = self._inner(query, columns=True)
@@ -604,30 +648,48 @@ class Queries:
             known[name] = _renamed(found, columns) if columns else found
         return known
 
-    def _union(self, node: exp.SetOperation, ctes: Names) -> RelationNode:
+    def _union(self, node: exp.SetOperation, ctes: Names) -> RelationNode | ReleasedRelation:
         parts: list[exp.Expr] = []
         stack: list[exp.Expr] = [node]
+        distinct = bool(node.args.get("distinct"))
         while stack:
             here = stack.pop()
-            if isinstance(here, exp.SetOperation) and (here is node or not here.args.get("with_")):
-                self._check_union(here)
+            if isinstance(here, exp.SetOperation) and (here is node or self._is_flat(here, distinct=distinct)):
+                if not isinstance(here, exp.Union):
+                    raise Refusal(
+                        "set_operation",
+                        "INTERSECT and EXCEPT are not supported; use IN, EXISTS, a join or a filter instead.",
+                    )
                 stack.extend((here.expression, here.this))
             else:
                 parts.append(here)
-        relations: list[RelationNode] = []
-        for part in parts:
-            found = self.query(part, ctes)
-            if isinstance(found, ReleasedRelation):
-                raise Refusal(
-                    "several_aggregations",
-                    "Each part aggregates on its own; stack the rows first and aggregate once, or ask two questions.",
-                )
-            relations.append(found)
-        return ownership.stack(relations)
+        found = [self.query(part, ctes) for part in parts]
+        released = [each for each in found if isinstance(each, ReleasedRelation)]
+        relations = [each for each in found if isinstance(each, RelationNode)]
+        if not released:
+            self._check_union(node)
+            return ownership.stack(relations)
+        if not all(map(is_public_throughout, relations)):
+            raise Refusal(
+                "several_aggregations",
+                "Some parts of this UNION aggregate and others list rows of persons; aggregate in every part, or stack "
+                "the rows first and aggregate once.",
+            )
+        final = released[0].final
+        listed = [each if isinstance(each, ReleasedRelation) else _listed(final, each) for each in found]
+        return in_order(node, ReleasedRelation.stacked(listed, distinct=distinct))
+
+    def _is_flat(self, node: exp.SetOperation, *, distinct: bool) -> bool:
+        """Whether the parts of a UNION inside of another may stand beside those of the outer one."""
+        own = ("with_", "order", "limit", "offset")
+        return not any(node.args.get(name) for name in own) and (distinct or not node.args.get("distinct"))
 
     def _check_union(self, node: exp.SetOperation) -> None:
-        if not isinstance(node, exp.Union) or node.args.get("distinct"):
-            raise Refusal("set_operation", "Only UNION ALL is supported; use IN, EXISTS or a filter instead.")
+        if node.args.get("distinct"):
+            raise Refusal(
+                "set_operation",
+                "UNION of rows is not supported; write UNION ALL, and SELECT DISTINCT around it where rows may repeat.",
+            )
         if any(node.args.get(name) is not None for name in ("order", "limit", "offset")):
             raise Refusal(
                 "limit_below", "ORDER BY and LIMIT of a UNION ALL are not supported; put them around the aggregation."
@@ -635,6 +697,8 @@ class Queries:
 
     def _select(self, node: exp.Select, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
         found, scope = from_clause(self, node, ctes)
+        if isinstance(found, RelationNode) and is_public_throughout(found):
+            found = self._beside_released(node, found, scope, ctes)
         items = expand(node, scope)
         limits.check_size(len(items), limits.MAX_COLUMNS, "columns")
         grouped = _is_grouped(node, items)
@@ -664,6 +728,21 @@ class Queries:
             )
         return relation
 
+    def _beside_released(
+        self, node: exp.Select, found: RelationNode, scope: Scope, ctes: Names
+    ) -> RelationNode | ReleasedRelation:
+        """Public rows; as released ones where a subquery of the SELECT stands for a released value beside them."""
+        values = PublicValues(self, ctes)
+        for part in _values_of(node):
+            try:
+                value = values.value(part, scope)
+            except Refusal:
+                # It is resolved again where it stands, and refused there.
+                continue
+            if isinstance(value, ReleasedRelation):
+                return ReleasedRelation.public(value.final, found)
+        return found
+
     def _distinct(self, node: exp.Select, relation: RelationNode) -> RelationNode | ReleasedRelation:
         """DISTINCT is a grouping by all columns: inside units if one of them is the unit, else the final one."""
         keys = [(c.name, reference(relation, i)) for i, c in enumerate(relation.fields) if c.name is not None]
@@ -672,6 +751,12 @@ class Queries:
         named = [(name or "", e) for name, e in keys]
         builder = FinalBuilder(relation, named, self.options)
         return distinct_rows(node, builder, relation, unique_names([name for name, _ in named]))
+
+
+def _listed(final: FinalAggregation, relation: RelationNode) -> ReleasedRelation:
+    """The visible columns of a public relation, beside released ones."""
+    visible = [(c.name, reference(relation, i)) for i, c in enumerate(relation.fields) if c.name is not None]
+    return ReleasedRelation.public(final, ownership.compute(relation, visible))
 
 
 def _is_grouped(node: exp.Select, items: list[Item]) -> bool:
@@ -707,10 +792,6 @@ def _renamed(found: RelationNode | ReleasedRelation, names: list[str]) -> Relati
 
 # -- questions
 
-Result = TypeVar("Result")
-#: So many calls deep, a caller leaves most of Python's thousand to the query.
-_SHALLOW: Final = 200
-
 
 def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Question:
     """Resolve a query to the planner's own terms; a pure function of the arguments.
@@ -726,7 +807,7 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return _as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
+    return as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
 
 
 def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
@@ -738,7 +819,7 @@ def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return _as_on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
+    return as_on_a_fresh_stack(lambda: _resolve_rows(sql, catalog))
 
 
 def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
@@ -759,7 +840,9 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
     names = [column.name.lower() for column in released.columns]
     if len(set(names)) != len(names):
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
-    return bound_question(apply_rules(Question(released.final, released.steps, released.columns, parsed.options)))
+    question = numbered(apply_rules(replace(released.question, options=parsed.options)))
+    limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
+    return bound_question(question)
 
 
 def _check_unit(parsed: Parsed, catalog: Catalog) -> None:
@@ -779,49 +862,3 @@ def _check_unit(parsed: Parsed, catalog: Catalog) -> None:
             return
     known = f"declared are {', '.join(dict.fromkeys(units))}" if units else "the tables here declare no unit column"
     raise Refusal("option", f"privacy_unit_column names {'.'.join(stated)[:63]!r}, but the owner declares it: {known}.")
-
-
-def _as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
-    """Result of ``work`` on a stack of its own, so that every caller may nest queries equally deep.
-
-    A query that is resolved on the caller's stack is resolved there too. A thread is started only where a caller is
-    deep already, or a query is: then it is the thread that says whether it is too deep.
-    """
-    if _is_shallow():
-        try:
-            return work()
-        except RecursionError:
-            pass
-        except Refusal as refusal:
-            if refusal.reason != "too_deep":
-                raise
-    return _on_a_fresh_stack(work)
-
-
-def _is_shallow() -> bool:
-    """Whether most of the stack is left."""
-    try:
-        sys._getframe(_SHALLOW)
-    except ValueError:
-        return True
-    return False
-
-
-def _on_a_fresh_stack(work: Callable[[], Result]) -> Result:
-    outcome: list[Result | BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except RecursionError:
-            outcome.append(Refusal("too_deep", "The query is nested too deeply; use WITH to name parts."))
-        except BaseException as problem:  # handed to the caller below
-            outcome.append(problem)
-
-    thread = threading.Thread(target=run, name="tacit-resolve", daemon=True)
-    thread.start()
-    thread.join()
-    (found,) = outcome
-    if isinstance(found, BaseException):
-        raise found
-    return found

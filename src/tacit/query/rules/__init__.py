@@ -17,9 +17,10 @@ Modules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
-from tacit.query.question import Question
+from tacit.query.question import Append, Combine, Question
 from tacit.query.rules.count_rows import count_rows
 from tacit.query.rules.inline_projections import inline_projections
 from tacit.query.rules.merge_filters import merge_filters
@@ -41,7 +42,12 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def apply_rules(question: Question) -> Question:
-    """The question after all rules."""
+    """The question after all rules, and so every question that its steps read."""
+    steps = tuple(
+        replace(step, other=apply_rules(step.other)) if isinstance(step, Combine | Append) else step
+        for step in question.steps
+    )
+    question = replace(question, steps=steps)
     for rule in RULES:
         question = rule(question)
     return question

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tacit.query.question import (
+    Append,
+    Combine,
     Derive,
     Extend,
     Keep,
@@ -215,6 +217,12 @@ def prune_matches(question: Question) -> Question:
             now += len(kept[0].fields)
             steps.append(Match(kept[0], step.kind, moved(slots)(step.condition)))
             continue
+        if isinstance(step, Combine):
+            added = len(step.other.columns)
+            slots |= {width + place: now + place for place in range(added)}
+            now += added
+            steps.append(replace(step, condition=moved(slots)(step.condition)))
+            continue
         steps.append(_moved(step, moved(slots)))
         if isinstance(step, Extend):
             slots |= {width + place: now + place for place in range(len(step.calls))}
@@ -252,9 +260,9 @@ def _needed(steps: tuple[Step, ...], widths: list[int]) -> list[set[int]]:
             case Extend():
                 parts = [p for c in step.calls for p in (c.argument, *c.partition, *(k.expression for k in c.order))]
                 needed.append(passed | slots_read(parts))
-            case Match():
+            case Match() | Combine():
                 needed.append(passed | {slot for slot in slots_read([step.condition]) if slot < width})
-            case Unique():
+            case Unique() | Append():
                 needed.append(set(range(width)))
             case _:
                 needed.append(passed)

@@ -1,0 +1,322 @@
+"""MkDocs hook: reference pages made from the code when the site is built, so that they cannot be out of date.
+
+========================== ==========================================================================================
+page                       made from
+========================== ==========================================================================================
+reference/api.md           the public names of ``tacit`` and of its public rooms, their signatures and docstrings
+reference/command-line.md  the commands and options of ``tacit``
+reference/project-file.md  the models that read a project file, with the words of :data:`PROJECT_KEYS`
+reference/http.md          the OpenAPI description that a server sends
+reference/errors.md        the tree of errors with HTTP status, SQLSTATE and exit code
+proofs/                    every ``*.proof.md`` beside the code
+changelog.md               CHANGELOG.md
+========================== ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "tacit"
+
+#: Public rooms, whose names are documented after those of the package itself.
+ROOMS = (
+    "lab",
+    "laws",
+    "learn",
+    "local",
+    "attacks",
+    "audit",
+    "sensitivity",
+    "databases",
+    "divergences",
+    "planning",
+    "filters",
+)
+
+#: Meaning of each key of a project file, by the path of its table. A test compares the keys with the models.
+PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
+    "project": {
+        "name": "name of the project, which receipts repeat",
+        "engine": 'where the data lives: `"duckdb"`, `"postgresql://…"` or `"spark"`; `${NAME}` reads the environment',
+        "ledger": "the ledger: a file beside the project file, or the address of a PostgreSQL",
+        "anchor": "a file outside of the ledger that remembers its newest entry, so that an old copy is noticed",
+        "key": "the file of the signing key",
+    },
+    "limits": {
+        "seconds": "longest run of one question",
+        "memory": 'largest memory of one question, such as `"4GB"`',
+        "threads": "threads of one question",
+        "spill": "folder for intermediate results that exceed the memory",
+    },
+    "populations.NAME": {
+        "epsilon": "the budget of each person, in pure and approx accounts and as a cap of zcdp and gdp ones",
+        "delta": "the probability that belongs to it",
+        "rho": "the budget in zCDP, instead of epsilon",
+        "mu": "the budget in Gaussian DP, instead of epsilon",
+        "accounting": "`pure`, `approx`, `zcdp` or `gdp`: how charges add up",
+        "relation": "`add_remove` or `replace_one`: which databases are neighbours",
+        "query_delta": "delta of a question that needs one and states none; by default a hundredth of the budget's",
+    },
+    "tables.NAME": {
+        "source": "a file, a folder of files, a table of the database",
+        "version": "a word to change when answers about a database table are to be bought anew",
+        "schema": "the word that questions may write before the name of the table",
+        "public": "whether the table has no people in it, and is read without a charge",
+        "population": "whose budget pays",
+        "unit": 'the column that says whose row it is, or `"row"`',
+        "max_groups": "groups of a unit that count in one question, or `auto`",
+        "max_rows": "rows of a unit that count in one group, or `auto`",
+        "unit_rows": "rows of a unit that may enter a join which multiplies them",
+        "max_groups_limit": "largest `max_groups` that a question may state",
+        "max_rows_limit": "largest `max_rows` that a question may state",
+        "columns": "declarations about columns",
+    },
+    "tables.NAME.columns.NAME": {
+        "type": "`integer`, `decimal`, `double`, `text`, `boolean`, `date`, `timestamp`; by default that of the source",
+        "bounds": "smallest and largest value that counts; values outside are moved to the nearer bound",
+        "step": "step to which values are rounded before they are added up",
+        "categories": "all values that are public as group keys",
+        "null_category": "whether NULL is one of them",
+        "nullable": "whether values may be NULL",
+        "unique": "whether no value occurs twice",
+        "references": "`table.column` of a foreign key, by which a row reaches its unit",
+    },
+}
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the generated pages to those of the folder."""
+    from mkdocs.structure.files import File
+
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def pages() -> dict[str, str]:
+    """All generated pages by their path."""
+    makers: dict[str, Callable[[], Iterator[str]]] = {
+        "reference/api.md": api,
+        "reference/command-line.md": command_line,
+        "reference/project-file.md": project_file,
+        "reference/http.md": http,
+        "reference/errors.md": errors,
+        "proofs/index.md": proof_index,
+        "changelog.md": changelog,
+    }
+    made = {path: "\n".join(maker()) + "\n" for path, maker in makers.items()}
+    return made | {f"proofs/{_proof_page(path)}": path.read_text(encoding="utf-8") for path in _proofs()}
+
+
+def api() -> Iterator[str]:
+    """Public names with their signatures and docstrings."""
+    import tacit
+
+    yield "# Python API\n"
+    yield 'Every public name, from its docstring. Privacy parameters are keyword-only; `"0.1"` is exactly one tenth.\n'
+    for name in sorted(set(tacit.__all__) - {"__version__"}, key=str.lower):
+        value = getattr(tacit, name)
+        if not inspect.ismodule(value):
+            yield from _documented(f"tacit.{name}", value)
+    for room in ROOMS:
+        module = getattr(tacit, room)
+        yield f"## tacit.{room}\n"
+        yield f"{_first_line(module)}\n"
+        for name in sorted(module.__all__, key=str.lower):
+            yield from _documented(f"tacit.{room}.{name}", getattr(module, name))
+
+
+def _documented(name: str, value: object) -> Iterator[str]:
+    yield f"### `{name}`\n"
+    shown = _signature(value)
+    if shown:
+        yield f"```python\n{name}{shown}\n```\n"
+    if callable(value) or inspect.isclass(value):
+        yield f"```text\n{inspect.getdoc(value) or ''}\n```\n"
+    if inspect.isclass(value):
+        methods = [
+            (method, member)
+            for method, member in sorted(vars(value).items())
+            if not method.startswith("_") and (callable(member) or isinstance(member, (property, classmethod)))
+        ]
+        if methods:
+            yield "| member | |\n|---|---|"
+            for method, member in methods:
+                words = (inspect.getdoc(member) or "").partition("\n")[0].replace("|", "\\|")
+                yield f"| `{method}` | {words} |"
+            yield ""
+
+
+def _signature(value: object) -> str:
+    try:
+        return str(inspect.signature(value)).replace("'", "") if callable(value) else ""
+    except (TypeError, ValueError):
+        return ""
+
+
+def _first_line(value: object) -> str:
+    return (inspect.getdoc(value) or "").partition("\n")[0]
+
+
+def command_line() -> Iterator[str]:
+    """Commands with their arguments and options."""
+    from typer.main import get_command
+
+    from tacit.cli.app import app
+
+    yield "# Command line\n"
+    yield "`tacit COMMAND --help` says the same in a terminal. Exit codes are under [errors](errors.md).\n"
+    yield from _commands(get_command(app), ("tacit",))
+
+
+def _commands(command: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if hasattr(command, "commands"):
+        for name in sorted(command.commands):
+            yield from _commands(command.commands[name], (*path, name))
+        return
+    yield f"## `{' '.join(path)}`\n"
+    yield f"{inspect.cleandoc(command.help or '')}\n"
+    yield "| | |\n|---|---|"
+    for parameter in command.params:
+        names = ", ".join(f"`{each}`" for each in parameter.opts) if parameter.opts else f"`{parameter.name}`"
+        words = " ".join((getattr(parameter, "help", "") or "").split()).replace("|", "\\|")
+        yield f"| {names} | {words} |"
+    yield ""
+
+
+def project_file() -> Iterator[str]:
+    """Keys of a project file with type, default and meaning."""
+    yield "# Project file\n"
+    yield "A TOML file, `tacit.toml` by default; `tacit init` writes a commented one. Unknown keys are refused.\n"
+    for table, fields in project_models().items():
+        yield f"## `[{table}]`\n\n| key | type | default | meaning |\n|---|---|---|---|"
+        for key, (kind, default) in fields.items():
+            yield f"| `{key}` | {kind} | {default} | {PROJECT_KEYS[table][key]} |"
+        yield ""
+
+
+def project_models() -> dict[str, dict[str, tuple[str, str]]]:
+    """Type and default of each key, by the path of its table, as the models have them."""
+    from tacit.project import project_file as models
+
+    found = {
+        "project": models.ProjectModel.model_fields["project"].annotation,
+        "limits": models.LimitsModel,
+        "populations.NAME": models.PopulationModel,
+        "tables.NAME": models.TableModel,
+        "tables.NAME.columns.NAME": models.ColumnModel,
+    }
+    return {
+        table: {
+            field.alias or name: (_kind(field.annotation), _default(field))
+            for name, field in model.model_fields.items()
+        }
+        for table, model in found.items()
+    }
+
+
+def _kind(annotation: Any) -> str:
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    text = re.sub(r"\b(typing|tacit|fractions|pydantic|decimal|datetime)(\.\w+)*\.", "", text)
+    return "`" + text.replace("|", "or") + "`"
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    return "none" if value is None or value == {} else f"`{value}`"
+
+
+def http() -> Iterator[str]:
+    """Endpoints with parameters, bodies and statuses, from the OpenAPI description."""
+    document = openapi()
+    yield "# HTTP API\n"
+    yield "A server sends this description as OpenAPI at `/v1/openapi.json`, and as a page at `/v1/docs`.\n"
+    for path, methods in sorted(document["paths"].items()):
+        for method, operation in methods.items():
+            yield f"## `{method.upper()} {path}`\n"
+            yield f"{operation.get('summary', '')}\n\n{operation.get('description', '')}\n"
+            for parameter in operation.get("parameters", ()):
+                yield f"* `{parameter['name']}` ({parameter['in']}): {parameter.get('description', '')}"
+            for name, body in (("body", operation.get("requestBody")),):
+                if body:
+                    yield f"* {name}: {', '.join(_shapes(body))}"
+            for status, response in sorted(operation["responses"].items()):
+                yield f"* {status}: {response['description']} {' '.join(_shapes(response))}"
+            yield ""
+    yield "## Shapes\n"
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        yield f"### {name}\n\n{schema.get('description', '')}\n\n| field | type | |\n|---|---|---|"
+        for field, about in schema.get("properties", {}).items():
+            kind = about.get("type") or ", ".join(_references(about)) or "any"
+            words = about.get("description", "").replace("|", "\\|").replace("\n", " ")
+            yield f"| `{field}` | {kind} | {words} |"
+        yield ""
+
+
+def openapi() -> dict[str, Any]:
+    """The description of all routes of a server."""
+    from tacit.server.api.app import ROUTES
+    from tacit.server.api.openapi import description
+
+    return description(ROUTES)
+
+
+def _shapes(part: Mapping[str, Any]) -> Iterator[str]:
+    for content in part.get("content", {}).values():
+        for name in _references(content.get("schema", {})):
+            yield f"[{name}](#{name.lower()})"
+
+
+def _references(schema: Any) -> list[str]:
+    if isinstance(schema, Mapping):
+        own = [schema["$ref"].rpartition("/")[2]] if "$ref" in schema else []
+        return own + [name for value in schema.values() for name in _references(value)]
+    return [name for item in schema for name in _references(item)] if isinstance(schema, list) else []
+
+
+def errors() -> Iterator[str]:
+    """The tree of errors, and the codes that each door makes of them."""
+    from tacit.cli.errors import EXIT_CODES
+    from tacit.core import errors as tree
+    from tacit.server.api.errors import STATUS
+    from tacit.server.pgwire.sqlstates import STATES
+
+    yield "# Errors\n"
+    words = (inspect.getdoc(tree) or "").replace("::\n\n", "").replace(":mod:", "")
+    yield f"```text\n{words}\n```\n"
+    yield "A code such as `query.sample` counts as `query` where it has no line of its own.\n"
+    yield "| code | HTTP status | SQLSTATE | exit code of the command line |\n|---|---|---|---|"
+    for code in sorted({*STATUS, *STATES, *EXIT_CODES}):
+        cells = (table.get(code, "") for table in (STATUS, STATES, EXIT_CODES))
+        yield f"| `{code}` | {' | '.join(map(str, cells))} |"
+
+
+def _proofs() -> list[Path]:
+    return sorted(SOURCE.rglob("*.proof.md"))
+
+
+def _proof_page(path: Path) -> str:
+    return "-".join(path.relative_to(SOURCE).parts).replace(".proof.md", ".md")
+
+
+def proof_index() -> Iterator[str]:
+    """List of all proofs with their titles."""
+    yield "# Proofs\n"
+    yield "Each stands beside the code it speaks about; these are the same files.\n"
+    yield "| proof | about |\n|---|---|"
+    for path in _proofs():
+        title = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+        yield f"| [{title}]({_proof_page(path)}) | `{path.relative_to(ROOT)}` |"
+
+
+def changelog() -> Iterator[str]:
+    """The changelog."""
+    yield (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,182 @@
+"""Released relation: rows that are released, while the queries above them are resolved.
+
+It is a final aggregation and steps on its cells. Joined with public rows, or with the rows of another released
+relation, it stays one; so does a list of several under one another. All parts of it are about one population, whose
+account pays for them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tacit.query import limits
+from tacit.query.parsing.query_options import Options
+from tacit.query.question import (
+    Append,
+    Combine,
+    Derive,
+    FinalAggregation,
+    Match,
+    OutputColumn,
+    Question,
+    Regroup,
+    Step,
+    Unique,
+    most_rows,
+)
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import Field, JoinKind, RelationNode, is_public_throughout
+from tacit.query.relational.expressions import TRUE, Expression, Reference, references
+from tacit.query.relational.functions import cast
+from tacit.query.resolve.scalars import Scope, ScopeSource, renamed
+from tacit.query.types import Domain, common_type, union
+
+__all__ = ["ReleasedRelation", "value_step"]
+
+
+@dataclass(frozen=True)
+class ReleasedRelation:
+    """The final aggregation, the steps so far, and the columns they leave."""
+
+    final: FinalAggregation
+    steps: tuple[Step, ...]
+    columns: tuple[OutputColumn, ...]
+
+    @property
+    def question(self) -> Question:
+        """The relation as a question of its own."""
+        return Question(self.final, self.steps, self.columns, Options())
+
+    def reference(self, slot: int) -> Reference:
+        """The expression that reads a column."""
+        column = self.columns[slot]
+        return Reference(column.type, column.domain, slot, column.name)
+
+    def scope(self, alias: str, names: Sequence[str] | None = None) -> Scope:
+        """The columns under an alias."""
+        fields = [Field(column.name, column.type, column.domain) for column in self.columns]
+        called = renamed(fields, names)
+        return Scope((ScopeSource(alias, tuple((name, self.reference(i)) for i, name in enumerate(called))),))
+
+    def renamed(self, names: Sequence[str]) -> ReleasedRelation:
+        """The same columns under other names."""
+        columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
+        return replace(self, columns=columns)
+
+    def matched(self, public: RelationNode, kind: JoinKind, condition: Expression) -> ReleasedRelation:
+        """Beside the rows of a public relation, whose columns come last; ``kind`` with this result on the left."""
+        if not is_public_throughout(public):
+            raise AssertionError("released cells meet public rows only")
+        return self._beside(_columns(public), kind, Match(public, kind, condition))
+
+    def combined(self, other: ReleasedRelation, kind: JoinKind, condition: Expression) -> ReleasedRelation:
+        """Beside the rows of another released relation, whose columns come last.
+
+        Raises:
+            Refusal: the two are about different persons.
+        """
+        _check_population(self.final, other.final)
+        return self._beside(other.columns, kind, Combine(other.question, kind, condition))
+
+    @classmethod
+    def public(cls, final: FinalAggregation, relation: RelationNode) -> ReleasedRelation:
+        """The rows of a public relation beside what an aggregation releases; reads none of its numbers.
+
+        Cells that are aggregated without keys and calls are one row without columns, whatever was released.
+        """
+        row = cls(final, (Regroup((), ()),), ())
+        return row.matched(relation, JoinKind.INNER, TRUE) if relation.fields else row
+
+    def with_value(self, value: RelationNode | ReleasedRelation) -> ReleasedRelation:
+        """Every row with the value of a relation of one column and at most one row, NULL where it has none."""
+        columns = value.columns if isinstance(value, ReleasedRelation) else _columns(value)
+        return self._beside(columns, JoinKind.LEFT, value_step(self.final, value))
+
+    def _beside(self, theirs: Sequence[OutputColumn], kind: JoinKind, step: Step) -> ReleasedRelation:
+        left, right = kind in (JoinKind.RIGHT, JoinKind.FULL), kind in (JoinKind.LEFT, JoinKind.FULL)
+        columns = (
+            *(replace(column, domain=_maybe_missing(column.domain, left)) for column in self.columns),
+            *(replace(column, domain=_maybe_missing(column.domain, right)) for column in theirs),
+        )
+        limits.check_size(len(columns), 4 * limits.MAX_COLUMNS, "columns")
+        return self._after(step, columns)
+
+    def _after(self, step: Step, columns: tuple[OutputColumn, ...]) -> ReleasedRelation:
+        found = ReleasedRelation(self.final, (*self.steps, step), columns)
+        limits.check_size(_weight(found.steps), limits.MAX_RELATIONS, "relational operators")
+        return found
+
+    def is_noisy(self, expression: Expression) -> bool:
+        """Whether a value depends on noise."""
+        return any(self.columns[part.slot].noisy for part in references(expression))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is at most one row, whatever is released."""
+        most = most_rows(self.question)
+        return most is not None and most <= 1
+
+    @staticmethod
+    def stacked(parts: Sequence[ReleasedRelation], *, distinct: bool) -> ReleasedRelation:
+        """UNION of released relations: columns side by side in one type, under the names of the first."""
+        if len({len(part.columns) for part in parts}) != 1:
+            raise Refusal("union", "The parts of UNION ALL have different numbers of columns.")
+        kinds = [column.type for column in parts[0].columns]
+        for part in parts[1:]:
+            for i, column in enumerate(part.columns):
+                joint = common_type(kinds[i], column.type)
+                if joint is None:
+                    raise Refusal("union", f"UNION ALL stacks {kinds[i]} and {column.type}; cast one of them.")
+                kinds[i] = joint
+        aligned = []
+        for part in parts:
+            expressions = tuple(cast(part.reference(i), kind) for i, kind in enumerate(kinds))
+            columns = tuple(
+                replace(column, type=kind, domain=e.domain)
+                for column, kind, e in zip(part.columns, kinds, expressions, strict=True)
+            )
+            aligned.append(part._after(Derive(expressions), columns))
+        found = aligned[0]
+        for other in aligned[1:]:
+            _check_population(found.final, other.final)
+            columns = tuple(
+                replace(mine, noisy=mine.noisy or theirs.noisy, domain=union((mine.domain, theirs.domain), mine.type))
+                for mine, theirs in zip(found.columns, other.columns, strict=True)
+            )
+            found = found._after(Append(other.question), columns)
+        return found._after(Unique(), found.columns) if distinct else found
+
+
+def value_step(final: FinalAggregation, value: RelationNode | ReleasedRelation) -> Step:
+    """The step that puts a value of one column and at most one row beside the cells of an aggregation.
+
+    Raises:
+        Refusal: the value is about other persons.
+    """
+    if isinstance(value, ReleasedRelation):
+        _check_population(final, value.final)
+        return Combine(value.question, JoinKind.LEFT, TRUE)
+    return Match(value, JoinKind.LEFT, TRUE)
+
+
+def _check_population(one: FinalAggregation, other: FinalAggregation) -> None:
+    if one.population != other.population:
+        raise Refusal(
+            "population",
+            f"One part is about {one.population} and another about {other.population}, which have an account each; "
+            "ask two questions and put their answers together.",
+        )
+
+
+def _columns(public: RelationNode) -> tuple[OutputColumn, ...]:
+    return tuple(OutputColumn(c.name or "", c.type, False, c.domain) for c in public.fields)
+
+
+def _weight(steps: Sequence[Step]) -> int:
+    """Number of steps, those of the relations that they read included."""
+    return sum(1 + _weight(step.other.steps) if isinstance(step, Combine | Append) else 1 for step in steps)
+
+
+def _maybe_missing(domain: Domain, outer: bool) -> Domain:
+    return replace(domain, nullable=True) if outer else domain
