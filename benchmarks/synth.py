@@ -1,7 +1,7 @@
 """Workloads and synthetic tables on Adult: errors beside bounds, total variation, accuracy of a classifier, seconds.
 
-``python benchmarks/synth.py adult.csv``: all columns, integers in bins. Takes about twenty minutes on two idle cores;
-``--quick`` leaves AIM and two of three prices out. The synthetic tables are made from all rows, those of the test too.
+``python benchmarks/synth.py adult.csv``: all columns, integers in bins. The synthetic tables are made from all rows,
+those of the test too. ``--rival dpmm=/path/to/python`` adds another library, which runs in its own environment.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
+import json
 import math
+import subprocess
+import tempfile
 import time
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,26 +29,32 @@ from tacit.synth.workload import Factor
 from tacit.synth.workload_plan import plan_workload
 
 INTEGERS = {
-    "age": (17, 90), "fnlwgt": (0, 1_500_000), "education_num": (1, 16), "capital_gain": (0, 99_999),
-    "capital_loss": (0, 4_499), "hr_per_week": (1, 99),
+    "adult": {
+        "age": (17, 90), "fnlwgt": (0, 1_500_000), "education_num": (1, 16), "capital_gain": (0, 99_999),
+        "capital_loss": (0, 4_499), "hr_per_week": (1, 99),
+    },
+    "pums": {
+        "age": (18, 93), "sex": (0, 1), "educ": (1, 16), "race": (1, 6), "income": (0, 500_000), "married": (0, 1),
+    },
 }  # fmt: skip
+TARGETS = {"adult": "income", "pums": "married"}
 DELTA = "1e-9"
 
 
-def opened(path: Path) -> tuple[tacit.Curator, list[str]]:
-    """A curator for the file, each row a person; texts have the categories of the documentation, here of the file."""
+def opened(path: Path) -> tuple[tacit.Curator, str]:
+    """A curator for the file, each row a person, and the table; texts have the categories of the file."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
     columns: dict[str, Any] = {}
     for name in rows[0]:
-        if name in INTEGERS:
-            columns[name] = {"type": "integer", "bounds": list(INTEGERS[name])}
-        else:
+        if name in INTEGERS[path.stem]:
+            columns[name] = {"type": "integer", "bounds": list(INTEGERS[path.stem][name])}
+        elif name != "pid":
             columns[name] = {"type": "text", "categories": sorted({row[name] for row in rows})}
     curator = tacit.open(
-        str(path), table="adult", population="people", unit="row", epsilon="1000", delta="1e-6", columns=columns
+        str(path), table=path.stem, population="people", unit="row", epsilon="1000", delta="1e-6", columns=columns
     )
-    return curator, list(columns)
+    return curator, path.stem
 
 
 def workloads(sizes: dict[str, int]) -> None:
@@ -93,74 +103,123 @@ def _costs(part: Any) -> list[tuple[float, float]]:
     return [(math.prod((sizes[n] - 1) / sizes[n] for n in names), c) for names, c in weight.items()]
 
 
-def variation(real: Any, drawn: Any, ways: int, bins: dict[str, Any]) -> float:
-    """Mean total-variation distance over all marginals of some columns, integers in the bins of the table."""
-    codes = [_codes(real, drawn, name, bins) for name in drawn.column_names]
+def coded(table: Any, values: dict[str, list[Any]], bins: dict[str, Any]) -> np.ndarray:
+    """Rows as places of values, integers in the bins of the table: what every method is given and judged by."""
+    made = []
+    for name, listed in values.items():
+        column = np.asarray(table[name].to_pylist())
+        if name in bins:
+            made.append((column - bins[name].low) // bins[name].width)
+        else:
+            place = {value: at for at, value in enumerate(listed)}
+            made.append(np.array([place[value] for value in column.tolist()]))
+    return np.stack(made, axis=1)
+
+
+def variation(real: np.ndarray, drawn: np.ndarray, sizes: list[int], ways: int) -> float:
+    """Mean total-variation distance over all marginals of some columns."""
     apart = []
-    for chosen in itertools.combinations(codes, ways):
-        shape = [size for _, _, size in chosen]
+    for chosen in itertools.combinations(range(len(sizes)), ways):
+        shape = [sizes[each] for each in chosen]
         ours, theirs = (
-            np.bincount(np.ravel_multi_index(tuple(c[side] for c in chosen), shape), minlength=math.prod(shape))
-            for side in (0, 1)
+            np.bincount(np.ravel_multi_index(tuple(rows[:, c] for c in chosen), shape), minlength=math.prod(shape))
+            for rows in (real, drawn)
         )
         apart.append(np.abs(ours / ours.sum() - theirs / theirs.sum()).sum() / 2)
     return float(np.mean(apart))
 
 
-def _codes(real: Any, drawn: Any, name: str, bins: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, int]:
-    left, right = (np.asarray(table[name].to_pylist()) for table in (real, drawn))
-    if name in bins:
-        left, right = ((side - bins[name].low) // bins[name].width for side in (left, right))
-    values, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    return places[: len(left)], places[len(left) :], len(values)
-
-
-def accuracy(train: Any, test: Any) -> float:
+def accuracy(train: np.ndarray, test: np.ndarray, target: int) -> float:
     """Of gradient-boosted trees that are trained on one table and tested on another."""
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.preprocessing import OrdinalEncoder
 
-    def features(table: Any) -> Any:
-        return table.drop_columns(["income"]).to_pandas()
+    others = [each for each in range(train.shape[1]) if each != target]
+    model = HistGradientBoostingClassifier(random_state=0).fit(train[:, others], train[:, target])
+    return float(model.score(test[:, others], test[:, target]))
 
-    texts = [name for name in train.column_names if name not in INTEGERS and name != "income"]
-    encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1).fit(features(train)[texts])
-    made = []
-    for table in (train, test):
-        frame = features(table)
-        frame[texts] = encoder.transform(frame[texts])
-        made.append(frame.to_numpy(dtype=np.float64))
-    model = HistGradientBoostingClassifier(random_state=0).fit(made[0], train["income"].to_pylist())
-    return float(model.score(made[1], test["income"].to_pylist()))
+
+@dataclass(frozen=True)
+class Contest:
+    """One table, in places of values, and the column that trees are to predict."""
+
+    real: np.ndarray
+    names: list[str]
+    sizes: list[int]
+    target: int
+
+    @property
+    def test(self) -> np.ndarray:
+        """A fifth of the real rows, for trees."""
+        return self.real[: len(self.real) // 5]
+
+    def line(self, method: str, epsilon: str, drawn: np.ndarray, clock: float, processor: float) -> None:
+        """Print how good a table is."""
+        apart = [variation(self.real, drawn, self.sizes, ways) for ways in (2, 3)]
+        right = accuracy(drawn, self.test, self.target)
+        print(
+            f"| {method} | {epsilon} | {apart[0]:.4f} | {apart[1]:.4f} | {right:.3f} | {processor:.0f} | {clock:.0f} |",
+            flush=True,
+        )
+
+    def rival(self, name: str, python: str, method: str, epsilon: str, folder: Path, seconds: int) -> None:
+        """Let another library make the table in its own environment, and print how good it is."""
+        files = [folder / each for each in ("coded.csv", "sizes.json", f"{name}-{method}-{epsilon}.csv")]
+        if not files[0].exists():
+            np.savetxt(files[0], self.real, fmt="%d", delimiter=",", header=",".join(self.names), comments="")
+            files[1].write_text(json.dumps(dict(zip(self.names, self.sizes, strict=True))))
+        script = Path(__file__).with_name("synth_rivals.py")
+        try:
+            done = subprocess.run(
+                [python, str(script), name, method, epsilon, DELTA, *map(str, files)],
+                capture_output=True, check=True, text=True, timeout=seconds,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            print(f"| {name} {method} | {epsilon} | not within {seconds} s by the clock | | | | |", flush=True)
+            return
+        except subprocess.CalledProcessError as problem:
+            print(f"| {name} {method} | {epsilon} | failed: {problem.stderr.strip().splitlines()[-1]} | | | | |")
+            return
+        took = json.loads(done.stdout.strip().splitlines()[-1])
+        drawn = np.loadtxt(files[2], delimiter=",", skiprows=1, dtype=np.int64)
+        self.line(f"{name} {method}", epsilon, drawn, took["clock"], took["processor"])
 
 
 def main() -> None:
     """Print tables of Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path, help="adult.csv")
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("file", type=Path, help="adult.csv or pums.csv")
+    parser.add_argument("--epsilon", action="append", help="0.1, 1 and 10 if left out")
+    parser.add_argument("--method", action="append", help="independent, mst and aim if left out; none for rivals alone")
+    parser.add_argument(
+        "--rival", action="append", default=[], help="name=python: smartnoise, dpmm or mbi, and where it is"
+    )
+    parser.add_argument("--seconds", type=int, default=1200, help="the most that a rival may take")
+    parser.add_argument("--workloads", action="store_true")
     asked = parser.parse_args()
-    curator, _ = opened(asked.file)
-    start = time.perf_counter()
-    first = curator.synthesize("adult", epsilon="0.1", delta=DELTA, method="independent", rows=10)
-    workloads(dict(first.model.sizes))
-    print(f"\nindependent columns took {time.perf_counter() - start:.0f} s\n")
-    real = _real(asked.file)
-    test = real.slice(0, real.num_rows // 5)
-    print(f"trained on the real rows themselves: accuracy {accuracy(real.slice(real.num_rows // 5), test):.3f}\n")
-    print("| method | ε | mean TV, 2-way | mean TV, 3-way | accuracy | seconds |\n|---|---|---|---|---|---|")
-    methods = ("independent", "mst") if asked.quick else ("independent", "mst", "aim")
-    for method, epsilon in itertools.product(methods, ("1",) if asked.quick else ("0.1", "1", "10")):
-        start = time.perf_counter()
-        table = curator.synthesize("adult", epsilon=epsilon, delta=DELTA, method=method, rows=real.num_rows)  # type: ignore[arg-type]
-        drawn = table.to_arrow()
-        took = time.perf_counter() - start
-        bins = table._bins
-        print(
-            f"| {method} | {epsilon} | {variation(real, drawn, 2, bins):.4f} | {variation(real, drawn, 3, bins):.4f} | "
-            f"{accuracy(drawn, test):.3f} | {took:.0f} |",
-            flush=True,
-        )
+    curator, table = opened(asked.file)
+    first = curator.synthesize(table, epsilon="0.1", delta=DELTA, method="independent", rows=10)
+    sizes = dict(first.model.sizes)
+    if asked.workloads:
+        workloads(sizes)
+    values = {name: list(found) for name, found in first._columns.items()}
+    real = coded(_real(asked.file), values, first._bins)
+    contest = Contest(real, list(sizes), list(sizes.values()), list(sizes).index(TARGETS[table]))
+    print(f"\ntrained on real rows: {accuracy(real[len(real) // 5 :], contest.test, contest.target):.3f}\n")
+    print("| method | ε | mean TV, 2-way | mean TV, 3-way | accuracy | processor s | clock s |\n" + "|---" * 7 + "|")
+    with tempfile.TemporaryDirectory() as folder:
+        for epsilon in asked.epsilon or ("0.1", "1", "10"):
+            for method in asked.method or ("independent", "mst", "aim"):
+                if method == "none":
+                    continue
+                start, used = time.perf_counter(), time.process_time()
+                made = curator.synthesize(table, epsilon=epsilon, delta=DELTA, method=method, rows=len(real))  # type: ignore[arg-type]
+                drawn = coded(made.to_arrow(), values, first._bins)
+                contest.line(method, epsilon, drawn, time.perf_counter() - start, time.process_time() - used)
+            for each in asked.rival:
+                name, _, rest = each.partition("=")
+                name, _, only = name.partition(":")
+                for method in [only] if only else ["mst", "aim"]:
+                    contest.rival(name, rest, method, epsilon, Path(folder), asked.seconds)
 
 
 def _real(path: Path) -> Any:

@@ -66,6 +66,11 @@ PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
     "tables.NAME": {
         "source": "a file, a folder of files, a table of the database",
         "version": "a word to change when answers about a database table are to be bought anew",
+        "delimiter": "sign between the fields of a CSV file; by default a comma, in `.tsv` files a tab",
+        "encoding": "of a CSV file: `utf-8`, or one with one byte per letter",
+        "decimal_mark": "sign before the fraction of numbers in a CSV file; by default a point",
+        "thousands_mark": "sign between groups of three digits in a CSV file; by default none",
+        "date_format": "form of the dates of a CSV file, such as `%d.%m.%Y`; by default `2024-01-31`",
         "schema": "the word that questions may write before the name of the table",
         "public": "whether the table has no people in it, and is read without a charge",
         "population": "whose budget pays",
@@ -78,6 +83,8 @@ PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
         "columns": "declarations about columns",
     },
     "tables.NAME.columns.NAME": {
+        "source": "name of the column in the source, where questions call it otherwise",
+        "date_format": "form of a date or timestamp in a CSV file, such as `%d.%m.%Y %H:%M`",
         "type": "`integer`, `decimal`, `double`, `text`, `boolean`, `date`, `timestamp`; by default that of the source",
         "bounds": "smallest and largest value that counts; values outside are moved to the nearer bound",
         "step": "step to which values are rounded before they are added up",

@@ -36,7 +36,6 @@ class Part(NamedTuple):
 PARTS = {
     "bench": Part("other libraries", ("autodp", "diffprivlib", "dp_accounting", "opendp", "prv_accountant")),
     "torch": Part("networks", ("torch",)),
-    "synth": Part("synthetic tables", ("jax", "mbi")),
     "spark": Part("Spark", ("pyspark", "grpc"), ("java",)),
     "browser": Part("the console in a browser", ("playwright",), ("chromium",)),
 }

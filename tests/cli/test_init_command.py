@@ -130,7 +130,7 @@ def test_a_project_elsewhere_finds_its_data(folder: Path, run: Run) -> None:
         (("notes.txt",), "source: 'notes.txt' must end in one of .csv"),
         (("empty.csv",), "source: the first line of empty.csv must name its columns"),
         (("twice.csv",), "source: the first line of twice.csv must name its columns, each once"),
-        (("bytes.csv",), "source: the first line of bytes.csv is not UTF-8"),
+        (("bytes.csv",), "source: bytes.csv is in UTF-16, which is not read; convert it: iconv -f UTF-16"),
         (("fake.parquet",), "source: fake.parquet is not a Parquet file"),
         (("visits.csv", "--unit", "person"), "--unit: 'person' is not a column; there are visit_id, patient_id"),
         (("visits.csv", "--epsilon", "lots"), "--epsilon: must be a number"),
@@ -170,11 +170,12 @@ def test_hostile_names_stay_text(folder: Path, run: Run) -> None:
     (folder / "odd.csv").write_text(header + "\n1,2,3,4\n")
     result = run("init", "odd.csv", "--yes", "--epsilon", "1", "--unit", "row")
     assert result.exit_code == 2
-    assert "none of the columns of odd.csv can be used" in result.stderr
+    assert "the first line of odd.csv must name its columns" in result.stderr
     (folder / "odd.csv").write_text(header.replace("\n", " ") + "\n1,2,3,4\n")
     assert run("init", "odd.csv", "--yes", "--epsilon", "1", "--unit", "row", "--population", "p").exit_code == 0
     project = load(folder / "tacit.toml")
-    assert [column.name for column in project.catalog.tables[0].columns] == ["ok"]
+    columns = {column.name: column.stored_name for column in project.catalog.tables[0].columns}
+    assert columns == {"pat_ient_x": 'pat"ient [x]', "bold_id": "[bold]id", "ok": "ok", "column_4": "# = { }"}
     result = run("init", "odd [bold]x.csv", "-o", "b.toml")
     assert "[bold]x.csv" in result.stderr
 

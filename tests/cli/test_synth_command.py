@@ -9,24 +9,19 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tacit.curator import table_synthesis_release
-from tacit.synth.graphical_model import sketch_model
-
 Run = Callable[..., Result]
 Json = Callable[..., Any]
 ROWS = "SELECT ward FROM visits"
 
 
 @pytest.fixture
-def concentrated(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The clinic with an account that Gaussian noise is charged to, and a quick fit."""
+def concentrated(clinic: Path) -> Path:
+    """The clinic with an account that Gaussian noise is charged to."""
     file = clinic / "tacit.toml"
     file.write_text(file.read_text().replace('epsilon = "4"', 'epsilon = "4"\ndelta = "1e-6"\naccounting = "zcdp"'))
-    monkeypatch.setattr(table_synthesis_release, "fitted", lambda plan, made: sketch_model(plan.sizes, made.marginals))
     return clinic
 
 
-@pytest.mark.synth
 def test_a_table_its_report_and_its_receipt(concentrated: Path, run: Run, run_json: Json) -> None:
     told = run_json("synth", ROWS, "--epsilon", "1", "--method", "independent", "-o", "made.csv", "--rows", "40")
     assert set(told) == {"table", "rows", "report", "receipt", "charge"}

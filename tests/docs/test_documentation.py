@@ -30,15 +30,7 @@ WITH_EXAMPLES = [name for name, path in MODULES.items() if ">>>" in path.read_te
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-#: Pages whose examples need an extra, with the marker of its tests.
-EXTRAS = {"publish-a-synthetic-table.md": pytest.mark.synth}
-
-
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=EXTRAS[page.name]) if page.name in EXTRAS else page for page in PAGES],
-    ids=[str(page.relative_to(ROOT)) for page in PAGES],
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_pages(page: Path) -> None:
     # A fence closes an example; doctest would take it for expected output.
     text = re.sub(r"^```.*$", "", page.read_text(), flags=re.MULTILINE)

@@ -12,11 +12,21 @@ import pytest
 
 from tacit.core.errors import InputError
 from tacit.engines import MeasurementTask
+from tacit.engines.csv_format import CsvFormat
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.csv_lines import LONGEST, count_left_out, csv_scan, first_left_out, read_header
+from tacit.engines.duckdb.csv_lines import (
+    LONGEST,
+    count_losses,
+    csv_scan,
+    first_left_out,
+    read_header,
+    split_lines,
+    utf8_lines,
+)
+from tacit.engines.duckdb.sources import open_views, report_csv
 from tacit.query.catalog import ROW, Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
-from tacit.query.types import INTEGER, TEXT
+from tacit.query.types import DATE, INTEGER, TEXT
 
 COLUMNS = (Column("id", INTEGER), Column("kind", TEXT, categories=("a", "b")), Column("note", TEXT))
 
@@ -63,9 +73,12 @@ def lines(extra: bytes | None, place: int) -> bytes:
     return b"id,kind,note\n" + b"\n".join(made) + b"\n"
 
 
-def counted(path: Path, sql: str = SQL, unit: str = "id", times: int = 1) -> list[list[int]]:
+def counted(
+    path: Path, sql: str = SQL, unit: str = "id", times: int = 1, form: CsvFormat | None = None
+) -> list[list[int]]:
     made = catalog(unit)
-    with DuckDBEngine(made, {"t": DataSource("csv", str(path))}, Limits(threads=2)) as engine:
+    source = DataSource("csv", str(path), csv=form or CsvFormat())
+    with DuckDBEngine(made, {"t": source}, Limits(threads=2)) as engine:
         found = [engine.measure(MeasurementTask(resolve(sql, made).final, b"k")) for _ in range(times)]
     results = [[array.tolist() for array in each.raw] for each in found]
     assert all(result == results[0] for result in results), "a copy reads as its file does"
@@ -141,8 +154,10 @@ def test_lines_are_split_as_the_rules_say(tmp_path: Path) -> None:
         path = tmp_path / f"{trial}.csv"
         path.write_bytes(content)
         with duckdb.connect() as connection:
-            found = connection.sql(f"SELECT x, y, z FROM {csv_scan([str(path)], ('x', 'y', 'z'))}").fetchall()
-            left_out = count_left_out(connection, [str(path)])
+            lines, header = utf8_lines([str(path)]), ("x", "y", "z")
+            found = connection.sql(f"SELECT x, y, z FROM {csv_scan(lines, header, ',')}").fetchall()
+            split = split_lines(lines, header, ",", CsvFormat(), {})
+            left_out = count_losses(connection, [str(path)], split, header, {"x": ("x", '"x"')}).left_out
         expected = reference(content)
         assert sorted(map(list, found), key=repr) == expected
         written = sum(bool(line) for line in re.split(rb"[\r\n]", content)) - 1
@@ -157,7 +172,7 @@ def test_row_numbers_are_the_same_in_every_scan(tmp_path: Path) -> None:
         )
     sql = "SELECT COUNT(*) FROM t JOIN t AS s ON t.row_unit = s.row_unit WHERE t.note <> s.note"
     with duckdb.connect() as connection:
-        scan = csv_scan([str(tmp_path / f"{k}.csv") for k in range(20)], ("id", "kind", "note"))
+        scan = csv_scan(utf8_lines([str(tmp_path / f"{k}.csv") for k in range(20)]), ("id", "kind", "note"), ",")
         numbered = f'SELECT row_number() OVER (ORDER BY "tacit line") AS row_unit, note FROM {scan}'
         assert connection.sql(f"WITH t AS ({numbered}) {sql}").fetchall() == [(0,)]
     united = "SELECT COUNT(*) FROM (SELECT * FROM t UNION ALL SELECT * FROM t) AS u"
@@ -169,9 +184,12 @@ def test_the_owner_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     path.write_bytes(lines(b'77,a,"no end', 300))
     with caplog.at_level(logging.WARNING, "tacit.operator"):
         counted(path)
-    assert "1 lines" in caplog.text
+    assert "1 of the lines" in caplog.text
     assert "no end" not in caplog.text
-    assert first_left_out(str(path)) == 302
+    found = first_left_out(str(path))
+    assert found is not None
+    assert found.number == 302
+    assert "quotes" in found.reason
 
 
 def test_a_header_is_one_line(tmp_path: Path) -> None:
@@ -180,3 +198,72 @@ def test_a_header_is_one_line(tmp_path: Path) -> None:
         path.write_bytes(header + b"\n1,2\n")
         with pytest.raises(InputError):
             read_header(str(path), "t")
+
+
+ODD = CsvFormat(delimiter="|", encoding="windows-1252", decimal_mark=",", thousands_mark=".")
+
+
+@pytest.mark.parametrize(
+    "name", [*(name for name in HOSTILE if "long" not in name), "a byte without a letter", "every byte"]
+)
+def test_a_line_in_another_form_harms_itself_alone(name: str, tmp_path: Path) -> None:
+    """One byte made DuckDB's own decoder of Latin-1 give up on the whole file."""
+    more = {
+        "a byte without a letter": b"77,a,\x81\x8d\x90",
+        "every byte": b"77,a," + bytes(set(range(256)) - {10, 13, 34}),
+    }
+    extra = {**HOSTILE, **more}[name]
+    path = tmp_path / "t.csv"
+    path.write_bytes(lines(extra, 300).replace(b",", b"|"))
+    assert counted(path, form=ODD) in ([[300, 300]], [[301, 300]])
+
+
+NUMBERS = {
+    "1": 1, "1,5": 2, "1.234,5": 1235, "1234,5": 1235, " 12 ": 12, "-1.000": -1000, "1e2": 100, "1,5e1": 15, ",5": 1,
+    "1.5": None, "1.23,4": None, "12.34": None, "1,2,3": None, "1.2345": None, "": None, "n/a": None, "1 000": None,
+    "nan": None, "٣": None, "1.000.000": 1_000_000, "+7": 7, ".": None, ",": None, "e5": None,
+}  # fmt: skip
+DATES = {
+    "03.04.2024": "2024-04-03", "3.4.2024": "2024-04-03", " 31.12.1999 ": "1999-12-31", "31.02.2024": None,
+    "infinity": None, "epoch": None, "2024-04-03": None, "03.04.24": None, "03.04.2024x": None, "": None,
+    "03.04.0000": None, "00.01.2024": None, "٠٣.04.2024": None, "03.13.2024": None,
+}  # fmt: skip
+
+
+def test_numbers_and_dates_are_read_as_stated(tmp_path: Path) -> None:
+    """In every line by itself; what has another form is NULL and is counted for the owner."""
+    columns = (Column("id", INTEGER), Column("x", INTEGER, stored="Wert"), Column("d", DATE, stored="Tag"))
+    table = Table("t", columns, population="p", unit="id")
+    form = CsvFormat(delimiter=";", decimal_mark=",", thousands_mark=".", date_format="%d.%m.%Y")
+    texts = [(number, "") for number in NUMBERS] + [("", date) for date in DATES]
+    path = tmp_path / "t.csv"
+    path.write_text("id;Wert;Tag\n" + "".join(f"{i};{x};{d}\n" for i, (x, d) in enumerate(texts)))
+    source = DataSource("csv", str(path), csv=form)
+    with open_views(Catalog((table,), (Population("p"),)), {"t": source}) as connection:
+        found = connection.sql("SELECT x, CAST(d AS VARCHAR) FROM t ORDER BY id").fetchall()
+    assert found == [(x, None) for x in NUMBERS.values()] + [(None, d) for d in DATES.values()]
+    report = report_csv(source, table)
+    assert (report.left_out, report.other_width) == (None, None)
+    assert (report.nothing_read, report.partly_read) == ((), ("x", "d"))
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"delimiter": ";;"}, "delimiter: must be one sign"),
+        ({"delimiter": '"'}, "delimiter: must be one sign"),
+        ({"delimiter": "1"}, "delimiter: must be one sign"),
+        ({"encoding": "utf-16"}, "encoding: utf-16 has several bytes per letter; convert the file: iconv -f utf-16"),
+        ({"encoding": "shift_jis"}, "several bytes per letter"),
+        ({"encoding": "klingon"}, "encoding: 'klingon' is not known"),
+        ({"decimal_mark": ";"}, 'decimal_mark: must be "." or ","'),
+        ({"thousands_mark": "."}, "thousands_mark: must be one of ',', ' ', \"'\""),
+        ({"date_format": "%d.%m"}, "date_format: must have a year, a month and a day"),
+        ({"date_format": "%d.%m.%Y%Z"}, "date_format: %Z is not a part"),
+        ({"date_format": "%d'%m'%Y"}, "cannot stand in a date format"),
+        ({"date_format": "%d.%m.%Y%"}, "% is not a part"),
+    ],
+)
+def test_a_form_is_checked(said: dict[str, str], problem: str) -> None:
+    with pytest.raises(InputError, match=re.escape(problem)):
+        CsvFormat(**said)  # type: ignore[arg-type]

@@ -68,6 +68,7 @@ _RESPELLED = [
         (r"\bQUANTILE\(", "total_quantile("),
         (r"\bMODE\(\) WITHIN GROUP \(ORDER BY (\w+)\)", r"MODE(\1)"),
         (r"\bMODE\((\w+)\)", r"nth_most_common(\1, 1)"),
+        (r"\bGROUP BY (\w+) WITH ROLLUP", r"GROUP BY ROLLUP (\1)"),
     )
 ]
 #: A grouping by one of these is inside persons.
@@ -99,6 +100,12 @@ def plain_sql(sql: str, final: FinalAggregation) -> str:
 
 def _without_undeclared_nulls(sql: str, keys: Sequence[GroupKey]) -> str:
     tree = parse_one(sql, dialect="duckdb")
+    sets = next((s for s in tree.find_all(exp.Select) if _set_terms(s)), None)
+    if sets is not None:
+        # A total over a key has no key either, so that rows are left out before they are grouped.
+        for node in _set_terms(sets):
+            sets.where(exp.Not(this=exp.Is(this=exp.Paren(this=node.copy()), expression=exp.Null())), copy=False)
+        return tree.sql(dialect="duckdb")
     select = _grouping(tree, len(keys))
     for node, key in zip(_key_nodes(select), keys, strict=True):
         if None not in (key.values or ()):
@@ -112,6 +119,23 @@ def _grouping(tree: exp.Expression, count: int) -> exp.Select:
     found = [s for s in tree.find_all(exp.Select) if s.args.get("group") or s.args.get("distinct")]
     fitting = [s for s in found if len(_key_nodes(s)) == count and not any(n.name in _UNITS for n in _key_nodes(s))]
     return max(fitting, key=lambda select: select.depth)
+
+
+def _set_terms(select: exp.Select) -> list[exp.Expression]:
+    """The keys of ROLLUP, CUBE and GROUPING SETS as they stand below the grouping; empty for a plain GROUP BY."""
+    group = select.args.get("group")
+    if group is None or not (group.find(exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
+        return []
+    named = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    found: list[exp.Expression] = []
+    stack = list(group.expressions)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
+            stack.extend(node.expressions)
+        else:
+            found.append(named.get(node.name, node) if isinstance(node, exp.Column) and not node.table else node)
+    return found
 
 
 def _key_nodes(select: exp.Select) -> list[exp.Expression]:

@@ -221,6 +221,8 @@ def part_slack(final: FinalAggregation, aggregate: Aggregate, rows: int) -> Frac
 def aggregates_of(question: Question, column: int) -> set[int]:
     """The aggregates that a column of the answer reads; all of them where cells were aggregated or joined once more."""
     keys, count = len(question.final.keys), len(question.final.aggregates)
+    if question.totals is not None:
+        keys *= 2
     slots = {column}
     for step in reversed(question.steps):
         if isinstance(step, Extend | Match | Regroup | Combine | Append):

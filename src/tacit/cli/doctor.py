@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
+from tacit.cli.doctor_csv import csv_checks
+from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
 from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError, TacitError
 from tacit.project.read_project import read_project
@@ -71,7 +72,8 @@ def doctor(
         print_json({"ok": ok, "checks": shown})
     else:
         _show(findings, ok)
-        if ok and (console().is_terminal if look is None else look):
+        opened = any(finding.name == "project" and finding.ok for finding in findings)
+        if opened and (console().is_terminal if look is None else look):
             _show_kept(project)
     if not ok:
         raise typer.Exit(1)
@@ -92,14 +94,16 @@ def examine(project: Path) -> Iterator[DoctorFinding]:
     yield from _guarded(project, "project file")
     yield from _limits(loaded)
     yield from _cautions(loaded)
+    said = set()
     for name, source in loaded.sources.items():
-        if source.kind != "table":
-            yield _source(loaded, name)
+        for finding in _source(loaded, name) if source.kind != "table" else ():
+            said.add(finding.words)
+            yield finding
     yield from _database(loaded)
     failed = False
     for finding in _ledger(project, loaded):
         # The message of opening was given already, with a better remedy.
-        if finding.ok or not failed or finding.name != _OPENING:
+        if finding.ok or finding.name != _OPENING or not (failed or finding.words in said):
             yield finding
         failed = failed or not finding.ok
     yield DoctorFinding("clock", True, "not needed: no decision reads it")
@@ -217,7 +221,7 @@ def _kept(loaded: Project) -> list[str]:
     return [NOT_PRIVATE, *lines] if lines else []
 
 
-def _source(loaded: Project, name: str) -> DoctorFinding:
+def _source(loaded: Project, name: str) -> Iterator[DoctorFinding]:
     source = loaded.sources[name]
     try:
         files = source.files
@@ -228,17 +232,19 @@ def _source(loaded: Project, name: str) -> DoctorFinding:
             raise FileNotFoundError(2, "No such file or directory")
     except OSError as problem:
         remedy = f"edit tables.{name}.source, or allow reading"
-        return DoctorFinding(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
-    if source.kind == "csv" and (broken := _broken_line(list(map(str, files)))) is not None:
-        remedy = "close its quotes, write values without new lines and in UTF-8, or write the table as Parquet"
-        return DoctorFinding(f"source {name}", False, f"{source.path}: {broken}", remedy)
+        yield DoctorFinding(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
+        return
     size = sum(file.stat().st_size for file in files)
     many = f" in {len(files)} files" if len(files) > 1 else ""
     table = loaded.catalog.table(name)
     known = (
         "" if table is None or table.public else _recognised(source.kind, max(file.stat().st_size for file in files))
     )
-    return DoctorFinding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
+    readable = DoctorFinding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
+    checks = csv_checks(loaded, name) if source.kind == "csv" else ()
+    found = [DoctorFinding(check.name, check.ok, check.words, check.remedy) for check in checks]
+    # Either a file is readable, or something of it is not.
+    yield from found if any(not finding.ok for finding in found) else [readable, *found]
 
 
 def _recognised(kind: str, largest: int) -> str:
@@ -253,17 +259,6 @@ def _recognised(kind: str, largest: int) -> str:
             f"; larger than {limit} MiB, so only exact copies are recognised: do not open one that is written otherwise"
         )
     return "; copies with the same rows are recognised"
-
-
-def _broken_line(files: list[str]) -> str | None:
-    """A line that is left out of a table; None where every line is a row."""
-    from tacit.engines.registry import first_unread_line
-
-    for file in files:
-        line = first_unread_line(file)
-        if line is not None:
-            return f"line {line} of {Path(file).name} cannot be read as a row and is left out, maybe others as well"
-    return None
 
 
 def _database(loaded: Project) -> Iterator[DoctorFinding]:
@@ -385,10 +380,11 @@ def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
     digests = f"{place.ledger if place.is_file else place.key}.digests"
     try:
         if place.exists:
-            with reading(place) as (reader, _):
+            with listening(), reading(place) as (reader, _):
                 try_opening(loaded, reader, place.key, digests)
         else:
-            try_opening(loaded, None, place.key, digests)
+            with listening():
+                try_opening(loaded, None, place.key, digests)
     except TacitError as problem:
         yield DoctorFinding(
             _OPENING, False, visible(str(problem)), "correct that in the project file; nothing was changed"

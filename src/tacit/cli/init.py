@@ -19,9 +19,11 @@ import typer
 from tacit.cli.errors import reported
 from tacit.cli.init_postgres import address_without_secrets, is_address, postgres_tables
 from tacit.cli.open_project import listening
-from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
+from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, visible
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
+from tacit.engines.csv_format import CsvFormat
+from tacit.project.csv_draft import draft_csv
 from tacit.project.project_template import (
     Draft,
     DraftColumn,
@@ -32,11 +34,7 @@ from tacit.project.project_template import (
 )
 from tacit.project.schema_inference import (
     SAMPLE_ROWS,
-    csv_header,
-    guess_categories,
-    guess_type,
     guess_unit,
-    read_sample,
 )
 
 __all__ = ["init"]
@@ -162,7 +160,8 @@ def _table(path: Path, beside: Path, *, public: bool, unit: str | None, look: bo
         raise InputError("source", f"there is no file {path}")
     if any(sign in str(path) for sign in "*?["):
         raise InputError("source", f"{path} has one of *?[ in its name, which stand for many files; rename it")
-    columns = _csv_columns(path, look) if path.suffix.lower() in _CSV else _parquet_columns(path)
+    drafted = draft_csv(path, look=look) if path.suffix.lower() in _CSV else None
+    columns = _parquet_columns(path) if drafted is None else drafted.columns
     names = [column.name for column in columns if column.why_not is None]
     if not names:
         raise InputError("source", f"none of the columns of {path.name} can be used; {columns[0].why_not}")
@@ -174,25 +173,9 @@ def _table(path: Path, beside: Path, *, public: bool, unit: str | None, look: bo
         public=public,
         unit=mine,
         guess=None if public or mine else guess_unit(names),
+        form=CsvFormat() if drafted is None else drafted.form,
+        remarks=() if drafted is None else drafted.remarks,
     )
-
-
-def _csv_columns(path: Path, look: bool) -> tuple[DraftColumn, ...]:
-    names = csv_header(path)
-    if not names or len({name.lower() for name in names}) != len(names):
-        raise InputError("source", f"the first line of {path.name} must name its columns, each once")
-    rows = read_sample(path, names) if look else {}
-    return tuple(_csv_column(name, rows.get(name)) for name in names)
-
-
-def _csv_column(name: str, values: list[str | None] | None) -> DraftColumn:
-    if not is_name(name):
-        return DraftColumn(name, why_not="left out; give it a name of letters, digits and underscores to use it")
-    guess = guess_type(values) if values is not None else None
-    if guess is None:
-        return DraftColumn(name)
-    few = guess.type in ("text", "integer", "boolean") and guess_categories(values or []) is not None
-    return DraftColumn(name, guess.type, guess.step, few_values=few and guess.type != "boolean")
 
 
 def _parquet_columns(path: Path) -> tuple[DraftColumn, ...]:
@@ -265,6 +248,8 @@ def _show(draft: Draft, output: Path, places: list[str]) -> None:
         )
     for sentence in draft.cautions:
         say(f"Caution: {sentence}")
+    for sentence in (remark for table in draft.tables for remark in table.remarks):
+        say(f"Note: {visible(sentence)}")
     say("Bounds are left for you to state: taken from the data they would tell on the most extreme person.")
     if places:
         say("\nTo fill in:")

@@ -9,10 +9,13 @@ from pathlib import Path
 import typer
 
 from tacit.cli.init_preview import accuracy_lines
+from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import exact, exact_positive, exact_probability
+from tacit.project.csv_draft import draft_csv, plain_numbers
+from tacit.project.csv_guess import AMBIGUOUS
 from tacit.project.project_template import Draft, DraftColumn, DraftTable
-from tacit.project.schema_inference import SAMPLE_ROWS, guess_categories, guess_type, read_sample
+from tacit.project.schema_inference import SAMPLE_ROWS, guess_categories, guess_unit, read_sample
 from tacit.query.contribution import ContributionNumber, contribution_number
 
 __all__ = ["interview"]
@@ -59,16 +62,34 @@ def _ask_table(table: DraftTable, path: Path | None, draft: Draft) -> tuple[Draf
     where = table.source if path is None else path.name
     typer.echo(f"\n{table.name} ({where}): {', '.join(column.name for column in table.columns)}")
     look = path is not None and _may_look()
-    usable = [column for column in table.columns if column.why_not is None]
-    rows = read_sample(path, [column.name for column in usable]) if path is not None and look else {}
-    for column in usable:
-        if not column.states_type:
-            table = table.with_column(_ask_type(column, rows.get(column.name)))
+    rows: dict[str, list[str | None]] = {}
+    if path is not None and look:
+        table, rows = _look_at(table, path)
+    for column in table.columns:
+        if column.why_not is None and not column.states_type:
+            table = table.with_column(_ask_type(column))
     table = _ask_unit(table, path if look else None)
     for column in table.columns:
         if column.why_not is None and column.name != table.unit:
             table = table.with_column(_ask_categories(column, rows.get(column.name)))
     return _ask_bounds(table, draft), look
+
+
+def _look_at(table: DraftTable, path: Path) -> tuple[DraftTable, dict[str, list[str | None]]]:
+    """The table as its first rows suggest, and their values as text; what was found is said."""
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        usable = [column.name for column in table.columns if column.why_not is None]
+        return table, read_sample(path, usable)
+    drafted = draft_csv(path, look=True, show=True)
+    for sentence in drafted.remarks:
+        typer.echo(f"  {visible(sentence)}")
+    names = [column.name for column in drafted.columns]
+    known = table.unit if table.unit in (*names, "row") else None
+    guess = None if known else guess_unit(names)
+    looked = replace(
+        table, columns=drafted.columns, form=drafted.form, remarks=drafted.remarks, unit=known, guess=guess
+    )
+    return looked, {name: plain_numbers(texts, drafted.form) for name, texts in drafted.texts.items()}
 
 
 def _may_look() -> bool:
@@ -79,13 +100,16 @@ def _may_look() -> bool:
     return typer.confirm("  Look at them?", default=True)
 
 
-def _ask_type(column: DraftColumn, values: list[str | None] | None) -> DraftColumn:
-    guess = guess_type(values) if values is not None else None
+def _ask_type(column: DraftColumn) -> DraftColumn:
     while True:
-        said = _ask(f"  Type of {column.name} ({', '.join(_TYPES)})", guess.type if guess else None)
+        said = _ask(f"  Type of {column.name} ({', '.join(_TYPES)})", column.type)
+        if said == column.type and said in ("date", "timestamp") and column.date_format == AMBIGUOUS:
+            form = _ask("    Day and month could be exchanged. Format, such as %d/%m/%Y or %m/%d/%Y", None)
+            return replace(column, date_format=form or AMBIGUOUS)
+        if said == column.type:
+            return column
         if said is None or said in _TYPES:
-            step = guess.step if guess is not None and said == guess.type else None
-            return replace(column, type=said, step=step)
+            return replace(column, type=said, step=None, date_format=None)
         typer.echo(f"    {said!r} is none of them.")
 
 
@@ -105,19 +129,20 @@ def _ask_unit(table: DraftTable, looked_at: Path | None) -> DraftTable:
     typer.echo("  Each person's contribution must be limited; the limits are public and set the noise.")
     typer.echo('  Each is a number, or "auto": found privately, for a tenth of the price of a question.')
     if looked_at is not None and table.unit is not None:
-        _show_choices(looked_at, table.unit)
+        _show_choices(looked_at, table)
     groups = _count("  In how many groups of one answer may one of them count, at most", table.max_groups, "max_groups")
     rows = _count("  And with how many rows in each, at most", table.max_rows, "max_rows")
     return replace(table, max_groups=groups, max_rows=rows)
 
 
-def _show_choices(path: Path, unit: str) -> None:
+def _show_choices(path: Path, table: DraftTable) -> None:
     """Show the share that each max_rows would keep, in exact numbers, to the owner at the terminal."""
     from tacit.project.owner_view import EPSILON, NOT_PRIVATE, draft_choices
     from tacit.project.source import Source
 
     try:
-        choices = draft_choices(Source.of(str(path)), unit)
+        unit = next(column for column in table.columns if column.name == table.unit)
+        choices = draft_choices(replace(Source.of(str(path)), csv=table.form), unit.source or unit.name)
     except TacitError:
         return
     typer.echo(f"  {NOT_PRIVATE} (± of a count at epsilon {EPSILON})")

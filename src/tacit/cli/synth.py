@@ -11,6 +11,7 @@ from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
 from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
+from tacit.synth.table_synthesis import MINUTES
 
 __all__ = ["synth"]
 
@@ -29,10 +30,11 @@ def synth(
     ] = None,
     rows: Annotated[int | None, typer.Option("--rows", help="How many rows to draw.")] = None,
     method: Annotated[str, typer.Option("--method", help="aim, mst or independent.")] = "aim",
+    minutes: Annotated[int, typer.Option("--minutes", help="About how long aim may fit; a larger model.")] = MINUTES,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a synthetic table that everyone may use, under one charge; needs the extra synth.
+    """Make a synthetic table that everyone may use, under one charge.
 
     The table, a report of what was measured and the receipt are written side by side.
 
@@ -47,6 +49,7 @@ def synth(
             columns or None,
             rows=rows,
             method=method,  # type: ignore[arg-type]  # checked by the plan
+            minutes=minutes,
             epsilon=epsilon,
             delta=delta,
             rho=rho,

@@ -28,7 +28,7 @@ from tacit.receipts.keyring import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
-from tacit.synth.table_synthesis import Method
+from tacit.synth.table_synthesis import MINUTES, Method
 from tacit.synth.workload import Workload
 
 __all__ = ["Curator", "TableInfo"]
@@ -287,6 +287,7 @@ class Curator(Closing):
         rows: int | None = None,
         method: Method = "aim",
         marginals: Sequence[Sequence[str]] | None = None,
+        minutes: int = MINUTES,
         analyst: str | None = None,
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
@@ -294,7 +295,7 @@ class Curator(Closing):
     ) -> SyntheticTable:
         """A synthetic table with the marginals of a protected one: one charge, then free to use for everyone.
 
-        Needs the extra ``synth``. The same request again is free and draws another table from the same measurements.
+        The same request again is free and draws another table from the same measurements.
         The account must be a zcdp or approx account.
 
         Args:
@@ -306,19 +307,21 @@ class Curator(Closing):
                 measures columns alone, ``"marginals"`` those that are listed.
             marginals: for ``"marginals"`` the sets of columns to measure; for ``"aim"`` those whose error matters, by
                 default all pairs.
+            minutes: for ``"aim"``, about how long fits may take. Only the number itself matters: it says how large the
+                model may grow, whatever the machine and the data.
             options: see below.
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
             progress: told in words what was measured, for the owner's terminal; it speaks of what is released alone.
 
         Raises:
-            Refusal, InputError: a column has no public list of values, or the extra is missing; nothing is charged.
+            Refusal, InputError: a column has no public list of values, or an argument is wrong; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
         return synthesize(
             self._context, source, columns, options, caller,
-            rows=rows, method=method, marginals=marginals, progress=progress,
+            rows=rows, method=method, marginals=marginals, minutes=minutes, progress=progress,
         )  # fmt: skip
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:

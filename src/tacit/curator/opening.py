@@ -10,19 +10,20 @@ from typing import Any
 
 from tacit.accounting.currencies import implied_currency
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.core.numbers import Number
 from tacit.curator.accounts import account_kind, filter_of
 from tacit.curator.context import CuratorContext
 from tacit.curator.curator import Curator
 from tacit.engines.protocol import Engine
-from tacit.engines.registry import is_spark_frame, open_engine
+from tacit.engines.registry import csv_header, is_spark_frame, open_engine
 from tacit.ledger import Ledger
 from tacit.ledger.entries import plain_name
 from tacit.ledger.journal import read_body
 from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.protocol import Reader
 from tacit.project.fingerprints import Digests
-from tacit.project.project_file import Project, ProjectModel, build, load, validate
+from tacit.project.project_file import ColumnModel, Project, ProjectModel, build, load, validate, written_as
 from tacit.project.source import Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
 from tacit.query.catalog import UNIT_ROWS, Table
@@ -67,6 +68,7 @@ def open_curator(
     ledger: str | Path | None = None,
     analyst: str = OWNER,
     session: Any = None,
+    csv: Mapping[str, str] | None = None,
 ) -> Curator:
     """A curator for a project file, or for one Parquet file, CSV file, pattern of files, or frame.
 
@@ -103,12 +105,15 @@ def open_curator(
         ledger: a file in which the account outlasts the process; by default in memory.
         analyst: who asks, where a question names no analyst; by default the owner of the data.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
+        csv: how a CSV file is written, with the words of the project file: ``delimiter``, ``encoding``,
+            ``decimal_mark``, ``thousands_mark``, ``date_format``.
     """
     stated = {
         "unit": unit, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "accounting": accounting,
         "relation": relation, "columns": columns, "table": table, "population": population,
         "max_groups": max_groups, "max_rows": max_rows, "unit_rows": unit_rows, "ledger": ledger,
         "max_groups_limit": max_groups_limit, "max_rows_limit": max_rows_limit,
+        "csv": csv,
     }  # fmt: skip
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".toml":
         extra = next((name for name, value in stated.items() if value is not None), None)
@@ -133,10 +138,17 @@ def open_curator(
                 "max_groups_limit": max_groups_limit,
                 "max_rows_limit": max_rows_limit,
                 "columns": {column: _column(column, said) for column, said in (columns or {}).items()},
+                **_csv_form(csv),
             }
         },
     }
-    project = build(validate(ProjectModel, content), {name: place})
+    model = validate(ProjectModel, content)
+    if place.kind == "csv":
+        place = written_as(place, model.tables[name], name)
+        model = _with_header(model, name, place)
+    elif csv is not None:
+        raise InputError("csv", "is for CSV files")
+    project = build(model, {name: place})
     if session is None and is_spark_frame(place.frame):
         session = place.frame.sparkSession
     return open_project(project, ledger=None if ledger is None else str(ledger), analyst=analyst, session=session)
@@ -238,6 +250,27 @@ def _context(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorC
 def _engine(project: Project, session: Any) -> Engine:
     address = project.engine if session is None else session
     return open_engine(address, project.catalog, project.sources, project.limits.model_dump())
+
+
+def _csv_form(csv: Mapping[str, str] | None) -> dict[str, str]:
+    words = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
+    for word in csv or {}:
+        if word not in words:
+            raise InputError(f"csv.{word}", f"is none of {', '.join(words)}")
+    return dict(csv or {})
+
+
+def _with_header(model: ProjectModel, name: str, place: Source) -> ProjectModel:
+    """Add the columns of a CSV file of which nothing is said, as texts: its header is public, as a schema is."""
+    table = model.tables[name]
+    if not place.files or not place.files[0].is_file():
+        return model
+    said = {(column.source or called).lower() for called, column in table.columns.items()}
+    taken = {called.lower() for called in table.columns}
+    header = csv_header(str(place.files[0]), place.csv)
+    rest = [each for each in header if is_name(each) and each.lower() not in said | taken]
+    columns = {**table.columns, **{each: ColumnModel(type="text") for each in rest}}
+    return model.model_copy(update={"tables": {name: table.model_copy(update={"columns": columns})}})
 
 
 def _budget(stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,10 +40,11 @@ from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.count_measurement import CountMeasurement
-from tacit.synth.graphical_model import GraphicalModel, check_installed
+from tacit.synth.graphical_model import GraphicalModel, uniform
 from tacit.synth.noise_interval import interval_factor
 from tacit.synth.strategy import IdentityStrategy
 from tacit.synth.table_synthesis import (
+    MINUTES,
     ChosenMarginal,
     MeasuredMarginal,
     Method,
@@ -137,8 +138,6 @@ class SyntheticTable:
         """Another Arrow table of the model, with so many rows; free."""
         import pyarrow as pa
 
-        from tacit.synth.graphical_model import uniform
-
         drawn = self.model.sample(_checked_rows(rows))
         made = {}
         for name, values in self._columns.items():
@@ -231,18 +230,18 @@ def synthesize(
     rows: int | None,
     method: Method,
     marginals: Sequence[Sequence[str]] | None,
+    minutes: int = MINUTES,
     progress: Callable[[str], None] | None = None,
 ) -> SyntheticTable:
     """Make a synthetic table; see :meth:`tacit.curator.curator.Curator.synthesize`."""
     with hide_internal_errors():
         if rows is not None:
             _checked_rows(rows)
-        check_installed()
-        ready = _prepare(context, source, columns, options, method, marginals)
+        ready = _prepare(context, source, columns, options, method, marginals, minutes)
         counts, plan = ready.counts, ready.plan
         name = f"{source if is_name(source) else 'rows'}_synthetic"
         label = f"synthetic table ({method}): {source}"
-        text = canonical([counts.text, method, [list(names) for names in plan.sets]])
+        text = canonical([counts.text, method, [list(names) for names in plan.sets], *_if_stated(plan)])
         about: dict[str, Any] = {
             "name": label,
             "query": source,
@@ -278,6 +277,8 @@ def synthesize(
         paid = pay(context, order, run, transcript_to_text, statement)
         check_succeeded(paid.outcome)
         transcript = transcript_from_text(paid.outcome.result.decode(), plan)
+        if progress is not None:
+            progress("fitting the model")
         model = fitted(plan, transcript)
         values = {key: column.values for key, column in counts.columns.items()}
         size = rows if rows is not None else min(max(1, round(model.total)), _MOST_ROWS)
@@ -285,6 +286,11 @@ def synthesize(
         table.charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
         table.receipt = paid.receipt
         return table
+
+
+def _if_stated(plan: SynthesisPlan) -> list[int]:
+    """Minutes in the text of a table, where they matter and are not the usual ones."""
+    return [] if plan.method != "aim" or plan.minutes == MINUTES else [plan.minutes]
 
 
 def _checked_rows(rows: object) -> int:
@@ -300,6 +306,7 @@ def _prepare(
     options: Mapping[str, Any],
     method: Method,
     marginals: Sequence[Sequence[str]] | None,
+    minutes: int = MINUTES,
 ) -> _Prepared:
     if not isinstance(source, str):
         raise InputError("source", f"must be the name of a table or a SELECT of rows, not {type(source).__name__}")
@@ -315,7 +322,7 @@ def _prepare(
     terms = settled(context, counts.population, options, _HEEDED)
     rho, guarantee = concentrated_price(terms, relation)
     sets = tuple(tuple(dict.fromkeys(name.lower() for name in names)) for names in marginals or ())
-    plan = SynthesisPlan(method, counts.sizes, rho, counts.rows, relation, sets)
+    plan = SynthesisPlan(method, counts.sizes, rho, counts.rows, relation, sets, minutes)
     counts.check(context, plan.candidates)
     return _Prepared(counts, bins, plan, guarantee, terms)
 

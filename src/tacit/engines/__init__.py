@@ -6,6 +6,7 @@ operator's log.
 
 Modules:
 * :mod:`.arrow_frames` — Frames in memory as Arrow tables, sound in every value, for every engine that takes them
+* :mod:`.csv_format` — Form in which a CSV source is written: delimiter, encoding, decimal mark, dates
 * :mod:`.duckdb` — DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in
   memory
 * :mod:`.environment` — Expansion of ``${NAME}`` in addresses from the environment

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError, InternalError
+from tacit.engines.csv_format import CsvFormat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,6 +117,10 @@ class SourceLike(Protocol):
     def frame(self) -> Any:
         """An Arrow table, or a pandas, Polars or Spark frame."""
 
+    @property
+    def csv(self) -> CsvFormat:
+        """Form of CSV files."""
+
 
 @dataclass(frozen=True)
 class DataSource:
@@ -124,6 +129,7 @@ class DataSource:
     kind: str
     path: str | None = None
     frame: Any = field(default=None, repr=False, compare=False)
+    csv: CsvFormat = field(default_factory=CsvFormat)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,16 @@ from tacit.engines.protocol import DoctorCheck, Engine, Limits, SourceLike
 if TYPE_CHECKING:
     import duckdb
 
-    from tacit.query.catalog import Catalog
+    from tacit.engines.csv_format import CsvFormat
+    from tacit.engines.duckdb.csv_lines import CsvReport
+    from tacit.query.catalog import Catalog, Table
     from tacit.query.types import SqlType
 
 __all__ = [
+    "csv_header",
+    "csv_losses",
     "doctor_checks",
     "engine_kind",
-    "first_unread_line",
     "frame_types",
     "is_database_address",
     "is_spark_frame",
@@ -152,11 +155,22 @@ def doctor_checks(
             return ()
 
 
-def first_unread_line(file: str) -> int | None:
-    """The number of the first line of a CSV file that is no row, for the owner's eyes alone; None where all are."""
-    from tacit.engines.duckdb.csv_lines import first_left_out
+def csv_losses(source: SourceLike, table: Table) -> CsvReport:
+    """All that the CSV files of a table hold and no row shows, for the owner's eyes alone."""
+    from tacit.engines.duckdb.sources import report_csv
 
-    return first_left_out(file)
+    return report_csv(source, table)
+
+
+def csv_header(file: str, form: CsvFormat) -> tuple[str, ...]:
+    """The names in the first line of a CSV file; no row is read.
+
+    Raises:
+        InputError: it has no such line.
+    """
+    from tacit.engines.duckdb.csv_lines import read_header
+
+    return read_header(file, "source", form)
 
 
 @contextmanager

@@ -118,6 +118,9 @@ class Digests:
             raise InputError(where, f"there is no file {source.path}")
         if len(rows) > 1:
             own += _alike(rows)
+        if source.csv.text:
+            # Read in another form, the same bytes are other rows.
+            parts.append(source.csv.text)
         version = parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return Fingerprint(version, tuple(dict.fromkeys([*marks, *own])), tuple(dict.fromkeys(own)))
 

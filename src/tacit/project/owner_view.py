@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.engines.registry import open_unprotected
 from tacit.mechanisms.laplace import Laplace
+from tacit.project.csv_guess import spelled
 from tacit.project.source import Source, column_types
 from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.types import TEXT, Kind, SqlType
@@ -35,6 +36,9 @@ NOT_PRIVATE: Final = "Not private: exact numbers of protected rows, for the owne
 _CHOICES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Columns of categories by which a person's groups are counted.
 _MOST_KEYS: Final = 3
+#: Values of a column that are compared with its categories, and how many are shown.
+_MOST_VALUES: Final = 10_000
+_MOST_NEAR: Final = 5
 #: Expected errors are those of a count at this price.
 EPSILON: Final = "1"
 _BETA: Final = Fraction(1, 20)
@@ -70,6 +74,7 @@ class ColumnLoss:
         unreadable: not of its type: read as NULL.
         unlisted: not among its categories: in no group.
         missing: NULL, in a column of categories without NULL: in no group.
+        near: values not among its categories that differ from one in case, accents or spaces alone, each with it.
     """
 
     name: str
@@ -77,6 +82,7 @@ class ColumnLoss:
     unreadable: float = 0.0
     unlisted: float = 0.0
     missing: float = 0.0
+    near: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
         return any((self.outside, self.unreadable, self.unlisted, self.missing))
@@ -88,7 +94,9 @@ class ColumnLoss:
             (self.unlisted, "not among its categories, in no group"),
             (self.missing, "NULL, in no group"),
         )
-        return f"{self.name}: " + "; ".join(f"{_percent(share)} {words}" for share, words in parts if share)
+        said = "; ".join(f"{_percent(share)} {words}" for share, words in parts if share)
+        near = ", ".join(f"{value!r} is nearly {category!r}" for value, category in self.near)
+        return f"{self.name}: {said}" + (f": {near}; write it so in the data, or list it" if near else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +146,9 @@ def draft_choices(source: Source, unit: str) -> tuple[LimitChoice, ...]:
     """Choices of ``max_rows`` for a file whose column ``unit`` names the person."""
     stored = column_types(source, "source")
     kind = TEXT if stored is None else stored.get(unit) or TEXT
-    table = Table("draft", (Column(unit, kind),), public=True)
+    table = Table("draft", (Column("unit", kind, stored=unit),), public=True)
     with open_unprotected(Catalog((table,)), {"draft": source}) as connection:
-        return _choices(_histogram(connection, f"SELECT {_quoted(unit)} AS u FROM draft"))
+        return _choices(_histogram(connection, "SELECT unit AS u FROM draft"))
 
 
 def _view(
@@ -217,16 +225,33 @@ def _loss(connection: duckdb.DuckDBPyConnection, table: Table, column: Column, s
     shares = [count / max(rows, 1) for count in (found_rows[0], max(unreadable, 0), found_rows[1], found_rows[2])]
     # What cannot be read is NULL; it is counted once.
     shares[3] = max(shares[3] - shares[1], 0.0)
-    return ColumnLoss(column.name, *shares)
+    outside_share, unreadable_share, unlisted_share, missing_share = shares
+    near = _near(connection, table, column) if found_rows[1] else ()
+    return ColumnLoss(column.name, outside_share, unreadable_share, unlisted_share, missing_share, near)
+
+
+def _near(connection: duckdb.DuckDBPyConnection, table: Table, column: Column) -> tuple[tuple[str, str], ...]:
+    """Some values of a column that are nearly one of its categories."""
+    if column.type != TEXT:
+        return ()
+    categories = {spelled(str(value)): str(value) for value in column.categories or () if value is not None}
+    name = _quoted(column.name)
+    asked = (
+        f"SELECT DISTINCT {name} FROM {_quoted(table.name)} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {_MOST_VALUES}"
+    )
+    values = [str(value) for (value,) in connection.execute(asked).fetchall()]
+    listed = set(categories.values())
+    found = [(v, categories[spelled(v)]) for v in values if v not in listed and spelled(v) in categories]
+    return tuple(found[:_MOST_NEAR])
 
 
 def _texts(table: Table, column: Column, source: Source) -> int:
     """Number of texts in a column that are not empty; 0 where it is not stored as text, or declared to be text."""
     stored = column_types(source, table.name)
-    is_text = source.kind == "csv" if stored is None else stored.get(column.name) == TEXT
+    is_text = source.kind == "csv" if stored is None else stored.get(column.stored_name) == TEXT
     if column.type == TEXT or not is_text:
         return 0
-    plain = Table("texts", (Column(column.name, TEXT),), public=True)
+    plain = Table("texts", (Column(column.name, TEXT, stored=column.stored),), public=True)
     with open_unprotected(Catalog((plain,)), {"texts": source}) as connection:
         name = _quoted(column.name)
         return int(connection.execute(f"SELECT count(*) FROM texts WHERE trim({name}) <> ''").fetchall()[0][0])

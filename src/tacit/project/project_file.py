@@ -23,6 +23,7 @@ from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
+from tacit.engines.csv_format import CsvFormat
 from tacit.engines.registry import engine_kind, stored_types
 from tacit.ledger.memory import MEMORY
 from tacit.project.declared_values import as_declared
@@ -42,6 +43,7 @@ __all__ = [
     "load",
     "load_places",
     "validate",
+    "written_as",
 ]
 
 _Number = str | int | float
@@ -65,8 +67,14 @@ class _Strict(BaseModel):
 
 
 class ColumnModel(_Strict):
-    """Declarations of the owner about a column; see :class:`tacit.query.catalog.Column`."""
+    """Declarations of the owner about a column; see :class:`tacit.query.catalog.Column`.
 
+    ``source`` is the column's name in the source, where questions are to call it otherwise. ``date_format`` is for a
+    date or timestamp in CSV, such as ``"%d.%m.%Y"``.
+    """
+
+    source: str | None = None
+    date_format: str | None = None
     type: str | None = None
     bounds: tuple[_Cell, _Cell] | None = None
     step: _Number | None = None
@@ -86,6 +94,9 @@ class TableModel(_Strict):
     ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
     anew. Files say by themselves when they change.
 
+    ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark`` and ``date_format`` say how a CSV source is
+    written; see :class:`tacit.engines.csv_format.CsvFormat`.
+
     ``max_groups`` and ``max_rows`` hold for questions that state no number: each is one, or ``"auto"``, which has it
     found privately within the price of a question, as where nothing is stated. ``max_groups_limit`` and
     ``max_rows_limit`` are ceilings for questions, and without them any number may be stated.
@@ -93,6 +104,11 @@ class TableModel(_Strict):
 
     source: str
     version: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal_mark: str | None = None
+    thousands_mark: str | None = None
+    date_format: str | None = None
     # "schema" is a word of pydantic's own.
     named_in: str | None = Field(default=None, alias="schema")
     public: bool = False
@@ -178,7 +194,7 @@ def load(path: str | Path) -> Project:
     about, folder = model.project, place.parent
     kind = engine_kind(about.engine)
     sources = {
-        name: Source.on(kind, table.source, folder, table.version, f"tables.{name}")
+        name: written_as(Source.on(kind, table.source, folder, table.version, f"tables.{name}"), table, name)
         for name, table in model.tables.items()
     }
     named = {name: source.path or "" for name, source in sources.items() if source.kind == "table"}
@@ -239,6 +255,34 @@ def _words(kind: str, message: str) -> str:
     return "is missing" if kind == "missing" else message[0].lower() + message[1:]
 
 
+_FORM = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
+
+
+def written_as(source: Source, model: TableModel, name: str) -> Source:
+    """A source with the form of its CSV files.
+
+    Raises:
+        InputError: the form is none, or is stated of a source that is not CSV.
+    """
+    stated = {word: said for word in _FORM if (said := getattr(model, word)) is not None}
+    dates = {
+        (said.source or column).lower(): said.date_format
+        for column, said in model.columns.items()
+        if said.date_format is not None
+    }
+    if source.kind != "csv":
+        places = [*stated, *(f"columns.{column}.date_format" for column in dates)]
+        if places:
+            raise InputError(
+                f"tables.{name}.{places[0]}", "is for CSV sources; this one says by itself how it is written"
+            )
+        return source
+    try:
+        return replace(source, csv=CsvFormat(**stated, date_formats=dates))
+    except InputError as problem:
+        raise InputError(f"tables.{name}.{problem.parameter}", problem.problem) from None
+
+
 def build(
     model: ProjectModel, sources: Mapping[str, Source], known: Mapping[str, Mapping[str, SqlType | None]] | None = None
 ) -> Project:
@@ -256,21 +300,27 @@ def build(
 def _table(name: str, model: TableModel, source: Source, known: Mapping[str, SqlType | None] | None) -> Table:
     stored = known if known is not None else column_types(source, f"tables.{name}.source")
     for column, said in model.columns.items():
-        if stored is not None and column not in stored:
-            raise InputError(f"tables.{name}.columns.{column}", "is not a column of the source")
-        if stored is None and said.type is None:
-            raise InputError(f"tables.{name}.columns.{column}", "needs a type: this kind of source does not state one")
+        if stored is not None and (said.source or column) not in stored:
+            words = "is not a column of the source" if said.source is None else f"{said.source!r} is not in the source"
+            raise InputError(f"tables.{name}.columns.{column}", words)
+        if stored is None and said.type is None and declared_type(said) is None:
+            raise InputError(
+                f"tables.{name}.columns.{column}",
+                "needs a type: this kind of source does not state one, and neither bounds nor categories say it",
+            )
+    called = {said.source: column for column, said in model.columns.items() if said.source is not None}
     names = (
         [*model.columns]
         if stored is None
-        else [c for c, kind in stored.items() if (kind is not None and is_name(c)) or c in model.columns]
+        else [called.get(c, c) for c, kind in stored.items() if _is_listed(c, kind, model, called)]
     )
     if not names:
         raise InputError(f"tables.{name}.columns", "must list the columns: this kind of source does not state them")
-    columns = [
-        _column(f"tables.{name}.columns.{c}", c, model.columns.get(c, ColumnModel()), (stored or {}).get(c))
-        for c in names
-    ]
+    columns = []
+    for column in names:
+        said = model.columns.get(column, ColumnModel())
+        known_type = (stored or {}).get(said.source or column)
+        columns.append(_column(f"tables.{name}.columns.{column}", column, said, known_type))
     keys = [_foreign_key(name, c, said.references) for c, said in model.columns.items() if said.references is not None]
     return Table(
         name,
@@ -288,6 +338,43 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
     )
 
 
+def _is_listed(stored: str, kind: SqlType | None, model: TableModel, called: Mapping[str, str]) -> bool:
+    """Whether a column of a source that states its columns is one of the table's."""
+    if stored in called:
+        return True
+    taken = stored in model.columns and model.columns[stored].source is not None
+    return not taken and ((kind is not None and is_name(stored)) or stored in model.columns)
+
+
+def declared_type(said: ColumnModel) -> str | None:
+    """The type that categories or bounds say by themselves, for sources that state none; None where they do not.
+
+    Bounds that are numbers may hold fractions between them, so they say DOUBLE; state ``integer``, or ``decimal`` and a
+    step, for whole numbers and amounts.
+    """
+    if said.categories is not None:
+        listed = said.categories
+        if all(isinstance(value, str) for value in listed):
+            return "text"
+        if all(isinstance(value, bool) for value in listed):
+            return "boolean"
+        if all(isinstance(value, int) and not isinstance(value, bool) for value in listed):
+            return "integer"
+        return _temporal(listed)
+    if said.bounds is None:
+        return None
+    if all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in said.bounds):
+        return "decimal" if said.step is not None else "double"
+    return _temporal(said.bounds)
+
+
+def _temporal(values: tuple[_Cell, ...]) -> str | None:
+    if all(isinstance(value, dt.datetime) for value in values):
+        return "timestamp"
+    dates = all(isinstance(value, dt.date) and not isinstance(value, dt.datetime) for value in values)
+    return "date" if dates else None
+
+
 def _number(model: TableModel, stated: ContributionNumber | None) -> ContributionNumber:
     """A contribution number; where none is stated and a person may have several rows, it is found privately."""
     if stated is not None:
@@ -299,8 +386,9 @@ def _number(model: TableModel, stated: ContributionNumber | None) -> Contributio
 
 def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -> Column:
     step = None if model.step is None else exact_positive(model.step, f"{where}.step")
-    if model.type is not None:
-        kind = parse_type(model.type, step, f"{where}.type")
+    said = model.type or (declared_type(model) if stored is None else None)
+    if said is not None:
+        kind = parse_type(said, step, f"{where}.type")
     elif stored is not None:
         kind = stored
     else:
@@ -315,7 +403,7 @@ def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -
         categories = tuple(read(value, "categories") for value in model.categories)
         categories += (None,) if model.null_category else ()
     try:
-        return Column(name, kind, bounds, step, categories, model.nullable, model.unique)
+        return Column(name, kind, bounds, step, categories, model.nullable, model.unique, model.source)
     except InputError as problem:
         raise InputError(where, problem.problem) from None
 

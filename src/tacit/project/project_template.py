@@ -14,6 +14,7 @@ from typing import Any, Final
 from tacit.core.cautions import cautions_about_account
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.names import is_name
+from tacit.engines.csv_format import UTF_8, CsvFormat
 from tacit.query.contribution import AUTO, ContributionNumber
 
 __all__ = [
@@ -46,6 +47,8 @@ class DraftColumn:
         states_type: whether the source itself knows the type, so that the file need not.
         few_values: whether it looked like a column of categories.
         why_not: a reason to leave the column out.
+        source: its name in the source, where that is another.
+        date_format: of a date in CSV that SQL would not read.
     """
 
     name: str
@@ -56,6 +59,8 @@ class DraftColumn:
     states_type: bool = False
     few_values: bool = False
     why_not: str | None = None
+    source: str | None = None
+    date_format: str | None = None
 
     @property
     def is_number(self) -> bool:
@@ -65,7 +70,11 @@ class DraftColumn:
 
 @dataclass(frozen=True)
 class DraftTable:
-    """Declarations about a table so far; ``guess`` is a unit that was offered and not confirmed."""
+    """Declarations about a table so far.
+
+    ``guess`` is a unit that was offered and not confirmed, ``form`` how a CSV file is written, and ``remarks`` are
+    sentences for the owner.
+    """
 
     name: str
     source: str
@@ -75,6 +84,8 @@ class DraftTable:
     guess: str | None = None
     max_groups: ContributionNumber = AUTO
     max_rows: ContributionNumber = AUTO
+    form: CsvFormat = field(default_factory=CsvFormat)
+    remarks: tuple[str, ...] = ()
 
     def with_column(self, column: DraftColumn) -> DraftTable:
         """Copy with one column in another form."""
@@ -171,6 +182,7 @@ def _population(draft: Draft) -> Iterator[str]:
 def _table(table: DraftTable, draft: Draft) -> Iterator[str]:
     yield f"[tables.{table.name}]"
     yield f"source = {toml_text(table.source)}"
+    yield from _form(table.form)
     if table.public:
         yield _aside("public = true", "anyone may know its contents; nothing in it is protected")
     else:
@@ -182,6 +194,17 @@ def _table(table: DraftTable, draft: Draft) -> Iterator[str]:
     width = max((len(column.name) for column in table.columns), default=0)
     for column in table.columns:
         yield from _column(column, min(width, 24), table)
+
+
+def _form(form: CsvFormat) -> Iterator[str]:
+    if form.delimiter is not None:
+        yield f"delimiter = {toml_text(form.delimiter)}"
+    if form.encoding != UTF_8:
+        yield _aside(f"encoding = {toml_text(form.encoding)}", "a guess: look at the letters beyond ASCII")
+    if form.has_own_numbers:
+        yield _aside(f"decimal_mark = {toml_text(form.decimal_mark)}", "stands before the fraction of a number")
+    if form.thousands_mark:
+        yield _aside(f"thousands_mark = {toml_text(form.thousands_mark)}", "stands between groups of three digits")
 
 
 def _limits(table: DraftTable) -> Iterator[str]:
@@ -223,11 +246,13 @@ def _column(column: DraftColumn, width: int, table: DraftTable) -> Iterator[str]
 
 
 def _words(column: DraftColumn) -> list[str]:
-    words = []
+    words = [] if column.source is None else [f"source = {toml_text(column.source)}"]
     if not column.states_type:
         words.append(f"type = {toml_text(column.type or MARK)}")
         if column.step is not None:
             words.append(f"step = {toml_text(column.step)}")
+    if column.date_format is not None:
+        words.append(f"date_format = {toml_text(column.date_format)}")
     if column.bounds is not None:
         words.append(f"bounds = [{', '.join(map(_end, column.bounds))}]")
     if column.categories is not None:

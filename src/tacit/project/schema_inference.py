@@ -6,23 +6,21 @@ whatever comes from rows is marked so, and nothing of it is written down unasked
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tacit.core.errors import InputError
 
-__all__ = ["SAMPLE_ROWS", "TypeGuess", "csv_header", "guess_categories", "guess_type", "guess_unit", "read_sample"]
+__all__ = ["SAMPLE_ROWS", "TypeGuess", "guess_categories", "guess_type", "guess_unit", "read_sample"]
 
 #: Number of rows that are read.
 SAMPLE_ROWS: Final = 1000
 #: A column with more different values than this is not offered as categories.
 _MOST_CATEGORIES = 30
 _MOST_DIGITS = 6
-_LONGEST_LINE = 2**20
 
 _PERSONS = ("patient", "person", "people", "user", "customer", "client", "member", "employee", "student", "subject",
             "participant", "citizen", "resident", "household", "respondent", "account", "owner", "visitor", "pupil",
@@ -84,41 +82,8 @@ def guess_categories(values: Sequence[str | None]) -> list[str] | None:
     return different if few else None
 
 
-def csv_header(path: Path) -> list[str]:
-    """The names in the first line of a CSV file; no row is read."""
-    try:
-        with path.open("rb") as stream:
-            line = stream.readline(_LONGEST_LINE).decode("utf-8-sig")
-        return next(csv.reader([line.rstrip("\r\n")], delimiter=_separator(path)), [])
-    except OSError as problem:
-        raise InputError("source", f"cannot read {path}: {problem.strerror}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise InputError(
-            "source", f"the first line of {path.name} is not UTF-8 text with the names of columns"
-        ) from None
-
-
-def read_sample(path: Path, names: Sequence[str]) -> Mapping[str, list[str | None]]:
-    """The first rows of a file, each value as text and each column by its name. This reads data."""
-    if path.suffix.lower() in (".csv", ".tsv"):
-        return _csv_rows(path, names)
-    return _parquet_rows(path, names)
-
-
-def _csv_rows(path: Path, names: Sequence[str]) -> dict[str, list[str | None]]:
-    columns: dict[str, list[str | None]] = {name: [] for name in names}
-    try:
-        with path.open(encoding="utf-8-sig", newline="", errors="replace") as stream:
-            reader = csv.DictReader(stream, delimiter=_separator(path))
-            for row, _ in zip(reader, range(SAMPLE_ROWS), strict=False):
-                for name in names:
-                    columns[name].append(row.get(name) or None)
-    except (OSError, csv.Error) as problem:
-        raise InputError("source", f"cannot read the first rows of {path.name}: {problem}") from None
-    return columns
-
-
-def _parquet_rows(path: Path, names: Sequence[str]) -> dict[str, list[str | None]]:
+def read_sample(path: Path, names: Sequence[str]) -> dict[str, list[str | None]]:
+    """The first rows of a Parquet file, each value as text and each column by its name. This reads data."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -129,7 +94,3 @@ def _parquet_rows(path: Path, names: Sequence[str]) -> dict[str, list[str | None
         raise InputError("source", f"cannot read the first rows of {path.name}: {problem}") from None
     rows = {} if batch is None else batch.to_pydict()
     return {name: [None if value is None else str(value) for value in rows.get(name, [])] for name in names}
-
-
-def _separator(path: Path) -> str:
-    return "\t" if path.suffix.lower() == ".tsv" else ","

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import as_arrow
+from tacit.engines.csv_format import CsvFormat
 from tacit.engines.registry import frame_types, is_spark_frame, source_kind
 from tacit.engines.source_files import is_pattern, list_files
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, TIMESTAMP, SqlType, decimal
@@ -30,12 +31,14 @@ class Source:
         path: of the file or files, for a DuckDB file ``file#table``, for a table its name; None for frames.
         frame: an Arrow table; None for files.
         version: of a table, in its owner's words.
+        csv: how CSV files are written.
     """
 
     kind: str
     path: str | None = None
     frame: Any = field(default=None, repr=False, compare=False)
     version: str | None = None
+    csv: CsvFormat = field(default_factory=CsvFormat)
 
     @classmethod
     def of(cls, text: str, beside: Path | None = None) -> Source:

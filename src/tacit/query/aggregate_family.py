@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.query.planning.measures import Measure
+from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.postprocess.cells import Cell
 from tacit.query.question import Aggregate, FinalAggregation
@@ -22,7 +23,7 @@ from tacit.query.types import Value
 
 if TYPE_CHECKING:
     from tacit.query.planning.pricing import Priced
-    from tacit.query.release import NoisyRelease
+    from tacit.query.postprocess.totals import CellNumbers
 
 __all__ = [
     "AggregateCall",
@@ -34,8 +35,8 @@ __all__ = [
     "Measuring",
     "names_of",
     "no_bounds",
-    "released_numbers",
-    "released_steps",
+    "noisy_numbers",
+    "noisy_steps",
 ]
 
 Bounds = tuple[Fraction, Fraction]
@@ -127,12 +128,21 @@ class ExpectedError:
 
 
 class ErrorTerms(NamedTuple):
-    """The public parameters on which an error depends; ``suppose`` is a number of values in a group."""
+    """The public parameters on which an error depends.
+
+    ``suppose`` is a number of values in a group, ``copies`` of how many groups a cell is the sum.
+    """
 
     final: FinalAggregation
     priced: Priced
     beta: Fraction
     suppose: int | None
+    copies: int = 1
+
+    def law(self, measure: int) -> NoiseLaw:
+        """The noise of a measurement in such a cell."""
+        law = self.priced.release_of(measure).law(measure)
+        return law if self.copies == 1 else law.added(self.copies, law.source or 0)
 
 
 #: The cell of each group, for one aggregate.
@@ -157,18 +167,18 @@ class Family(ABC):
         """The error of one cell that is exceeded with probability at most ``beta``; None where it is not known."""
 
     @abstractmethod
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """The estimates of an aggregate; ``measure`` is the last of its measurements."""
 
 
-def released_steps(released: NoisyRelease, measure: int) -> list[Fraction]:
+def noisy_steps(released: CellNumbers, measure: int) -> list[Fraction]:
     """Released numbers in steps of their measurement."""
     unit = released.laws[measure].unit
-    numbers = released_numbers(released, measure).tolist()
+    numbers = noisy_numbers(released, measure).tolist()
     return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
 
 
-def released_numbers(released: NoisyRelease, measure: int) -> NDArray[Any]:
+def noisy_numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
     """Released integers of a measurement without a tree."""
     noisy = released.noisy[measure]
     if isinstance(noisy, NoisyTree):

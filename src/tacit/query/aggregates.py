@@ -72,8 +72,8 @@ from tacit.query.aggregate_family import (
     Measuring,
     names_of,
     no_bounds,
-    released_numbers,
-    released_steps,
+    noisy_numbers,
+    noisy_steps,
 )
 from tacit.query.association_family import Correlations, Covariances
 from tacit.query.planning.auto_bounds import provisional
@@ -89,12 +89,13 @@ from tacit.query.planning.measures import (
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree, rank_error
 from tacit.query.planning.rank_choice import error_of_choice
-from tacit.query.postprocess.cells import Cell, Draw
+from tacit.query.postprocess.cells import Cell, value_at
 from tacit.query.postprocess.counts_and_sums import Direct
 from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, QuotientMean, Spread
 from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
 from tacit.query.postprocess.spread_test import laws_known
+from tacit.query.postprocess.totals import CellNumbers
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
@@ -109,13 +110,13 @@ from tacit.query.types import (
     Kind,
     Range,
     SqlType,
+    ordinal,
     truth,
     with_null_key,
 )
 
 if TYPE_CHECKING:
     from tacit.query.planning.pricing import Priced
-    from tacit.query.release import NoisyRelease
 
 __all__ = [
     "AGGREGATES",
@@ -243,11 +244,16 @@ def _quantile_of(places: list[Fraction], fraction: Fraction | None) -> Fraction:
 
 
 def expected_error(
-    final: FinalAggregation, aggregate: Aggregate, priced: Priced, beta: Fraction, suppose: int | None
+    final: FinalAggregation,
+    aggregate: Aggregate,
+    priced: Priced,
+    beta: Fraction,
+    suppose: int | None,
+    copies: int = 1,
 ) -> ExpectedError:
-    """The error of one cell of ``aggregate`` that is exceeded with probability at most ``beta``."""
+    """The error of one cell of ``aggregate``, the sum of ``copies`` groups, exceeded with chance at most ``beta``."""
     family = entry_of(aggregate.kind).released
-    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose))
+    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose, copies))
     supposing = suppose if len(aggregate.measures) > 1 else None
     return ExpectedError(aggregate.label, bound, family.error_kind, supposing)
 
@@ -258,9 +264,9 @@ class _OneNumber(Family):
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """That of the one noise."""
         index = aggregate.measures[0]
-        return at.priced.release_of(index).law(index).error(at.beta) * at.final.measures[index].unit_of_value
+        return at.law(index).error(at.beta) * at.final.measures[index].unit_of_value
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """The released numbers themselves."""
         index = aggregate.measures[0]
         low, high = measure.clamp
@@ -268,8 +274,24 @@ class _OneNumber(Family):
         possible = Range(_ZERO if low >= 0 else None, _ZERO if high <= 0 else None)
         if aggregate.bounds is not None:
             possible = possible.clamped(*aggregate.bounds)
-        noisy = released_steps(released, index)
-        return lambda group: Direct(noisy[group], Draw(index, group), measure.step, possible, aggregate.type)
+        noisy = noisy_steps(released, index)
+
+        def cell(group: int) -> Cell:
+            draw, parts = released.draw(index, group), released.parts(index, group)
+            total = None if shown is None else sum((shown[member] for member in released.members[group]), _ZERO)
+            return Direct(noisy[group], draw, measure.step, possible, aggregate.type, parts, total)
+
+        shown = _shown_parts(aggregate, measure, released)
+        return cell
+
+
+def _shown_parts(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> list[Fraction] | None:
+    """The released groups as they are shown, where totals add them up and rounding could tell the sums apart."""
+    finest, index, kind = released.finest, aggregate.measures[0], aggregate.type
+    if finest is None or kind.step is None or finest.laws[index].unit == 1:
+        return None
+    shown = [value_at(noisy * measure.step, kind) for noisy in noisy_steps(finest, index)]
+    return [_ZERO if value is None else ordinal(value, kind) for value in shown]
 
 
 class Counts(_OneNumber):
@@ -360,20 +382,20 @@ class Moments(Family):
 
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """By the formulas above, for a supposed number of values."""
-        _, priced, beta, suppose = at
+        beta, suppose = at.beta, at.suppose
         if suppose is None:
             return None
         total = at.final.measures[aggregate.measures[1]]
         half = max(total.high - total.centre, total.centre - total.low)
         each = beta / len(aggregate.measures)
-        noises = [priced.release_of(index).law(index).error(each) for index in aggregate.measures]
+        noises = [at.law(index).error(each) for index in aggregate.measures]
         left = suppose - noises[0]
         if left <= 0:
             return None
         mean = (noises[1] + half * noises[0]) / left
-        release, spread = priced.release_of(aggregate.measures[1]), entry_of(aggregate.kind).spread
+        release, spread = at.priced.release_of(aggregate.measures[1]), entry_of(aggregate.kind).spread
         if spread is None:
-            if release.block.is_mean(*aggregate.measures):
+            if at.copies == 1 and release.block.is_mean(*aggregate.measures):
                 law = release.law(aggregate.measures[1])
                 mean = min(mean, NoiseLaw(law.kind, law.scale).error(per_output_beta(beta, 2)) / suppose)
             return min(mean, Fraction(2 * half)) * total.step
@@ -385,7 +407,7 @@ class Moments(Family):
         squared *= total.step**2
         return sqrt_bounds(squared)[1] if spread.root else squared
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """Quotients of released numbers."""
         spread = entry_of(aggregate.kind).spread
         return (
@@ -393,38 +415,38 @@ class Moments(Family):
         )
 
 
-def _means(aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
     count, total = aggregate.measures
-    counts, sums = released_steps(released, count), released_steps(released, total)
+    counts, sums = noisy_steps(released, count), noisy_steps(released, total)
     shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
     half = max(measure.high - measure.centre, measure.centre - measure.low)
     law, block = released.laws[total], released.plan.priced.release_of(count).block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
-    joint = block.is_mean(count, total) and law.kind != "gaussian"
+    joint = block.is_mean(count, total) and law.kind != "gaussian" and law.copies == 1
 
     one_by_one = QuotientMean if laws_known([released.laws[count], law]) else MeanEstimate
 
     def cell(group: int) -> Cell:
-        parts = (counts[group], sums[group], Draw(count, group), Draw(total, group), *shared)
+        parts = (counts[group], sums[group], released.draw(count, group), released.draw(total, group), *shared)
         return JointMean(*parts, half, law.scale) if joint else one_by_one(*parts)
 
     return cell
 
 
-def _spreads(aggregate: Aggregate, measure: Measure, released: NoisyRelease, spread: SpreadForm) -> Column:
+def _spreads(aggregate: Aggregate, measure: Measure, released: CellNumbers, spread: SpreadForm) -> Column:
     count, total, squares = aggregate.measures
-    counts, sums, noisy_squares = (released_steps(released, index) for index in aggregate.measures)
+    counts, sums, noisy_squares = (noisy_steps(released, index) for index in aggregate.measures)
     most = Fraction((measure.high - measure.low) ** 2, 4)
     joint = laws_known([released.laws[index] for index in aggregate.measures])
     return lambda group: Spread(
         noisy_count=counts[group],
         noisy_sum=sums[group],
-        count_draw=Draw(count, group),
-        sum_draw=Draw(total, group),
+        count_draw=released.draw(count, group),
+        sum_draw=released.draw(total, group),
         step=measure.step,
         type=aggregate.type,
         noisy_squares=noisy_squares[group],
-        squares_draw=Draw(squares, group),
+        squares_draw=released.draw(squares, group),
         most=most,
         sample=spread.sample,
         root=spread.root,
@@ -468,7 +490,7 @@ class Quantiles(Family):
             return error_of_choice(release.choice, fraction, at.beta)
         return rank_error(release.block.tree, release.law(index), fraction, at.beta / 2)
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """Places in the tree, or drawn before it."""
         index = aggregate.measures[0]
         kind = {AggregateKind.MIN: "min", AggregateKind.MAX: "max"}.get(aggregate.kind, "quantile")
@@ -485,7 +507,7 @@ class Quantiles(Family):
         return lambda group: Rank(ranks, index, group, aggregate.type)
 
 
-def _fractions(released: NoisyRelease, measure: int) -> tuple[Fraction, ...]:
+def _fractions(released: CellNumbers, measure: int) -> tuple[Fraction, ...]:
     return released.plan.priced.release_of(measure).block.fractions
 
 
@@ -513,14 +535,18 @@ class MostCommon(Family):
         release, width = at.priced.release_of(index), at.final.measures[index].width
         if release.mechanism == "constant":
             return _ZERO
-        return 2 * release.law(index).error(per_output_beta(at.beta, width))
+        return 2 * at.law(index).error(per_output_beta(at.beta, width))
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """Categories by their noisy counts."""
         index, rank = aggregate.measures[0], int(aggregate.parameter or 1)
-        noisy = released_numbers(released, index)
+        noisy = noisy_numbers(released, index)
         return lambda group: Common(
-            noisy[group].astype(np.int64), measure.categories, rank, CommonEvent(index, group), aggregate.type
+            noisy[group].astype(np.int64),
+            measure.categories,
+            rank,
+            CommonEvent(released.first + index, group),
+            aggregate.type,
         )
 
 

@@ -15,11 +15,10 @@ from tacit.query.aggregate_family import (
     Family,
     Measuring,
     no_bounds,
-    released_steps,
+    noisy_steps,
 )
 from tacit.query.planning.measures import Measure, MeasureKind, count_measure, grid_step, sum_measure
 from tacit.query.postprocess.association import Association, PairSums, association_error
-from tacit.query.postprocess.cells import Draw
 from tacit.query.question import Aggregate, AggregateKind
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, literal
@@ -27,7 +26,7 @@ from tacit.query.relational.functions import call, cast
 from tacit.query.types import DOUBLE, INTEGER, MAX_SCALE, Kind, as_value, decimal
 
 if TYPE_CHECKING:
-    from tacit.query.release import NoisyRelease
+    from tacit.query.postprocess.totals import CellNumbers
 
 __all__ = ["Correlations", "Covariances"]
 
@@ -75,20 +74,20 @@ class Covariances(Family):
         measures = [at.final.measures[index] for index in aggregate.measures]
         each = at.beta / len(set(aggregate.measures))
         noises = [
-            at.priced.release_of(index).law(index).error(each) * measure.unit_of_value
+            at.law(index).error(each) * measure.unit_of_value
             for index, measure in zip(aggregate.measures, measures, strict=True)
         ]
         return association_error(aggregate.kind.value, at.suppose, noises, _reach(measures), _centre(measures[1]))
 
-    def column(self, aggregate: Aggregate, measure: Measure, released: NoisyRelease) -> Column:  # noqa: ARG002
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:  # noqa: ARG002
         """Functions of the released sums."""
         measures = [released.plan.final.measures[index] for index in aggregate.measures]
         units = tuple(part.unit_of_value for part in measures)
-        sums = [released_steps(released, index) for index in aggregate.measures]
+        sums = [noisy_steps(released, index) for index in aggregate.measures]
         return lambda group: Association(
             form=aggregate.kind.value,
             sums=PairSums(*(total[group] * unit for total, unit in zip(sums, units, strict=True))),
-            draws=tuple(Draw(index, group) for index in aggregate.measures),
+            draws=tuple(released.draw(index, group) for index in aggregate.measures),
             units=units,
             centres=(_centre(measures[1]), _centre(measures[2])),
             reach=_reach(measures),

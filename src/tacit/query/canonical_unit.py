@@ -40,14 +40,19 @@ def unit_type(catalog: Catalog, population: str) -> SqlType | None:
 def unit_path(catalog: Catalog, table: Table) -> str:
     """Path to the unit of a protected table, by columns: ``"row"``, ``"patient"``, ``"visit > id > patient"``.
 
+    Columns are called as their sources call them, so that giving one another name does not change who is a person.
     A key that points to the unit column itself is the person, as that column is.
     """
     if table.unit is not None:
-        return ROW if table.unit == ROW else table.unit.lower()
-    path, unit = catalog.path_to_unit(table), _named(catalog, table)[1].name
-    steps = [name for key in path for name in (key.column, key.references)]
-    named = steps[:-1] if steps[-1].lower() == unit.lower() else [*steps, unit]
-    return " > ".join(named).lower()
+        return ROW if table.unit == ROW else table.stored_name(table.unit)
+    path, (_, unit) = catalog.path_to_unit(table), _named(catalog, table)
+    steps, here = [], table
+    for key in path:
+        there = _of(catalog, key.table, key.references)[0]
+        steps += [here.stored_name(key.column), there.stored_name(key.references)]
+        here = there
+    last = unit.stored_name.lower()
+    return " > ".join(steps[:-1] if steps[-1] == last else [*steps, last])
 
 
 def identifying(catalog: Catalog, table: Table) -> frozenset[str]:

@@ -62,6 +62,7 @@ class Column:
         categories: every value it can have, if that is public; include None to make NULL a category.
         nullable: whether NULL occurs.
         unique: whether no value occurs twice; only then may foreign keys point here.
+        stored: its name in the source, where that is another.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Column:
     categories: tuple[Value | None, ...] | None = None
     nullable: bool = True
     unique: bool = False
+    stored: str | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name, "column")
@@ -108,6 +110,11 @@ class Column:
         if fits is None:
             raise InputError(self.name, f"{what}: {value!r} is not a value of {self.type}")
         return fits
+
+    @property
+    def stored_name(self) -> str:
+        """Its name in the source."""
+        return self.name if self.stored is None else self.stored
 
     @cached_property
     def domain(self) -> Domain:
@@ -207,6 +214,7 @@ class Table:
         names = [column.name.lower() for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise InputError(self.name, "a table needs columns, each name once")
+        self._check_stored()
         for limit in ("max_groups", "max_rows"):
             number = contribution_number(getattr(self, limit), f"{self.name}.{limit}", most=10**9)
             object.__setattr__(self, limit, number)
@@ -217,10 +225,19 @@ class Table:
         if not self.public and self.population is None:
             raise InputError(self.name, "a table is public, or names its population")
         if self.unit is not None and self.unit != ROW and self.find(self.unit) is None:
-            raise InputError(self.name, f"the unit {self.unit!r} is not one of its columns")
+            listed = ", ".join(column.name for column in self.columns[:20])
+            raise InputError(self.name, f"the unit {self.unit!r} is not one of its columns, which are {listed}")
         for key in self.foreign_keys:
             if self.find(key.column) is None:
                 raise InputError(self.name, f"the foreign key column {key.column!r} is not one of its columns")
+
+    def _check_stored(self) -> None:
+        names = [column.stored_name.lower() for column in self.columns]
+        for column in self.columns:
+            if column.stored is not None and names.count(column.stored.lower()) > 1:
+                raise InputError(
+                    f"{self.name}.{column.name}", f"the source column {column.stored!r} has another name already"
+                )
 
     def _check_ceilings(self) -> None:
         for name in ("max_groups", "max_rows"):
@@ -246,6 +263,11 @@ class Table:
     def find(self, name: str) -> Column | None:
         """The column of that name, if there is one."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+    def stored_name(self, name: str) -> str:
+        """The name that a column has in the source, in small letters."""
+        column = self.find(name)
+        return (name if column is None else column.stored_name).lower()
 
 
 @dataclass(frozen=True)

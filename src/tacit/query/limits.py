@@ -27,6 +27,8 @@ __all__ = [
     "MAX_PUBLIC_ROWS",
     "MAX_PUBLIC_WORK",
     "MAX_RELATIONS",
+    "MAX_SETS",
+    "MAX_SET_GROUPS",
     "MAX_TEXT",
     "MAX_TOKENS",
     "MAX_UNIT_WORK",
@@ -57,6 +59,9 @@ MAX_RELATIONS: Final = 200
 MAX_PARTS: Final = 24
 #: Nodes of one resolved expression.
 MAX_EXPRESSION: Final = 4_000
+#: Grouping sets of one GROUP BY, and all groups of these sets together.
+MAX_SETS: Final = 128
+MAX_SET_GROUPS: Final = 50_000
 #: Public keys of one question.
 MAX_KEYS: Final = 20_000
 #: Rows of a public relation that released rows are joined with.

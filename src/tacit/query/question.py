@@ -14,6 +14,7 @@ the step before by slot, with the same nodes as below the aggregation.
 ============ ==================================================================================================
 step         effect on the released rows
 ============ ==================================================================================================
+Totals       one row per group of each grouping set (ROLLUP, CUBE, GROUPING SETS); only as the first step
 Derive       one column per expression (the SELECT list)
 Keep         rows for which the condition is true (HAVING, or WHERE of an outer query)
 Sort         order; without it rows come in key order
@@ -51,7 +52,7 @@ from tacit.query.relational.algebra import (
     window_text,
 )
 from tacit.query.relational.expressions import Expression, text_of
-from tacit.query.types import Domain, SqlType, Value
+from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 __all__ = [
     "Aggregate",
@@ -70,6 +71,7 @@ __all__ = [
     "Slice",
     "Sort",
     "Step",
+    "Totals",
     "Unique",
     "branches",
     "final_over",
@@ -194,6 +196,22 @@ def final_over(final: FinalAggregation, source: RelationNode, change: Change) ->
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """Grouping sets: the released cells are the finest groups, and every other group is the sum of its parts.
+
+    The columns are the keys, NULL where a set leaves one out; then for each key 1 where it is left out and 0 elsewhere,
+    as GROUPING says; then the aggregates.
+
+    Args:
+        keys: for each key as written, its index among those of the aggregation.
+        sets: for each grouping set, in order and as often as it is written, the places of its keys among ``keys``.
+    """
+
+    keys: tuple[int, ...]
+    sets: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Derive:
     """One column per expression over the columns before."""
 
@@ -279,12 +297,15 @@ class Append:
     other: Question
 
 
-Step = Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match | Combine | Append
+Step = Totals | Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match | Combine | Append
 
 
 def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
     """The types of the columns that a step makes of columns of some types."""
     match step:
+        case Totals():
+            width = len(step.keys)
+            return (*(types[index] for index in step.keys), *[INTEGER] * width, *types[width:])
         case Derive():
             return tuple(part.type for part in step.expressions)
         case Regroup():
@@ -309,6 +330,9 @@ def most_rows(question: Question) -> int | None:
     most = question.final.group_count
     for step in question.steps:
         match step:
+            case Totals() if most is not None:
+                # A group of another set is the sum of at least one of the finest, but for the total of none.
+                most = sum(max(most, 1) for _ in step.sets)
             case Regroup() if not step.keys:
                 most = 1
             case Slice() if step.limit is not None:
@@ -370,6 +394,12 @@ class Question:
         return (self.final, *self.others)
 
     @property
+    def totals(self) -> Totals | None:
+        """The grouping sets; None for a plain GROUP BY."""
+        first = self.steps[0] if self.steps else None
+        return first if isinstance(first, Totals) else None
+
+    @property
     def reads(self) -> tuple[RelationNode, ...]:
         """The public relations whose rows the steps need, in the order in which the steps read them."""
         found: list[RelationNode] = []
@@ -415,6 +445,8 @@ def numbered(question: Question) -> Question:
 
 def _step_text(step: Step) -> str:
     match step:
+        case Totals():
+            return f"totals {step.keys} {step.sets}"
         case Derive():
             return "derive " + "; ".join(map(text_of, step.expressions))
         case Keep():

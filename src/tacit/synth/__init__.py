@@ -3,9 +3,9 @@
 Modules:
 * :mod:`.count_measurement` — Noisy measurements of counts: an integer strategy, exact Gaussian noise, and the
   sensitivity of the two
-* :mod:`.fit_process` — Process that fits one graphical model with ``mbi``: arrays in by standard input, arrays out by
-  standard output
-* :mod:`.graphical_model` — Graphical models of a table: fitted to noisy marginals by ``mbi``, queried and sampled here
+* :mod:`.graphical_model` — Graphical models of a table: fitted to noisy marginals, queried, conditioned and sampled
+* :mod:`.junction_tree` — Junction trees: cliques of columns in a tree, on which the marginals of a graphical model are
+  exact
 * :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance

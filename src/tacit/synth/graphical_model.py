@@ -1,43 +1,36 @@
-"""Graphical models of a table: fitted to noisy marginals by ``mbi``, queried and sampled here.
+"""Graphical models of a table: fitted to noisy marginals, queried, conditioned and sampled.
 
-Fitting, sampling and queries are post-processing of released numbers. ``mbi`` and JAX come with the extra ``synth`` and
-are loaded when a model is fitted, in a process of its own; the fitted model is plain arrays.
+Fitting, sampling and queries are post-processing of released numbers, with numpy alone. A fit is mirror descent on the
+weighted squared distance, with momentum and a line search: at a thousand iterations it is closer to the optimum than
+the library ``mbi`` (``tests/reference/test_synth_rivals.py``), which spends most of its time on compiling.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
-import os
-import subprocess
-import sys
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError, InternalError
-from tacit.core.extras import install_command
+from tacit.core.errors import InputError
 from tacit.noise import entropy
-from tacit.synth.fit_process import pack, unpack
+from tacit.synth.junction_tree import Columns, Floats, JunctionTree, project, spread
 
-__all__ = [
-    "GraphicalModel", "JunctionTree", "NoisyMarginal", "check_installed", "estimated_total", "fit_model", "model_size",
-    "sketch_model", "uniform",
-]  # fmt: skip
+__all__ = ["GraphicalModel", "Impossible", "NoisyMarginal", "estimated_total", "fit_model", "uniform"]
 
-Columns = tuple[str, ...]
-Floats = NDArray[np.float64]
-#: A fit ends where fifty iterations improve it by less than this part.
-_CLOSE: Final = 1e-4
+#: Combinations of values that cannot be, by columns: true where a cell is impossible.
+Impossible = Mapping[Columns, NDArray[np.bool_]]
+#: Iterations over which a fit has to improve, or it ends.
+_PATIENCE: Final = 20
 #: Rows of a sample that stands for marginals which no clique has.
 _SAMPLED: Final = 100_000
-_EXTRA: Final = f"needs the extra 'synth': {install_command('synth')}"
+#: Cells up to which a marginal that no clique has is computed exactly.
+_EXACT: Final = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +50,19 @@ class GraphicalModel:
         sizes: number of values of each column.
         potentials: log-potentials by clique.
         total: estimated number of rows.
+        fixed: log-potentials that no fit changes: 0 where a combination may be, minus infinity where not.
     """
 
     sizes: Mapping[str, int]
     potentials: Mapping[Columns, Floats]
     total: float
+    fixed: Mapping[Columns, Floats] = field(default_factory=dict)
 
     @cached_property
     def _tree(self) -> list[tuple[Columns, Columns, Floats]]:
         """Cliques from the root down: columns, those shared with the parent, and the table of probabilities."""
-        tree = JunctionTree(self.sizes, list(self.potentials))
-        tables = tree.probabilities(self.potentials)
+        tree = JunctionTree(self.sizes, [*self.potentials, *self.fixed])
+        tables = tree.probabilities(self.potentials, self.fixed)
         return [(node, tree.shared[node], tables[node]) for node, _ in tree.order]
 
     def sample(self, rows: int) -> dict[str, NDArray[np.int64]]:
@@ -90,8 +85,34 @@ class GraphicalModel:
         return {name: drawn[name] for name in self.sizes}
 
     def marginal(self, names: Sequence[str]) -> Floats:
-        """Expected counts by some columns: exact where a clique has them all, else from a large sample."""
-        return self.marginals([tuple(names)])[tuple(names)]
+        """Expected counts by some columns: exact, but from a large sample where the exact table would be huge."""
+        wanted = tuple(names)
+        grown = JunctionTree(self.sizes, [*self.potentials, *self.fixed, wanted])
+        home = grown.home(wanted)
+        if home is None or grown.cells > _EXACT:
+            return self.marginals([wanted])[wanted]
+        return self.total * project(grown.probabilities(self.potentials, self.fixed)[home], home, wanted)
+
+    def given(self, chosen: Mapping[str, Sequence[int]]) -> GraphicalModel:
+        """The model of the rows that have one of some places in each of some columns.
+
+        Args:
+            chosen: places of values by column.
+
+        Raises:
+            InputError: a column or a place is unknown, or no row of the model is like that.
+        """
+        fixed = dict(self.fixed)
+        for name, places in chosen.items():
+            if name not in self.sizes or not all(0 <= place < self.sizes[name] for place in places):
+                raise InputError(name, "is no column of the model, or a value is none of its values")
+            only = np.full(self.sizes[name], -np.inf)
+            only[list(places)] = 0.0
+            fixed[name,] = fixed.get((name,), np.zeros(self.sizes[name])) + only
+        share = self.marginal(tuple(chosen))[np.ix_(*(sorted(set(places)) for places in chosen.values()))].sum()
+        if not share > 0:
+            raise InputError("given", "no row of the model is like that")
+        return GraphicalModel(self.sizes, self.potentials, float(share), fixed)
 
     def marginals(self, sets: Sequence[Columns]) -> dict[Columns, Floats]:
         """Expected counts of several sets, with one sample for those that no clique has."""
@@ -102,7 +123,7 @@ class GraphicalModel:
             if clique is None:
                 open_sets.append(names)
             else:
-                found[names] = self.total * _project(clique[2], clique[0], names)
+                found[names] = self.total * project(clique[2], clique[0], names)
         if open_sets:
             drawn = self.sample(_SAMPLED)
             for names in open_sets:
@@ -113,177 +134,118 @@ class GraphicalModel:
         return found
 
 
-def check_installed() -> None:
-    """Refuse work that needs the extra where it is missing.
-
-    Raises:
-        InputError: naming the extra.
-    """
-    if importlib.util.find_spec("mbi") is None:
-        raise InputError("synthesize", _EXTRA)
-
-
-def model_size(sizes: Mapping[str, int], cliques: Sequence[Columns]) -> float:
-    """Megabytes of a model with these cliques."""
-    return float(_library().junction_tree.hypothetical_model_size(_domain(sizes), list(cliques)))
-
-
 def fit_model(
-    sizes: Mapping[str, int], measured: Sequence[NoisyMarginal], *, iterations: int = 1_000
+    sizes: Mapping[str, int],
+    measured: Sequence[NoisyMarginal],
+    *,
+    iterations: int = 1_000,
+    close: float = 1e-6,
+    start: GraphicalModel | None = None,
+    impossible: Impossible | None = None,
 ) -> GraphicalModel:
     """The model that fits noisy marginals best, weighted by their noise, with the largest entropy.
 
     Args:
         sizes: number of values of each column.
         measured: noisy marginals.
-        iterations: of the fit, a public number.
-
-    Raises:
-        InternalError: the process that fits failed.
+        iterations: the most steps, a public number.
+        close: part of the distance by which some steps have to improve it, or the fit ends.
+        start: a model of fewer marginals, to begin with.
+        impossible: combinations of values that no row has.
     """
-    check_installed()
-    head = {
-        "sizes": dict(sizes),
-        "columns": [list(noisy.columns) for noisy in measured],
-        "stddev": [noisy.stddev for noisy in measured],
-        "iterations": iterations,
-        "close": _CLOSE,
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "tacit.synth.fit_process"],
-        input=pack(head, [noisy.counts for noisy in measured]),
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise InternalError(f"the process that fits a model failed: {' '.join(last)}")
-    found, tables = unpack(done.stdout)
-    potentials = {tuple(clique): table for clique, table in zip(found["cliques"], tables, strict=True)}
-    return GraphicalModel(dict(sizes), potentials, found["total"])
+    fit = _Fit(sizes, measured, impossible or {})
+    return GraphicalModel(dict(sizes), fit.run(fit.beginning(start), iterations, close), fit.total, fit.fixed)
 
 
-def _library() -> Any:
-    check_installed()
-    with warnings.catch_warnings():
-        # Only junction trees are made in this process, for which precision and caches mean nothing.
-        warnings.simplefilter("ignore")
-        import mbi
+@dataclass(frozen=True)
+class _Point:
+    """Log-potentials with the distance there, its slope, and the expected counts of each clique."""
 
-    return mbi
-
-
-def _domain(sizes: Mapping[str, int]) -> Any:
-    return _library().Domain.fromdict(dict(sizes))
+    at: dict[Columns, Floats]
+    loss: float
+    slopes: dict[Columns, Floats]
+    counts: dict[Columns, Floats]
 
 
-def _project(table: Floats, names: Columns, wanted: Columns) -> Floats:
-    others = tuple(axis for axis, name in enumerate(names) if name not in wanted)
-    left = [name for name in names if name in wanted]
-    return np.asarray(np.asarray(table.sum(axis=others)).transpose([left.index(name) for name in wanted]))
+class _Fit:
+    """One fit: the distance of a model from noisy marginals, and steps down."""
 
-
-class JunctionTree:
-    """Tree of cliques in which every given clique has a home; belief propagation on it, in logarithms.
-
-    Args:
-        sizes: number of values of each column.
-        cliques: sets of columns.
-    """
-
-    def __init__(self, sizes: Mapping[str, int], cliques: Sequence[Columns]) -> None:
-        tree, _ = _library().junction_tree.make_junction_tree(_domain(sizes), list(cliques))
+    def __init__(self, sizes: Mapping[str, int], measured: Sequence[NoisyMarginal], impossible: Impossible) -> None:
         self.sizes = sizes
-        self.nodes: list[Columns] = [tuple(node) for node in tree.nodes]
-        beside = {node: [tuple(other) for other in tree[node]] for node in self.nodes}
-        self.order = _from_the_roots(self.nodes, beside)
-        self.shared = {
-            node: () if parent is None else tuple(name for name in node if name in parent)
-            for node, parent in self.order
-        }
+        self.total = estimated_total(measured)
+        self.measured = _merged(measured)
+        self.fixed = {names: np.where(cells, -np.inf, 0.0) for names, cells in impossible.items()}
+        names = [noisy.columns for noisy in self.measured]
+        self.cliques = [each for each in names if not any(set(each) < set(other) for other in names)]
+        self.tree = JunctionTree(sizes, [*self.cliques, *self.fixed])
+        self.homes = [next(each for each in self.cliques if set(one) <= set(each)) for one in names]
 
-    def home(self, names: Sequence[str]) -> Columns | None:
-        """The smallest node that has all of some columns, if there is one."""
-        able = [node for node in self.nodes if set(names) <= set(node)]
-        return min(able, key=lambda node: math.prod(self.sizes[name] for name in node), default=None)
-
-    def probabilities(self, potentials: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
-        """The table of each node, from the root down: messages to the root, then marginals from it."""
-        tables = {node: np.zeros(tuple(self.sizes[name] for name in node)) for node in self.nodes}
-        for clique, values in potentials.items():
-            home = self.home(clique)
-            if home is None:
-                raise InternalError("a clique has no home in its junction tree")
-            tables[home] = tables[home] + _spread(values, clique, home, self.sizes)
-        for node, parent in reversed(self.order):
-            if parent is not None and self.shared[node]:
-                message = _log_sums(tables[node], node, self.shared[node])
-                tables[parent] = tables[parent] + _spread(message, self.shared[node], parent, self.sizes)
-        found: dict[Columns, Floats] = {}
-        for node, parent in self.order:
-            table = np.exp(tables[node] - tables[node].max())
-            table = table / table.sum()
-            shared = self.shared[node]
-            if parent is not None and shared:
-                own, above = _project(table, node, shared), _project(found[parent], parent, shared)
-                ratio = np.divide(above, own, out=np.zeros_like(own), where=own > 0)
-                table = table * _spread(ratio, shared, node, self.sizes)
-            found[node] = table
+    def beginning(self, start: GraphicalModel | None) -> dict[Columns, Floats]:
+        """Log-potentials of an earlier model, or all alike."""
+        found = {clique: np.zeros(tuple(self.sizes[name] for name in clique)) for clique in self.cliques}
+        for clique, values in {} if start is None else start.potentials.items():
+            home = next(each for each in self.cliques if set(clique) <= set(each))
+            found[home] = found[home] + spread(values, clique, home, self.sizes)
         return found
 
-
-def sketch_model(
-    sizes: Mapping[str, int],
-    measured: Sequence[NoisyMarginal],
-    *,
-    iterations: int = 100,
-    start: GraphicalModel | None = None,
-) -> GraphicalModel:
-    """A quick model of noisy marginals, for choosing the next one: mirror descent in numpy, started from the last.
-
-    The library compiles every new set of cliques for longer than a whole fit takes here, and a choice needs no more
-    than a rough model. Published tables come from :func:`fit_model`.
-    """
-    names = list(dict.fromkeys(noisy.columns for noisy in measured))
-    cliques = [each for each in names if not any(set(each) < set(other) for other in names)]
-    tree = JunctionTree(sizes, cliques)
-    total = estimated_total(measured)
-    potentials = {clique: np.zeros(tuple(sizes[name] for name in clique)) for clique in cliques}
-    for clique, values in {} if start is None else start.potentials.items():
-        home = next(each for each in cliques if set(clique) <= set(each))
-        potentials[home] = potentials[home] + _spread(values, clique, home, sizes)
-    homes = [next(each for each in cliques if set(noisy.columns) <= set(each)) for noisy in measured]
-
-    def evaluate(
-        at: Mapping[Columns, Floats],
-    ) -> tuple[float, dict[Columns, Floats], dict[Columns, Floats]]:
-        """Loss, its gradient, and the counts of each clique."""
-        tables = tree.probabilities(at)
-        counts = {clique: total * _in_tree(tree, tables, clique) for clique in cliques}
+    def evaluate(self, at: dict[Columns, Floats]) -> _Point:
+        """The distance at a point."""
+        tables = self.tree.probabilities(at, self.fixed)
+        counts = {names: self.total * t for names, t in self.tree.marginals(tables, self.cliques).items()}
         slopes = {clique: np.zeros_like(values) for clique, values in counts.items()}
         loss = 0.0
-        for noisy, home in zip(measured, homes, strict=True):
-            apart = _project(counts[home], home, noisy.columns) - noisy.counts
-            loss += float((apart**2).sum()) / (2 * noisy.stddev**2)
-            slopes[home] = slopes[home] + _spread(apart / noisy.stddev**2, noisy.columns, home, sizes)
-        return loss, slopes, counts
+        for noisy, home in zip(self.measured, self.homes, strict=True):
+            apart = (project(counts[home], home, noisy.columns) - noisy.counts) / noisy.stddev
+            loss += float(np.vdot(apart, apart)) / 2
+            slopes[home] += spread(apart / noisy.stddev, noisy.columns, home, self.sizes)
+        return _Point(at, loss, slopes, counts)
 
-    loss, slopes, counts = evaluate(potentials)
-    step = 1.0 / (total * sum(1 / noisy.stddev**2 for noisy in measured))
-    for _ in range(iterations):
-        moved = {clique: values - step * slopes[clique] for clique, values in potentials.items()}
-        tried, other_slopes, other_counts = evaluate(moved)
-        expected = sum(float((slopes[c] * (counts[c] - other_counts[c])).sum()) for c in cliques)
-        if loss - tried >= expected / 2:
-            improved = loss - tried
-            potentials, loss, slopes, counts = moved, tried, other_slopes, other_counts
-            step *= 1.5
-            if improved <= _CLOSE * max(loss, 1.0):
+    def run(self, at: dict[Columns, Floats], iterations: int, close: float) -> dict[Columns, Floats]:
+        """Mirror descent with momentum: begins anew where the distance grows, ends where it stays."""
+        here = point = self.evaluate(at)
+        step = 1.0 / (self.total * sum(1 / noisy.stddev**2 for noisy in self.measured))
+        pace, earlier = 1.0, [here.loss]
+        for _ in range(iterations):
+            moved, step = self._down(point, step)
+            if moved is None:
                 break
-        else:
+            if moved.loss > here.loss:
+                if point is here:
+                    break
+                pace, point = 1.0, here
+                continue
+            following = (1 + math.sqrt(1 + 4 * pace**2)) / 2
+            push = (pace - 1) / following
+            ahead = {c: values + push * (values - here.at[c]) for c, values in moved.at.items()} if push else None
+            here, pace = moved, following
+            point = here if ahead is None else self.evaluate(ahead)
+            earlier.append(here.loss)
+            if len(earlier) > _PATIENCE and earlier[-_PATIENCE] - here.loss <= close * max(here.loss, 1.0):
+                break
+        return here.at
+
+    def _down(self, point: _Point, step: float) -> tuple[_Point | None, float]:
+        """A point below, and the length of the next step."""
+        for _ in range(60):
+            moved = self.evaluate({c: values - step * point.slopes[c] for c, values in point.at.items()})
+            expected = sum(float(np.vdot(point.slopes[c], point.counts[c] - moved.counts[c])) for c in self.cliques)
+            if point.loss - moved.loss >= expected / 2:
+                return moved, 1.2 * step
             step /= 2
-    return GraphicalModel(dict(sizes), potentials, total)
+        return None, step
+
+
+def _merged(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
+    """One noisy marginal for each set of columns: the mean of equal ones, weighted by their precision."""
+    found: dict[Columns, NoisyMarginal] = {}
+    for noisy in measured:
+        known = found.get(noisy.columns)
+        if known is not None:
+            mine, other = 1 / noisy.stddev**2, 1 / known.stddev**2
+            counts = (mine * noisy.counts + other * known.counts) / (mine + other)
+            noisy = NoisyMarginal(noisy.columns, counts, 1 / math.sqrt(mine + other))
+        found[noisy.columns] = noisy
+    return list(found.values())
 
 
 def estimated_total(measured: Sequence[NoisyMarginal]) -> float:
@@ -291,43 +253,6 @@ def estimated_total(measured: Sequence[NoisyMarginal]) -> float:
     weights = [1 / (noisy.stddev**2 * noisy.counts.size) for noisy in measured]
     found = sum(w * float(noisy.counts.sum()) for w, noisy in zip(weights, measured, strict=True))
     return max(1.0, found / math.fsum(weights))
-
-
-def _in_tree(tree: JunctionTree, tables: Mapping[Columns, Floats], names: Columns) -> Floats:
-    home = tree.home(names)
-    if home is None:
-        raise InternalError("a clique has no home in its junction tree")
-    return _project(tables[home], home, names)
-
-
-def _from_the_roots(
-    nodes: Sequence[Columns], beside: Mapping[Columns, Sequence[Columns]]
-) -> list[tuple[Columns, Columns | None]]:
-    order: list[tuple[Columns, Columns | None]] = []
-    seen: set[Columns] = set()
-    for root in nodes:
-        waiting: list[tuple[Columns, Columns | None]] = [] if root in seen else [(root, None)]
-        seen.add(root)
-        while waiting:
-            node, parent = waiting.pop()
-            order.append((node, parent))
-            for other in beside[node]:
-                if other not in seen:
-                    seen.add(other)
-                    waiting.append((other, node))
-    return order
-
-
-def _spread(values: Floats, names: Columns, onto: Columns, sizes: Mapping[str, int]) -> Floats:
-    """Values over some columns, as an array that broadcasts over a clique that has them."""
-    order = sorted(range(len(names)), key=lambda place: onto.index(names[place]))
-    shape = tuple(sizes[name] if name in names else 1 for name in onto)
-    return values.transpose(order).reshape(shape)
-
-
-def _log_sums(table: Floats, names: Columns, wanted: Columns) -> Floats:
-    largest = table.max()
-    return np.asarray(np.log(np.maximum(_project(np.exp(table - largest), names, wanted), 1e-300)) + largest)
 
 
 def uniform(count: int) -> Floats:

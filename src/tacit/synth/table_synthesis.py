@@ -39,20 +39,35 @@ from tacit.synth.graphical_model import (
     NoisyMarginal,
     estimated_total,
     fit_model,
-    model_size,
-    sketch_model,
 )
+from tacit.synth.junction_tree import model_cells
 from tacit.synth.strategy import IdentityStrategy
 
-__all__ = ["METHODS", "ChosenMarginal", "MeasuredMarginal", "Method", "SynthesisPlan", "Transcript", "measure_table"]
+__all__ = [
+    "METHODS",
+    "MINUTES",
+    "ChosenMarginal",
+    "MeasuredMarginal",
+    "Method",
+    "SynthesisPlan",
+    "Transcript",
+    "measure_table",
+]
 
 Method = Literal["aim", "mst", "independent", "marginals"]
 METHODS: Final = ("aim", "mst", "independent", "marginals")
 Columns = tuple[str, ...]
 #: Scores are counted in steps of this part of a row.
 _STEPS: Final = 16
-#: Megabytes that a model may have.
-_LARGEST_MODEL: Final = 16.0
+#: Minutes that AIM plans for, where no other number is stated.
+MINUTES: Final = 10
+#: Steps of a fit in each round, and of the last fit; every step reads all cells of a model about twice.
+_ROUND_STEPS: Final = 60
+_LAST_STEPS: Final = 1_000
+#: Cells that such steps pass in a minute on one ordinary core: a public number, whatever the machine.
+_CELLS_A_MINUTE: Final = 400_000_000
+#: Rounds for each column that minutes are planned for.
+_PLANNED_ROUNDS: Final = 4
 #: Rounds for each column that a whole budget is planned for; rounds grow where little is left to learn.
 _ROUNDS: Final = 16
 _SELECTION: Final = Fraction(1, 10)
@@ -69,6 +84,7 @@ class SynthesisPlan:
         rows: the most rows of one unit that count.
         relation: which databases are neighbours.
         sets: of ``marginals`` those to measure; of ``aim`` those whose error matters.
+        minutes: of ``aim``, how large the model may grow, as the time that fits of that size take.
     """
 
     method: Method
@@ -77,6 +93,7 @@ class SynthesisPlan:
     rows: int = 1
     relation: Relation = ADD_REMOVE
     sets: tuple[Columns, ...] = ()
+    minutes: int = MINUTES
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -85,6 +102,8 @@ class SynthesisPlan:
             raise InputError("columns", "must name at least one column")
         if self.method == "marginals" and not self.sets:
             raise InputError("marginals", "must list the sets of columns to measure")
+        if type(self.minutes) is not int or not 1 <= self.minutes <= 1440:
+            raise InputError("minutes", "must be a whole number from 1 to 1440")
         unknown = [name for names in self.sets for name in names if name not in self.sizes]
         if unknown:
             raise InputError("marginals", f"names {unknown[0]!r}, which is not among the columns")
@@ -107,6 +126,12 @@ class SynthesisPlan:
     def cells(self, names: Columns) -> int:
         """Number of combinations."""
         return math.prod(self.sizes[name] for name in names)
+
+    @property
+    def largest_model(self) -> int:
+        """Cells that the model of ``aim`` may have: from the minutes and the number of columns alone."""
+        steps = _PLANNED_ROUNDS * len(self.sizes) * _ROUND_STEPS + _LAST_STEPS
+        return self.minutes * _CELLS_A_MINUTE // steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +211,8 @@ class _Run:
         measurement = CountMeasurement(names, strategies, rho, self._plan.rows, self._plan.relation)
         made = MeasuredMarginal(measurement, measurement.release(self._source))
         self.transcript.measured.append(made)
-        self._progress(f"measured {', '.join(names)}")
+        spent = float(1 - self._left / self._plan.rho)
+        self._progress(f"measured {', '.join(names)}: {spent:.0%} of the price is spent")
         return made
 
     def _choose(self, scores: Mapping[Columns, int], moved: int, rho: Fraction) -> Columns:
@@ -262,7 +288,7 @@ class _Run:
         heaviest = max(open_sets.values(), default=0)
         if not open_sets:
             return
-        model = sketch_model(plan.sizes, self.transcript.marginals)
+        model = self._rough()
         last = False
         while not last:
             last = self._left < 2 * (measure + select)
@@ -278,10 +304,15 @@ class _Run:
             found = self._choose(scores, self._moved * heaviest, select)
             self._measure(found, min(measure, self._left))
             before = expected[found]
-            model = sketch_model(plan.sizes, self.transcript.marginals, start=model)
+            model = self._rough(model)
             change = float(np.abs(model.marginal(found) - before).sum())
             if change <= noise * plan.cells(found):
                 measure, select = 4 * measure, 4 * select
+
+    def _rough(self, start: GraphicalModel | None = None) -> GraphicalModel:
+        """A model that is good enough for the next choice."""
+        measured = self.transcript.marginals
+        return fit_model(self._plan.sizes, measured, iterations=_ROUND_STEPS, close=1e-3, start=start)
 
     def _weight(self, names: Columns) -> int:
         """Number of columns that a marginal shares with those whose error matters, counted over all of them."""
@@ -290,12 +321,12 @@ class _Run:
 
     def _small_enough(self, open_sets: Mapping[Columns, int]) -> dict[Columns, int]:
         """Candidates that keep the model within its size, which grows with the part of the price that is spent."""
-        most = _LARGEST_MODEL * float(1 - self._left / self._plan.rho)
+        most = self._plan.largest_model * (1 - self._left / self._plan.rho)
         cliques = [each.measurement.columns for each in self.transcript.measured]
         allowed = {
             names: weight
             for names, weight in open_sets.items()
-            if model_size(self._plan.sizes, [*cliques, names]) <= most
+            if model_cells(self._plan.sizes, [*cliques, names]) <= most
         }
         if allowed:
             return allowed
@@ -324,9 +355,9 @@ def model_total(model: Mapping[str, NDArray[np.float64]]) -> float:
     return max(1.0, float(next(iter(model.values())).sum()))
 
 
-def fitted(plan: SynthesisPlan, transcript: Transcript, *, iterations: int = 1_500) -> GraphicalModel:
+def fitted(plan: SynthesisPlan, transcript: Transcript) -> GraphicalModel:
     """The model of everything that was measured."""
-    return fit_model(plan.sizes, transcript.marginals, iterations=iterations)
+    return fit_model(plan.sizes, transcript.marginals, iterations=_LAST_STEPS)
 
 
 def _combinations(names: Columns, size: int) -> list[Columns]:

@@ -423,6 +423,7 @@ class QuoteBody(ResponseBody):
     plan: str = Field(description="digest")
     engine_sql: str | None = _maybe(description="for owners")
     advice: list[str] = _maybe(description="what to write for less noise, a sentence each")
+    sets: str = _maybe(description="grouping sets, and how their totals are made")
     questions_left: int | None = Field(description="how many more such questions fit")
     leaves_after: float = Field(
         description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
@@ -447,6 +448,7 @@ class QuoteBody(ResponseBody):
             leaves_after=leaves_after,
             **({"engine_sql": it.engine_sql} if engine else {}),
             **({"advice": list(it.advice)} if it.advice else {}),
+            **({} if it.sets is None else {"sets": it.sets}),
         )
 
     def to_domain(self) -> tuple[Explanation, Guarantee]:

@@ -10,6 +10,25 @@ SELECT COUNT(DISTINCT ward) FROM visits
 SELECT COUNT(DISTINCT doctor) FROM visits
 SELECT COUNT(DISTINCT upper(doctor)) FROM visits
 SELECT ward, COUNT(DISTINCT doctor) FROM visits GROUP BY ward
+SELECT ward, COUNT(*) FROM visits GROUP BY ROLLUP (ward)
+SELECT ward, urgent, COUNT(*) AS n, SUM(nights) AS s FROM visits GROUP BY CUBE (ward, urgent)
+SELECT ward, urgent, COUNT(*), AVG(cost) FROM visits GROUP BY GROUPING SETS ((ward), (urgent), ())
+SELECT COUNT(*) FROM visits GROUP BY (ward, urgent)
+SELECT COUNT(*) FROM visits GROUP BY ()
+SELECT ward, COUNT(*) FROM visits GROUP BY GROUPING SETS ((ward), (ward), (), ())
+SELECT urgent, ward, SUM(cost), AVG(nights), STDDEV(nights) FROM visits GROUP BY urgent, ROLLUP (ward)
+SELECT GROUPING(ward) AS g, GROUPING(ward, urgent) AS gg, GROUPING_ID(urgent, ward) AS id, ward, urgent, COUNT(*) FROM visits GROUP BY ROLLUP (ward, urgent) ORDER BY gg DESC, ward, urgent
+SELECT COALESCE(ward, 'all') AS place, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward) HAVING GROUPING(ward) = 1 OR COUNT(*) >= 0
+SELECT w AS ward, SUM(nights) FROM (SELECT upper(ward) AS w, nights, urgent FROM visits WHERE cost > 10) GROUP BY CUBE (w, urgent)
+SELECT ward, floor, COUNT(*) FROM visits JOIN wards USING (ward) GROUP BY ROLLUP (floor, ward)
+SELECT nights // 20 AS k, urgent, COUNT(*) FILTER (WHERE cost > 100) AS n FROM visits GROUP BY ROLLUP (k, urgent)
+SELECT sex, ward, COUNT(*) FROM visits JOIN patients ON id = patient_id GROUP BY CUBE (sex, ward)
+SELECT ward, GROUPING(ward), COUNT(*) FROM visits GROUP BY ward
+SELECT ward, urgent, n / SUM(n) OVER () AS share FROM (SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward, urgent)) WHERE urgent IS NULL
+SELECT ward, urgent, nights // 30 AS month, COUNT(*) FROM visits GROUP BY GROUPING SETS (ROLLUP (ward, urgent), CUBE (month))
+SELECT ward, COUNT(*) FROM visits GROUP BY ward WITH ROLLUP
+SELECT MODE(ward), urgent FROM visits GROUP BY ROLLUP (urgent)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, max_groups_contributed = 1) sex, COUNT(DISTINCT patient_id) AS people FROM visits JOIN patients ON id = patient_id GROUP BY ROLLUP (sex)
 SELECT SUM(cost) FROM visits
 SELECT SUM(nights) FROM visits
 SELECT SUM(cost * nights) FROM visits

@@ -4,24 +4,43 @@ DuckDB splits a file at every ``\n`` and ``\r`` and knows of no quotes; each lin
 expression of its own. So an unclosed quote ends with its line, and a value cannot hold a new line. A field that begins
 with a quote ends with one, and a doubled quote inside it is one; any other field is taken verbatim. Left out are empty
 lines, lines whose quotes do not close, that are not UTF-8, or that are longer than :data:`LONGEST`. Fields beyond the
-header are ignored, missing ones are NULL, and so are empty ones. See ``csv_lines.proof.md``.
+header are ignored, missing ones are NULL, and so are empty ones. The owner states the delimiter, the encoding and how
+numbers and dates are written (:class:`~tacit.engines.csv_format.CsvFormat`); a number or date leaves the scan as SQL
+writes it. See ``csv_lines.proof.md``.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.core.errors import InputError
+from tacit.engines.csv_format import UTF_8, CsvFormat, date_pattern
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.query.types import Kind, SqlType
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["LINE", "LONGEST", "count_left_out", "csv_scan", "first_left_out", "read_header", "separator_of"]
+__all__ = [
+    "LINE",
+    "LONGEST",
+    "CsvLosses",
+    "CsvReport",
+    "UnreadLine",
+    "count_losses",
+    "csv_scan",
+    "first_left_out",
+    "first_other_width",
+    "open_lines",
+    "read_header",
+    "split_lines",
+    "utf8_lines",
+]
 
 #: The column that holds a whole line; no header has this name.
 LINE = "tacit line"
@@ -30,55 +49,227 @@ LONGEST = 2_000_000
 _LONGEST_HEADER = 2**20
 _BLOCK = 2**20
 _RUN = re.compile(rb"[^\r\n]+")
+_ENDS = re.compile("[\r\n]")
+#: Bytes of files in other encodings than UTF-8, which are held in memory.
+_LARGEST_DECODED = 2**28
 #: DuckDB needs some separator; a line that holds this one is read up to it.
 _NO_SEPARATOR = "\x01\x02\x03\x04"
 
 
-def separator_of(file: str) -> str:
-    """By the end of a file's name."""
-    return "\t" if file.lower().endswith(".tsv") else ","
+USUAL = CsvFormat()
+#: No types of columns: texts stay texts.
+_NO_KINDS: Mapping[str, SqlType] = {}
+_NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 
 
-def read_header(file: str, table: str) -> tuple[str, ...]:
-    """The names in the first line of a file.
+@dataclass(frozen=True, slots=True)
+class UnreadLine:
+    """A line that is no row, or a part of one: its number and the reason, for the owner's eyes alone."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CsvLosses:
+    """All that some files hold and no row shows, for the owner's eyes alone.
+
+    Args:
+        rows: lines that are rows.
+        left_out: lines that are none, empty ones aside.
+        other_width: rows with more or fewer fields than the header.
+        texts: by column, how many fields are not empty.
+        read: by column, how many of them can be read as its type.
+    """
+
+    rows: int
+    left_out: int
+    other_width: int
+    texts: Mapping[str, int]
+    read: Mapping[str, int]
+
+    def unreadable(self, column: str) -> int:
+        """Count the texts of a column that are NULL for being unreadable."""
+        return self.texts[column] - self.read[column]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvReport:
+    """Losses of the CSV files of a table, with an example of each kind, for the owner's eyes alone.
+
+    Args:
+        left_out: a line that is no row, and its file; None where every line is one.
+        other_width: a row with more or fewer fields than the header; None where there is none.
+        nothing_read: columns of which no value can be read as the declared type.
+        partly_read: columns of which some values cannot.
+    """
+
+    left_out: tuple[str, UnreadLine] | None
+    other_width: tuple[str, UnreadLine] | None
+    nothing_read: tuple[str, ...]
+    partly_read: tuple[str, ...]
+
+
+def read_header(file: str, table: str, form: CsvFormat = USUAL) -> tuple[str, ...]:
+    """The names in the first line of a file; a column without a name is called by its place, ``column 1``.
 
     Raises:
         InputError: it is no header line; ``table`` is named.
     """
     try:
         with Path(file).open("rb") as stream:
-            line = stream.readline(_LONGEST_HEADER).decode("utf-8-sig")
-        names = tuple(next(csv.reader([line.rstrip("\r\n")], delimiter=separator_of(file), strict=True), ()))
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise InputError(table, "cannot read the header line of a source as UTF-8 text") from None
-    if not names or "" in names or LINE in names or len({name.lower() for name in names}) != len(names):
+            line = stream.readline(_LONGEST_HEADER).decode("utf-8-sig" if form.encoding == UTF_8 else form.encoding)
+        found = next(csv.reader([line.rstrip("\r\n")], delimiter=form.delimiter_of(file), strict=True), [])
+    except UnicodeDecodeError:
+        hint = 'state its encoding, such as encoding = "windows-1252"; tacit doctor makes a guess'
+        raise InputError(table, f"the header line of a source is not {form.encoding.upper()} text; {hint}") from None
+    except (OSError, csv.Error):
+        raise InputError(table, f"cannot read the header line of a source as {form.encoding.upper()} text") from None
+    names = tuple(name.strip() or f"column {place}" for place, name in enumerate(found, 1))
+    if not any(found) or LINE in names or len({name.lower() for name in names}) != len(names):
         raise InputError(table, "the first line of a CSV source must name its columns, each once")
     return names
 
 
-def csv_scan(files: Sequence[str], header: Sequence[str]) -> str:
-    """A query after FROM: :data:`LINE` and one text per name of the header, for each line that can be read."""
-    columns = ", ".join(f"nullif(f[{i}], '') AS {DUCKDB.quoted(name)}" for i, name in enumerate(header, 1))
-    return f"(SELECT {DUCKDB.quoted(LINE)}, {columns} FROM ({_split(files)}) WHERE f IS NOT NULL)"
+def csv_scan(
+    lines: str, header: Sequence[str], separator: str, form: CsvFormat = USUAL, kinds: Mapping[str, SqlType] = _NO_KINDS
+) -> str:
+    """A query after FROM: :data:`LINE` and one text per name of the header, for each line that can be read.
+
+    Args:
+        lines: of :func:`open_lines`.
+        header: the columns.
+        separator: between fields.
+        form: how numbers and dates are written.
+        kinds: types of columns, by name in small letters: numbers and dates become texts that SQL reads.
+    """
+    columns = _named_fields(header, form, kinds)
+    return f"(SELECT {DUCKDB.quoted(LINE)}, {columns} FROM ({_split(lines, separator)}) WHERE f IS NOT NULL)"
 
 
-def count_left_out(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> int:
-    """Count the lines of some files that are no rows, empty ones aside: for the owner's eyes alone."""
-    ((read,),) = connection.execute(f"SELECT count(f) FROM ({_split(files)})").fetchall()
-    return sum(map(_count_written, files)) - int(read)
+def count_losses(
+    connection: duckdb.DuckDBPyConnection,
+    files: Sequence[str],
+    split: str,
+    header: Sequence[str],
+    read: Mapping[str, tuple[str, str]],
+) -> CsvLosses:
+    """Count what no row shows, in one pass: for the owner's eyes alone.
+
+    Args:
+        connection: any.
+        files: that are read together.
+        split: of :func:`split_lines`.
+        header: the columns.
+        read: by column, its name in the header and the expression over the scan that reads it as its type.
+    """
+    names = list(read)
+    full = {name: f"trim({DUCKDB.quoted(f'text {name}')}, ' ') <> ''" for name in names}
+    texts = [f"count(*) FILTER (WHERE {full[name]})" for name in names]
+    values = [f"count(*) FILTER (WHERE {full[name]} AND ({read[name][1]}) IS NOT NULL)" for name in names]
+    counted = ", ".join(["count(f)", f"count(*) FILTER (WHERE len(f) <> {len(header)})", *texts, *values])
+    places = {name.lower(): place for place, name in enumerate(header, 1)}
+    raw = ", ".join(
+        f"{_field_text(places[stored.lower()])} AS {DUCKDB.quoted(f'text {name}')}"
+        for name, (stored, _) in read.items()
+    )
+    found = connection.execute(f"SELECT {counted} FROM (SELECT *, {raw} FROM ({split}))").fetchone()
+    rows, width, *each = map(int, found or ())
+    half = len(names)
+    return CsvLosses(
+        rows,
+        sum(map(_count_written, files)) - rows,
+        width,
+        dict(zip(names, each[:half], strict=True)),
+        dict(zip(names, each[half:], strict=True)),
+    )
 
 
-def first_left_out(file: str) -> int | None:
-    """The number of the first line of a file that is no row, for the owner's eyes alone; None where all are."""
-    pattern = re.compile(_pattern(separator_of(file)))
+def split_lines(
+    lines: str, header: Sequence[str], separator: str, form: CsvFormat, kinds: Mapping[str, SqlType]
+) -> str:
+    """A statement like :func:`csv_scan` with the list ``f`` of fields, NULL for lines that cannot be read."""
+    return f"SELECT f, {_named_fields(header, form, kinds)} FROM ({_split(lines, separator)})"
+
+
+def _named_fields(header: Sequence[str], form: CsvFormat, kinds: Mapping[str, SqlType]) -> str:
+    return ", ".join(
+        f"{_canonical(_field_text(place), form, name, kinds)} AS {DUCKDB.quoted(name)}"
+        for place, name in enumerate(header, 1)
+    )
+
+
+def first_left_out(file: str, form: CsvFormat = USUAL) -> UnreadLine | None:
+    """The first line of a file that is no row, for the owner's eyes alone; None where all are."""
+    separator = form.delimiter_of(file)
+    pattern = re.compile(_pattern(separator))
     for number, line in enumerate(_written(file), 1):
         try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = line.decode(_python_encoding(form, number), "strict" if form.encoding == UTF_8 else "replace")
         except UnicodeDecodeError:
-            return number
-        if any(part and not (pattern.fullmatch(part) and len(part.encode()) <= LONGEST) for part in text.split("\r")):
-            return number
+            return UnreadLine(number, "it is not UTF-8 text")
+        for part in filter(None, text.split("\r")):
+            if len(part.encode()) > LONGEST:
+                return UnreadLine(number, f"it is longer than {LONGEST:,} bytes")
+            if not pattern.fullmatch(part):
+                return UnreadLine(number, "its quotes do not close, or a quoted value goes on in the next line")
     return None
+
+
+def first_other_width(file: str, width: int, form: CsvFormat = USUAL) -> UnreadLine | None:
+    """The first row of a file with more or fewer fields than the header, for the owner's eyes alone."""
+    separator = form.delimiter_of(file)
+    for number, line in enumerate(_written(file), 1):
+        text = line.decode(_python_encoding(form, number), "replace")
+        for part in filter(None, text.split("\r")) if number > 1 else ():
+            if re.fullmatch(_pattern(separator), part):
+                fields = len(re.findall(f"{_escaped(separator)}(?:{_field(separator)})", separator + part))
+                if fields != width:
+                    return UnreadLine(number, f"it has {fields} fields, and the header has {width}")
+    return None
+
+
+def _python_encoding(form: CsvFormat, number: int) -> str:
+    return "utf-8-sig" if form.encoding == UTF_8 and number == 1 else form.encoding
+
+
+def _field_text(place: int) -> str:
+    return f"nullif(f[{place}], '')"
+
+
+def _canonical(text: str, form: CsvFormat, name: str, kinds: Mapping[str, SqlType]) -> str:
+    """A field as SQL writes values of its type; NULL where it has not the stated form."""
+    kind = kinds.get(name.lower())
+    if kind is None:
+        return text
+    if kind.kind in _NUMBERS and form.has_own_numbers:
+        return DUCKDB.let(f"trim({text}, ' ')", lambda v: _number(v, form))
+    stated = form.date_formats.get(name.lower()) or (form.date_format if kind.kind is Kind.DATE else None)
+    if not kind.is_temporal or stated is None:
+        return text
+    shown = "%Y-%m-%d" if kind.kind is Kind.DATE else "%Y-%m-%d %H:%M:%S.%f"
+    # The pattern first: DuckDB reads "infinity" as the year 1900.
+    pattern = DUCKDB.text(date_pattern(stated, "date_format"))
+    return DUCKDB.let(
+        f"trim({text}, ' ')",
+        lambda v: (
+            f"CASE WHEN regexp_full_match({v}, {pattern})"
+            f" THEN strftime(try_strptime({v}, {DUCKDB.text(stated)}), '{shown}') END"
+        ),
+    )
+
+
+def _number(text: str, form: CsvFormat) -> str:
+    marks = (" ", "\u00a0", "\u202f") if form.thousands_mark == " " else tuple(form.thousands_mark)
+    between = "".join(f"\\x{{{ord(mark):x}}}" for mark in marks)
+    grouped = f"|[0-9]{{1,3}}([{between}][0-9]{{3}})+" if marks else ""
+    point = _escaped(form.decimal_mark)
+    pattern = DUCKDB.text(f"[+-]?([0-9]+{grouped})?({point}[0-9]*)?([eE][+-]?[0-9]{{1,3}})?")
+    plain = text
+    for mark in marks:
+        plain = f"replace({plain}, {DUCKDB.text(mark)}, '')"
+    plain = f"replace({plain}, {DUCKDB.text(form.decimal_mark)}, '.')"
+    return f"CASE WHEN regexp_full_match({text}, {pattern}) THEN {plain} END"
 
 
 def _written(file: str) -> Iterator[bytes]:
@@ -98,7 +289,35 @@ def _count_written(file: str) -> int:
     return number
 
 
-def _lines(files: Sequence[str]) -> str:
+def open_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str], form: CsvFormat, name: str) -> str:
+    """A query after FROM whose only column ``line`` holds the lines of some files, the headers aside.
+
+    DuckDB reads UTF-8 files themselves. Its decoder of other encodings gives up on a whole file for one byte, so those
+    are decoded here, byte by byte, into a table called ``name`` in the memory of the connection.
+
+    Raises:
+        InputError: files in another encoding are too large for memory.
+    """
+    if form.encoding == UTF_8:
+        return utf8_lines(files)
+    import pyarrow as pa
+
+    if sum(Path(file).stat().st_size for file in files) > _LARGEST_DECODED:
+        hint = f"convert it: iconv -f {form.encoding} -t UTF-8"
+        raise InputError("encoding", f"files of more than {_LARGEST_DECODED >> 20} MiB are read in UTF-8 alone; {hint}")
+    # Nothing of this table is ever written to disk: the database is in memory.
+    connection.execute(f"CREATE OR REPLACE TABLE {DUCKDB.quoted(name)} (line VARCHAR)")
+    for file in files:
+        text = Path(file).read_bytes().decode(form.encoding, "replace")
+        lines = pa.table({"line": pa.array(_ENDS.split(text)[1:], pa.large_string())})
+        connection.register("tacit_decoded", lines)
+        connection.execute(f"INSERT INTO {DUCKDB.quoted(name)} SELECT line FROM tacit_decoded")
+        connection.unregister("tacit_decoded")
+    return DUCKDB.quoted(name)
+
+
+def utf8_lines(files: Sequence[str]) -> str:
+    """The same for UTF-8 files, read by DuckDB when a question runs."""
     listed = ", ".join(map(DUCKDB.text, files))
     # Nothing is guessed from the data.
     return (
@@ -108,27 +327,31 @@ def _lines(files: Sequence[str]) -> str:
     )
 
 
-def _split(files: Sequence[str]) -> str:
+def _split(lines: str, separator: str) -> str:
     """Lines, and the list ``f`` of their fields; NULL where a line cannot be split."""
-    separator = separator_of(files[0])
     field = _field(separator)
     # With a separator in front, every field begins with one.
-    fields = f"regexp_extract_all({DUCKDB.text(separator)} || line, {DUCKDB.text(f'{separator}({field})')}, 1)"
+    wanted = DUCKDB.text(f"{_escaped(separator)}({field})")
+    fields = f"regexp_extract_all({DUCKDB.text(separator)} || line, {wanted}, 1)"
     plain = "CASE WHEN starts_with(x, '\"') THEN replace(substring(x, 2, length(x) - 2), '\"\"', '\"') ELSE x END"
     split = (
         f"CASE WHEN NOT contains(line, '\"') THEN string_split(line, {DUCKDB.text(separator)})"
         f" WHEN regexp_full_match(line, {DUCKDB.text(_pattern(separator))})"
         f" THEN list_transform({fields}, lambda x: {plain}) END"
     )
-    lines = _lines(files)
     # Lines are bounded here: where DuckDB gives up on a long one may depend on where it stands.
     return f"SELECT line AS {DUCKDB.quoted(LINE)}, {split} AS f FROM {lines} WHERE strlen(line) BETWEEN 1 AND {LONGEST}"
 
 
+def _escaped(separator: str) -> str:
+    return f"\\x{ord(separator):02x}"
+
+
 def _field(separator: str) -> str:
-    return f'"(?:[^"]|"")*"|(?:[^"{separator}][^{separator}]*)?'
+    sign = _escaped(separator)
+    return f'"(?:[^"]|"")*"|(?:[^"{sign}][^{sign}]*)?'
 
 
 def _pattern(separator: str) -> str:
     field = f"(?:{_field(separator)})"
-    return f"{field}(?:{separator}{field})*"
+    return f"{field}(?:{_escaped(separator)}{field})*"

@@ -13,12 +13,25 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import LAST_NANOSECOND, as_arrow, sound_table
-from tacit.engines.duckdb.csv_lines import LINE, count_left_out, csv_scan, read_header, separator_of
+from tacit.engines.csv_format import CsvFormat
+from tacit.engines.duckdb.csv_lines import (
+    LINE,
+    CsvLosses,
+    CsvReport,
+    count_losses,
+    csv_scan,
+    first_left_out,
+    first_other_width,
+    open_lines,
+    read_header,
+    split_lines,
+)
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
 from tacit.engines.duckdb.parquet_scan import describe, open_parquet
 from tacit.engines.protocol import SourceLike
@@ -33,7 +46,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["MOST_PLACES", "DuckDBTable", "open_source", "open_views", "row_number_taken"]
+__all__ = ["MOST_PLACES", "DuckDBTable", "open_source", "open_views", "report_csv", "row_number_taken"]
 
 #: The last, unseen column of a frame: the number of the row.
 ROW_COLUMN = "tacit row"
@@ -44,6 +57,8 @@ _TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 #: Of values whose number is a SMALLINT.
 MOST_PLACES = 2**15 - 1
+#: Names of a header that an error lists.
+_MOST_NAMES = 12
 _OPERATOR = logging.getLogger("tacit.operator")
 
 
@@ -65,9 +80,12 @@ class DuckDBTable(StoredTable):
 
 
 def open_source(
-    connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table, index: int
+    connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table, index: int, *, warn: bool = True
 ) -> tuple[DuckDBTable, tuple[str, ...]]:
-    """A source as the engine reads it, and the files it may read afterwards. Reads names and types, no rows."""
+    """A source as the engine reads it, and the files it may read afterwards.
+
+    Reads names and types; of CSV also the rows, to ``warn`` the operator of lines and values that cannot be read.
+    """
     match source.kind:
         case "frame":
             return _open_frame(connection, source.frame, table, index), ()
@@ -79,7 +97,7 @@ def open_source(
             if source.kind == "parquet":
                 made = _open_parquet(connection, files, table, index)
             else:
-                made = _open_csv(connection, files, table, index)
+                made = _open_csv(connection, files, table, index, source.csv, warn=warn)
             return replace(made, size=size, files=files, listed=_listed(table)), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
@@ -92,7 +110,7 @@ def open_views(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[
 
     with duckdb.connect() as connection:
         for index, table in enumerate(catalog.tables):
-            stored, _ = open_source(connection, sources[table.name], table, index)
+            stored, _ = open_source(connection, sources[table.name], table, index, warn=False)
             if stored.frame is not None:
                 connection.register(*stored.frame)
             columns = ", ".join(f"{sql} AS {DUCKDB.quoted(name)}" for name, sql in stored.columns.items())
@@ -103,29 +121,105 @@ def open_views(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[
 def _open_parquet(
     connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, index: int
 ) -> DuckDBTable:
-    names = [column.name.lower() for column in table.columns]
+    names = [column.stored_name.lower() for column in table.columns]
     scan = open_parquet(connection, files, names, table.name, index)
     # No doubles as they are: the smallest and largest value that a file states leave NaN out, and DuckDB believes that
     # every row lies between them.
     return DuckDBTable(index, scan.sql, _columns(table, scan.columns), scan.row)
 
 
-def _open_csv(connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, index: int) -> DuckDBTable:
-    headers = {(separator_of(file), read_header(file, table.name)) for file in files}
-    if len(headers) != 1:
-        raise InputError(table.name, "the files of one source must have the same header line")
-    ((_, header),) = headers
-    left_out = count_left_out(connection, files)
-    if left_out:
-        _OPERATOR.warning(
-            "%s: %d lines of its CSV files cannot be read as rows and are left out; tacit doctor names one",
-            table.name,
-            left_out,
-        )
-    stored = {name.lower(): (name, "VARCHAR") for name in header}
+def _open_csv(
+    connection: duckdb.DuckDBPyConnection,
+    files: tuple[str, ...],
+    table: Table,
+    index: int,
+    form: CsvFormat,
+    *,
+    warn: bool,
+) -> DuckDBTable:
+    scan, columns, losses, _ = _read_csv(connection, files, table, form, index)
+    if warn:
+        _warn(table, losses)
     # Rows of equal lines are equal, so it does not matter which of them gets which number.
     row = f"(row_number() OVER (ORDER BY {DUCKDB.quoted(LINE)}))"
-    return DuckDBTable(index, csv_scan(files, header), _columns(table, stored), row)
+    return DuckDBTable(index, scan, columns, row)
+
+
+def _read_csv(
+    connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, form: CsvFormat, index: int
+) -> tuple[str, dict[str, str], CsvLosses, tuple[str, ...]]:
+    """The scan, the declared columns as they are read, what no row shows, and the header."""
+    headers = {(form.delimiter_of(file), read_header(file, table.name, form)) for file in files}
+    if len(headers) != 1:
+        raise InputError(table.name, "the files of one source must have the same header line")
+    ((delimiter, header),) = headers
+    _check_columns(table, header, delimiter)
+    stored = {name.lower(): (name, "VARCHAR") for name in header}
+    kinds = {column.stored_name.lower(): column.type for column in table.columns}
+    columns = _columns(table, stored)
+    read = {
+        column.name: (stored[column.stored_name.lower()][0], columns[column.name.lower()]) for column in table.columns
+    }
+    lines = open_lines(connection, files, form, f"tacit_lines_{index}")
+    split = split_lines(lines, header, delimiter, form, kinds)
+    losses = count_losses(connection, files, split, header, read)
+    return csv_scan(lines, header, delimiter, form, kinds), columns, losses, header
+
+
+def report_csv(source: SourceLike, table: Table) -> CsvReport:
+    """Losses of the CSV files of a table, with examples: for the owner's eyes alone."""
+    import duckdb
+
+    files = find_files(source.path or "")
+    with duckdb.connect() as connection:
+        *_, losses, header = _read_csv(connection, files, table, source.csv, 0)
+    names = [file for file in files if losses.left_out or losses.other_width]
+    left_out = next(((f, line) for f in names if (line := first_left_out(f, source.csv))), None)
+    width = len(header)
+    other = next(((f, line) for f in names if (line := first_other_width(f, width, source.csv))), None)
+    lost = [name for name in losses.texts if losses.unreadable(name)]
+    nothing = tuple(name for name in lost if not losses.read[name])
+    return CsvReport(left_out, other, nothing, tuple(name for name in lost if name not in nothing))
+
+
+def _check_columns(table: Table, header: tuple[str, ...], delimiter: str) -> None:
+    """Refuse a column that the header does not name, in words that help: a header is public."""
+    names = {name.lower() for name in header}
+    for column in table.columns:
+        if column.stored_name.lower() in names:
+            continue
+        where, listed = f"{table.name}.{column.name}", ", ".join(header[:_MOST_NAMES])
+        listed += ", …" if len(header) > _MOST_NAMES else ""
+        other = next((sign for sign in ";\t|," if len(header) == 1 and sign in header[0]), None)
+        if other is not None and other != delimiter:
+            said = "\\t" if other == "\t" else other
+            hint = f'; its header line is one name, {listed!r}: state delimiter = "{said}"'
+        else:
+            alike = get_close_matches(column.name.lower(), [_plain(name) for name in header], 1, 0.75)
+            near = next((name for name in header if alike and _plain(name) == alike[0]), None)
+            hint = f", which has {listed}" if near is None else f'; source = "{near}" in its line would name {near!r}'
+        raise InputError(where, f"{column.stored_name!r} is not a column of the source{hint}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def _warn(table: Table, losses: CsvLosses) -> None:
+    """Tell the operator, before anything is charged, what these files hold that no row shows."""
+    said = []
+    if losses.left_out:
+        said.append(f"{losses.left_out:,} of the lines of its CSV files cannot be read as rows, so they are left out")
+    if losses.other_width:
+        said.append(f"{losses.other_width:,} of its rows have more or fewer fields than the header")
+    for column in table.columns:
+        lost, all_texts = losses.unreadable(column.name), losses.texts[column.name]
+        if lost:
+            share = f"none of the {all_texts:,}" if lost == all_texts else f"{lost:,} of the {all_texts:,}"
+            can = "can" if lost == all_texts else "cannot"
+            said.append(f"{share} values of {column.name} {can} be read as {column.type}, so they are NULL")
+    if said:
+        _OPERATOR.warning("%s: %s; tacit doctor says more", table.name, "; ".join(said))
 
 
 def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Table, index: int) -> DuckDBTable:
@@ -180,10 +274,10 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     names = [column.lower() for column in found.column_names]
     if ROW_COLUMN in names:
         raise row_number_taken(table.name, ROW_COLUMN)
-    twice = next((column.name for column in table.columns if names.count(column.name.lower()) > 1), None)
+    twice = next((column.name for column in table.columns if names.count(column.stored_name.lower()) > 1), None)
     if twice is not None:
         raise InputError(f"{table.name}.{twice}", "stands for two columns of the source that differ in case alone")
-    rows = sound_table(found, {column.name.lower() for column in table.columns}, table.name)
+    rows = sound_table(found, {column.stored_name.lower() for column in table.columns}, table.name)
     numbered = rows.append_column(ROW_COLUMN, pa.array(range(rows.num_rows), type=pa.int64()))
     name = f"tacit_frame_{index}"
     connection.register(name, numbered)
@@ -205,9 +299,9 @@ def _columns(table: Table, stored: Mapping[str, tuple[str, str]], *, exact: bool
     """Every declared column as it is read; ``exact`` where the source may call texts equal that differ (COLLATE)."""
     found = {}
     for declared in table.columns:
-        if declared.name.lower() not in stored:
-            raise InputError(f"{table.name}.{declared.name}", "is not a column of the source")
-        name, kind = stored[declared.name.lower()]
+        if declared.stored_name.lower() not in stored:
+            raise InputError(f"{table.name}.{declared.name}", f"{declared.stored_name!r} is not a column of the source")
+        name, kind = stored[declared.stored_name.lower()]
         value = f'({DUCKDB.quoted(name)} COLLATE "binary")' if exact and kind == "VARCHAR" else DUCKDB.quoted(name)
         expression = _read(value, kind.upper(), declared.type)
         if expression is None:
@@ -217,8 +311,9 @@ def _columns(table: Table, stored: Mapping[str, tuple[str, str]], *, exact: bool
 
 
 def _doubles(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    names = [column.name.lower() for column in table.columns if column.type.kind is Kind.DOUBLE]
-    return {name: DUCKDB.quoted(stored[name][0]) for name in names if stored[name][1].upper() == "DOUBLE"}
+    doubles = [column for column in table.columns if column.type.kind is Kind.DOUBLE]
+    names = {column.name.lower(): stored[column.stored_name.lower()] for column in doubles}
+    return {name: DUCKDB.quoted(its) for name, (its, kind) in names.items() if kind.upper() == "DOUBLE"}
 
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:

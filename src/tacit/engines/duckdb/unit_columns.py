@@ -84,8 +84,9 @@ def check_identities(
         per_file = kinds[name] == "parquet"
         stores = _in_files(connection, tables[name].files) if per_file else [_in_scan(connection, tables[name].scan)]
         found[name] = {
-            column: [store.get(column) or StoredColumn(Form.ABSENT, "", 0, store_name) for store_name, store in stores]
+            column: [store.get(stored) or StoredColumn(Form.ABSENT, "", 0, store_name) for store_name, store in stores]
             for column in identifying(catalog, table)
+            for stored in [table.stored_name(column)]
         }
     check_stored_units(catalog, found)
 

@@ -72,7 +72,7 @@ def _table(
     ((may_enter, may_read, may_write, is_filtered),) = rights
     grants = [] if may_enter else [f"GRANT USAGE ON SCHEMA {_identifier(described.schema)} TO {_identifier(role)};"]
     hidden = {row[0] for row in session.rows(_READABLE, (described.oid,))}
-    missing = sorted(column.name for column in table.columns if column.name in hidden)
+    missing = sorted(column.stored_name for column in table.columns if column.stored_name in hidden)
     if not may_read or missing:
         columns = f" ({', '.join(map(_identifier, missing))})" if may_read else ""
         grants.append(f"GRANT SELECT{columns} ON {described.scan} TO {_identifier(role)};")

@@ -305,10 +305,11 @@ def open_table(described: Described, table: Table, index: int) -> StoredTable:
     columns, loose = {}, {}
     for declared in table.columns:
         where, key = f"tables.{table.name}.columns.{declared.name}", declared.name.lower()
-        if key not in by_name:
-            raise InputError(where, f"is not a column of {described.schema}.{described.name}")
+        wanted = declared.stored_name
+        if wanted.lower() not in by_name:
+            raise InputError(where, f"{wanted!r} is not a column of {described.schema}.{described.name}")
         # A name in small letters may be written in any; where two differ in case alone, exactly.
-        name = declared.name if declared.name in described.columns else by_name[key]
+        name = wanted if wanted in described.columns else by_name[wanted.lower()]
         stored = described.columns[name][0]
         if table.unit is not None and key == table.unit.lower() and name in described.inexact:
             # One person under two spellings would have two shares.
@@ -457,17 +458,17 @@ def check_identities(catalog: Catalog, described: Mapping[str, Described]) -> No
         stored = {name.lower(): (name, kind) for name, kind in there.columns.items()}
         # Where two names differ in case alone, the one that is written so.
         stored |= {
-            column.name.lower(): (column.name, there.columns[column.name])
+            column.stored_name.lower(): (column.stored_name, there.columns[column.stored_name])
             for column in table.columns
-            if column.name in there.columns
+            if column.stored_name in there.columns
         }
         names = identifying(catalog, table)
         for name in sorted(names):
-            if stored[name][0] in there.inexact:
+            if stored[table.stored_name(name)][0] in there.inexact:
                 raise InputError(
                     f"tables.{table.name}.columns.{name}",
                     "tells persons apart and is compared regardless of case or accents there, and byte by byte here; "
                     f"name a view that has it in one spelling, such as lower({name}::text)",
                 )
-        found[table.name.lower()] = {name: [form_of(*stored[name][1])] for name in names}
+        found[table.name.lower()] = {name: [form_of(*stored[table.stored_name(name)][1])] for name in names}
     check_stored_units(catalog, found)

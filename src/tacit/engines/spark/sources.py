@@ -132,7 +132,7 @@ def catalog_name(name: str) -> str:
 
 
 def _parquet(spark: Any, path: str, table: Table) -> tuple[Any, str | None, int]:
-    names = {column.name.lower() for column in table.columns}
+    names = {column.stored_name.lower() for column in table.columns}
     frame, size = read_parquet(spark, path, names, table.name, numbered=table.unit == ROW)
     if table.unit != ROW:
         return frame, None, size
@@ -170,7 +170,7 @@ def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str, in
 
     check_names(rows.column_names, _ROW)
     names, arrays = [], []
-    sound = sound_table(rows, {column.name.lower() for column in table.columns}, table.name)
+    sound = sound_table(rows, {column.stored_name.lower() for column in table.columns}, table.name)
     for name, column in zip(sound.column_names, sound.columns, strict=True):
         array, mark = _portable(column)
         arrays.append(array)
@@ -197,10 +197,10 @@ def _portable(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
 def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     found = {}
     for declared in table.columns:
-        where, key = f"{table.name}.{declared.name}", declared.name.lower()
+        where, key = f"{table.name}.{declared.name}", declared.stored_name.lower()
         moment = stored.get(f"{key} {MICROSECONDS}")
         if key not in stored and moment is None:
-            raise InputError(where, "is not a column of the source")
+            raise InputError(where, f"{declared.stored_name!r} is not a column of the source")
         name, kind = stored[key] if moment is None else (moment[0], MICROSECONDS)
         try:
             expression = _read(SPARK.quoted(name), kind.lower(), declared.type)
@@ -208,7 +208,7 @@ def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, s
             raise InputError(where, str(problem)) from None
         if expression is None:
             raise InputError(where, f"cannot read a column of type {kind} as {declared.type}")
-        found[key] = expression
+        found[declared.name.lower()] = expression
     return found
 
 
@@ -229,8 +229,9 @@ def _type_of(stored: str) -> SqlType | None:
 
 
 def _doubles(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    names = [column.name.lower() for column in table.columns if column.type == DOUBLE]
-    return {name: SPARK.quoted(stored[name][0]) for name in names if stored[name][1] == "double"}
+    doubles = [column for column in table.columns if column.type == DOUBLE]
+    names = {column.name.lower(): stored[column.stored_name.lower()] for column in doubles}
+    return {name: SPARK.quoted(its) for name, (its, kind) in names.items() if kind == "double"}
 
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:

@@ -61,7 +61,7 @@ def check_identities(spark: Any, catalog: Catalog, sources: Mapping[str, SourceL
         if sources[key].kind == "parquet":
             columns = {name: column for name, column in columns.items() if name in _in_files(spark, sources[key])}
         absent = StoredColumn(Form.ABSENT, "", 0, Path(sources[key].path or key).name)
-        found[key] = {name: [columns.get(name, absent)] for name in names}
+        found[key] = {name: [columns.get(table.stored_name(name), absent)] for name in names}
     check_stored_units(catalog, found)
 
 

@@ -17,6 +17,8 @@ Modules:
 * :mod:`.quantile_tree` — Quantile tree: several ranks from one tree of noisy counts
 * :mod:`.rank_choice` — Quantiles by the exponential mechanism over the steps of a value, and the cells around them that
   give intervals
+* :mod:`.set_totals` — Grouping sets in planning: which aggregates have totals, of how many groups a total is the sum,
+  and its error
 * :mod:`.wide_ranges` — Advice about ranges that are far wider than a question needs, and the CLAMP to write instead
 * :mod:`.work` — Work: bound on the row operations that one unit can cause
 """

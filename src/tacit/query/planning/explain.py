@@ -26,6 +26,7 @@ from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Outline, Plan, by_part, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
 from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.set_totals import sets_in_words
 from tacit.query.planning.wide_ranges import range_advice
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
@@ -103,6 +104,7 @@ class Explanation:
         errors: one per aggregate.
         digest: of the plan.
         engine_sql: what the engine will run; None until it is attached.
+        sets: the grouping sets of ROLLUP, CUBE or GROUPING SETS and how totals are made, in words; None without any.
         advice: what to write for less noise, a sentence each; see :mod:`tacit.query.planning.wide_ranges`.
     """
 
@@ -124,6 +126,7 @@ class Explanation:
     engine_sql: str | None = None
     advice: tuple[str, ...] = ()
     left_out: str | None = None
+    sets: str | None = None
 
     def with_engine_sql(self, sql: str) -> Explanation:
         """Return a copy with the statements that an engine will run."""
@@ -158,15 +161,22 @@ def explain(plan: Plan) -> Explanation:
         account=plan.account,
         alone=_alone(plan),
         confidence=str(plan.confidence),
-        errors=tuple(
-            replace(_error(error, part), label=_named(plan, number, error.label))
-            for number, part in enumerate(plan.parts, 1)
-            for error in part.errors
-        ),
+        errors=_errors(plan),
         digest=plan.digest,
         advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in range_advice(part))),
         left_out=_of_parts(plan, _left_out),
+        sets=sets_in_words(plan.question),
     )
+
+
+def _errors(plan: Plan) -> tuple[ExplainedError, ...]:
+    """One per aggregate of each part; with grouping sets one per aggregate and set, each set once."""
+    found: list[ExplainedError] = []
+    for number, part in enumerate(plan.parts, 1):
+        for names, errors in dict.fromkeys(plan.set_errors(number - 1)):
+            by = "" if names is None else f" by {', '.join(names)}" if names else " of all"
+            found += [replace(_error(e, part), label=_named(plan, number, e.label) + by) for e in errors]
+    return tuple(found)
 
 
 def _of_parts(plan: Plan, words: Callable[[Plan], str | None]) -> str | None:
@@ -393,6 +403,8 @@ def _lines(it: Explanation) -> Iterator[str]:
     yield f"Bounding    {it.bounding}"
     yield f"Limits      {it.limits}"
     yield f"Groups      {it.keys}"
+    if it.sets is not None:
+        yield f"Sets        {it.sets}"
     if it.bounds is not None:
         yield f"Bounds      {it.bounds}"
     if it.left_out is not None:

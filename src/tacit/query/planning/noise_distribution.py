@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -55,6 +55,7 @@ class NoiseLaw:
         source: the vector the integer is read off. Noises of two sources are independent, and so are those of two
             groups, or of two places of one vector. None where that is not known.
         signs: with which sign each place of the vector enters the integer; empty where the source is None.
+        copies: how many vectors of the source are added up, place by place: a total of so many groups.
     """
 
     kind: str
@@ -63,6 +64,14 @@ class NoiseLaw:
     unit: Fraction = Fraction(1)
     source: int | None = None
     signs: tuple[int, ...] = ()
+    copies: int = 1
+
+    def added(self, copies: int, source: int) -> NoiseLaw:
+        """The noise in the sum of this integer over ``copies`` groups, as one that is read off another source."""
+        if self.kind == "none" or not copies:
+            return NoiseLaw("none", Fraction(0), unit=self.unit)
+        known = None if self.source is None else source
+        return replace(self, terms=copies * self.terms, source=known, copies=copies * self.copies)
 
     def error(self, beta: Number) -> Fraction:
         """The w, in steps, that the noise exceeds in size with probability at most ``beta``."""

@@ -40,6 +40,7 @@ from tacit.query.planning.pricing import (
     buy_rest,
     check_charge,
 )
+from tacit.query.planning.set_totals import check_units_of_totals, largest_total, set_sizes, totals_of_part
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup
 from tacit.query.refusal import Refusal
@@ -204,8 +205,20 @@ class Plan:
         """Expected error of one cell of each aggregate of the first part, at the confidence."""
         return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
 
-    def _error(self, aggregate: Aggregate) -> ExpectedError:
-        error = expected_error(self.final, aggregate, self.priced, 1 - self.terms.confidence, self.terms.suppose)
+    def set_errors(self, part: int) -> tuple[tuple[tuple[str, ...] | None, tuple[ExpectedError, ...]], ...]:
+        """Expected errors of one cell of a part: for each grouping set, with its keys; or once, with None."""
+        own, sets = self.parts[part], totals_of_part(self.question, part)
+        if not sets:
+            return ((None, own.errors),)
+        sizes = [size for totals in sets for size in set_sizes(own.final, totals)]
+        return tuple(
+            (names, tuple(own._error(aggregate, merged) for aggregate in own.final.aggregates))
+            for names, _, merged in sizes
+        )
+
+    def _error(self, aggregate: Aggregate, copies: int = 1) -> ExpectedError:
+        beta, suppose = 1 - self.terms.confidence, self.terms.suppose
+        error = expected_error(self.final, aggregate, self.priced, beta, suppose, copies)
         growth = 0 if self.found else min(self.final.growth(aggregate.measures), entry_of(aggregate.kind).power)
         if not growth or error.bound is None:
             return error
@@ -266,10 +279,11 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
                 f"epsilon, or {' and '.join(f'{name} = a number' for name in sought_limits)}",
             )
         _check_keys(final, terms)
+    check_units_of_totals(question)
     names = _names(question)
     parts = _weighed(finals, terms, names)
     if terms.currency == "within":
-        bought, guarantee = _buy_accuracy(parts, relation, terms, names)
+        bought, guarantee = _buy_accuracy(question, parts, relation, terms, names)
     else:
         bought, guarantee = buy(parts, relation, terms, terms.currency, terms.amount)
     others = tuple(
@@ -393,10 +407,14 @@ _Named = dict[str, frozenset[tuple[int, int]]]
 
 
 def _buy_accuracy(
-    parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: _Named
+    question: Question, parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: _Named
 ) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-    """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept."""
+    """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept.
+
+    With grouping sets it is kept in every set, and so in the totals of most groups.
+    """
     wanted = _wanted(parts, terms, names)
+    copies = [largest_total(question, number) for number in range(len(parts))]
     if not wanted:
         raise InputError("within", "there is no aggregate to be accurate; state epsilon")
     beta = 1 - terms.confidence
@@ -410,8 +428,8 @@ def _buy_accuracy(
             return True
         priced, _ = bought(epsilon)
         for (part, index), bound in wanted.items():
-            final = parts[part].final
-            reached = expected_error(final, final.aggregates[index], priced[part], beta, terms.suppose).bound
+            final, asked = parts[part].final, parts[part].final.aggregates[index]
+            reached = expected_error(final, asked, priced[part], beta, terms.suppose, copies[part]).bound
             if reached is None or reached > bound:
                 return False
         return True
@@ -492,7 +510,7 @@ def _names(question: Question) -> _Named:
 def _shown(question: Question) -> list[frozenset[tuple[int, int]]]:
     """For each column after all steps the aggregates that it shows as they are."""
     nothing = frozenset[tuple[int, int]]()
-    shown = [nothing] * len(question.final.keys)
+    shown = [nothing] * (len(question.final.keys) * (1 if question.totals is None else 2))
     shown += [frozenset(((question.part, index),)) for index in range(len(question.final.aggregates))]
     for step in question.steps:
         match step:

@@ -283,15 +283,6 @@ class Priced:
         """The release that holds a measurement."""
         return next(release for release in self.releases if measure in release.block.measures)
 
-    def counted_from(self, first: int) -> Priced:
-        """The same releases, with the measurements of the aggregation counted from a number on."""
-
-        def moved(release: Release) -> Release:
-            numbers = tuple(first + index for index in release.block.measures)
-            return replace(release, block=replace(release.block, measures=numbers))
-
-        return replace(self, releases=tuple(map(moved, self.releases)))
-
 
 @dataclass(frozen=True)
 class LossPricing:

@@ -264,10 +264,13 @@ class NoiseSums:
             for place, sign in enumerate(law.signs):
                 key = law.source, place, draw.group
                 places[key] = places.get(key, Fraction(0)) + sign * weight * law.unit
-        tally = Counter((source, abs(weight)) for (source, _, _), weight in places.items() if weight)
+        tally: Counter[tuple[int, Fraction]] = Counter()
+        for (source, _, _), weight in places.items():
+            tally[source, abs(weight)] += kinds[source].copies if weight else 0
         together = [
             NoiseTerm(kinds[source].kind, kinds[source].scale, weight, count)
             for (source, weight), count in sorted(tally.items())
+            if count
         ]
         shape = (tuple(together), tuple(sorted((measure, tuple(sorted(part))) for measure, part in apart.items())))
         if shape not in self._known:

@@ -39,6 +39,8 @@ class Direct(Cell):
         step: what one step is worth.
         possible: where the truth lies, whatever the noise.
         type: of the value.
+        parts: the draws of the release that add up to its noise; empty for a draw of the release itself.
+        shown: the value of a total, the sum of its parts as they are shown; None for the number itself, rounded.
     """
 
     noisy: Fraction
@@ -46,11 +48,15 @@ class Direct(Cell):
     step: Fraction
     possible: Range
     type: SqlType
+    parts: tuple[Draw, ...] = ()
+    shown: Fraction | None = None
     event_count: ClassVar[int | None] = 1
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
         """The number of steps times the step."""
+        if self.shown is not None:
+            return value_at(self.shown, self.type)
         noisy, step = self.noisy, self.step
         return value_of_ratio(noisy.numerator * step.numerator, noisy.denominator * step.denominator, self.type)
 
@@ -61,9 +67,10 @@ class Direct(Cell):
 
     @property
     def affine(self) -> Affine:
-        """The cell itself as a sum of one draw."""
+        """The cell as a sum of draws of the release: one, or those of the groups that a total adds up."""
         low = self.possible.low
-        return Affine({self.draw: self.step}, self.noisy * self.step, self.step, low is not None and low >= 0)
+        draws = dict.fromkeys(self.parts or (self.draw,), self.step)
+        return Affine(draws, self.noisy * self.step, self.step, low is not None and low >= 0)
 
     @classmethod
     def column_ends(cls, cells: Sequence[Direct], level: CellConfidence) -> list[Ends]:

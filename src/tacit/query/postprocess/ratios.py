@@ -94,7 +94,7 @@ def _pairs(top: Affine, bottom: Affine, level: CellConfidence) -> tuple[tuple[_P
         by_source = {laws[measure].source: laws[measure] for measure in measures}
         for (source, _, _), (above, below) in places.items():
             law = by_source[source]
-            found[_signed(law.kind, law.scale, above, below)] += 1
+            found[_signed(law.kind, law.scale, above, below)] += law.copies
     return tuple(sorted((pair, count) for pair, count in found.items() if count and (pair[2] or pair[3])))
 
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-import numpy as np
-
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
-from tacit.query.aggregates import entry_of
 from tacit.query.planning.left_out import loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.postprocess.bounding_loss import LeftOut, QuestionLosses, bounding_losses
@@ -23,12 +20,13 @@ from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Ends, Exact, MeasureBias
 from tacit.query.postprocess.public_join import PublicRows, combined, matched
 from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
+from tacit.query.postprocess.released_parts import ReleasedParts
+from tacit.query.postprocess.totals import biases_of_totals
 from tacit.query.question import (
     Append,
     Combine,
     Derive,
     Extend,
-    FinalAggregation,
     Keep,
     Match,
     OutputColumn,
@@ -37,6 +35,7 @@ from tacit.query.question import (
     Slice,
     Sort,
     Step,
+    Totals,
     types_after,
 )
 from tacit.query.relational.algebra import UnitCall
@@ -46,64 +45,6 @@ from tacit.query.release import NoisyRelease
 from tacit.query.types import SqlType, Value, ordinal, sort_key
 
 __all__ = ["Finished", "Intervals", "finish"]
-
-
-class ReleasedParts:
-    """Released cells of every part of a question.
-
-    Measurements are numbered through all parts, so that draws of different parts are different events with noises of
-    their own, and cells of one part are the same events wherever they are read.
-    """
-
-    def __init__(self, released: NoisyRelease) -> None:
-        self.parts = released.parts
-        self.laws: tuple[NoiseLaw, ...] = ()
-        self._rows: list[list[Row]] = []
-        for part in self.parts:
-            moved = _counted_from(part, self.laws)
-            self._rows.append(list(released_rows(part.plan.final, moved, first=len(self.laws))))
-            self.laws = moved.laws
-
-    def rows(self, part: int) -> list[Row]:
-        """The released rows of a part."""
-        return list(self._rows[part])
-
-
-def _counted_from(released: NoisyRelease, before: tuple[NoiseLaw, ...]) -> NoisyRelease:
-    """The release of a part, its measurements counted after those of the parts ``before``, whose numbers it lacks."""
-    if not before:
-        return released
-    first, nothing = len(before), np.zeros(0, dtype=np.int64)
-    priced = released.plan.priced.counted_from(first)
-    laws = [priced.release_of(first + index).law(first + index) for index in range(len(released.noisy))]
-    return replace(
-        released,
-        noisy=(*([nothing] * first), *released.noisy),
-        laws=(*before, *laws),
-        plan=replace(released.plan, priced=priced),
-    )
-
-
-def released_rows(final: FinalAggregation, released: NoisyRelease, *, first: int = 0) -> list[tuple[Cell, ...]]:
-    """One row of cells per key: the key's values, then one estimate per aggregate.
-
-    ``first`` is the number that the release gives the first measurement of the aggregation.
-    """
-    columns = [
-        entry_of(aggregate.kind).released.column(
-            replace(aggregate, measures=tuple(first + index for index in aggregate.measures)),
-            final.measures[aggregate.measures[-1]],
-            released,
-        )
-        for aggregate in final.aggregates
-    ]
-    return [
-        (
-            *(Exact(value, key.expression.type) for value, key in zip(values, final.keys, strict=True)),
-            *(column(group) for column in columns),
-        )
-        for group, values in enumerate(released.keys)
-    ]
 
 
 # -- steps
@@ -228,6 +169,7 @@ class Finished:
         confidence: of intervals, unless another is asked for.
         losses: what bounding left out; None where nothing can be, or it was not bought.
         estimated: False where something can be left out and no share of the price was spent on it.
+        totals: for each law of a total, which come last, the number of the measurement that it adds up.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -236,6 +178,7 @@ class Finished:
     confidence: Fraction
     losses: QuestionLosses | None = None
     estimated: bool = True
+    totals: tuple[int, ...] = ()
 
     @property
     def left_out(self) -> LeftOut | None:
@@ -277,7 +220,7 @@ class Finished:
     def _ends(
         self, confidence: Number, chosen: Sequence[Row], biases: Sequence[MeasureBias] | None
     ) -> tuple[tuple[Ends, ...], ...]:
-        at = Intervals(self.laws, confidence, biases)
+        at = Intervals(self.laws, confidence, None if biases is None else biases_of_totals(biases, self.totals))
         columns = [_without_ends([*at.column([row[i] for row in chosen])]) for i in range(len(self.columns))]
         return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
 
@@ -354,7 +297,7 @@ def finish(
     Raises:
         Refusal: when a join with public rows is too large; says nothing but what released cells and public rows say.
     """
-    parts = ReleasedParts(released)
+    parts = ReleasedParts(released, question)
     intervals = Intervals(parts.laws, confidence)
     if len(public) != len(question.reads):
         raise InternalError("the rows of every public relation are needed")
@@ -366,7 +309,7 @@ def finish(
     )
     shown = tuple(map(tuple, rows))
     told = losses if any(loss is not None for loss in losses.parts) else None
-    return Finished(question.columns, shown, parts.laws, intervals.confidence, told, estimated)
+    return Finished(question.columns, shown, parts.laws, intervals.confidence, told, estimated, parts.totals)
 
 
 class _Rows:
@@ -378,7 +321,7 @@ class _Rows:
         self._public = public
 
     def of(self, question: Question) -> Rows:
-        rows, types = self._parts.rows(question.part), question.final.types
+        rows, types = self._parts.rows(question), question.final.types
         for step in question.steps:
             match step:
                 case Match():
@@ -387,6 +330,8 @@ class _Rows:
                     rows = combined(step, rows, types, self.of(step.other))
                 case Append():
                     rows = [*rows, *self.of(step.other)]
+                case Totals():
+                    pass
                 case _:
                     rows = apply_step(step, rows, self._end)
             types = types_after(step, types)

@@ -55,8 +55,11 @@ def spread_test(laws: tuple[NoiseLaw, NoiseLaw, NoiseLaw], reach: int, beta: Fra
         for place, sign in enumerate(law.signs):
             found.setdefault((law.source, place), [_ZERO] * 3)[index] += sign * law.unit * unit
     kinds = {law.source: law for law in laws}
-    tally = Counter((kinds[source].kind, kinds[source].scale, *weights) for (source, _), weights in found.items())
-    return SpreadTest(tuple(tally.items()), beta, {})  # type: ignore[arg-type]
+    tally: Counter[_Weights] = Counter()
+    for (source, _), (count, total, squares) in found.items():
+        law = kinds[source]
+        tally[law.kind, law.scale, count, total, squares] += law.copies
+    return SpreadTest(tuple(tally.items()), beta, {})
 
 
 @dataclass(frozen=True, eq=False)

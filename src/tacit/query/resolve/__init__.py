@@ -4,11 +4,15 @@ Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, group keys public or private, and the final aggregation
   built from both
 * :mod:`.fresh_stack` — Stack of its own for work that may nest deeply, so that every caller may nest equally deep
+* :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS
+  stand for
 * :mod:`.join_order` — Order of joins that FROM lists with commas, and the equalities of WHERE that connect them
 * :mod:`.released_relation` — Released relation: rows that are released, while the queries above them are resolved
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and
   LIMIT
+* :mod:`.select_list` — SELECT list: the output columns of a SELECT, with stars and lists of quantiles and ranks
+  spread out
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
   a resolved question

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.aggregates import NEVER_NULL, SQL_NAMES, AggregateCall, unit_call
+from tacit.query.aggregates import NEVER_NULL, AggregateCall, unit_call
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.work import rows_inside
 from tacit.query.question import (
@@ -39,6 +39,7 @@ from tacit.query.question import (
     Slice,
     Sort,
     Step,
+    Totals,
     Unique,
 )
 from tacit.query.refusal import Refusal
@@ -52,164 +53,38 @@ from tacit.query.relational.algebra import (
     moved_window,
     reference,
 )
-from tacit.query.relational.expressions import TRUE, Expression, Interval, Literal, Reference, references, rewrite, walk
+from tacit.query.relational.expressions import (
+    TRUE,
+    Expression,
+    Interval,
+    Literal,
+    Reference,
+    literal,
+    references,
+    rewrite,
+    walk,
+)
+from tacit.query.relational.functions import call
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
+from tacit.query.resolve.grouping_sets import written_sets
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
 from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate
-from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType
+from tacit.query.resolve.select_list import Item
+from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Body, PublicValues
 
 __all__ = [
     "FinalGroups",
-    "Item",
     "ReleasedCells",
     "ReleasedRows",
     "SelectClauses",
     "UnitRows",
     "distinct_rows",
-    "expand",
     "in_order",
-    "unique_names",
 ]
-
-# -- the SELECT list
-
-_MOST_RANKS = 100
-
-
-@dataclass(frozen=True)
-class Item:
-    """One output column.
-
-    Args:
-        name: what it is called.
-        node: its syntax; None for columns that a star listed.
-        expression: what a star's column stands for over the scope.
-        alias: the name the query gave it, if it did.
-    """
-
-    name: str
-    node: exp.Expr | None
-    expression: Expression | None = None
-    alias: str | None = None
-
-    @property
-    def syntax(self) -> exp.Expr:
-        """The syntax of an item that is no column of a star."""
-        if self.node is None:
-            raise AssertionError("an item has syntax or an expression")
-        return self.node
-
-
-def expand(select: exp.Select, scope: Scope) -> list[Item]:
-    """The columns of a SELECT list, in order."""
-    items: list[Item] = []
-    for node in select.expressions:
-        items.extend(_expanded(node, scope))
-        limits.check_size(len(items), limits.MAX_COLUMNS, "columns")
-    if not items:
-        raise Refusal("syntax", "SELECT needs at least one column.")
-    names = unique_names([item.name for item in items])
-    return [
-        item if item.alias or item.name == name else Item(name, item.node, item.expression, item.alias)
-        for item, name in zip(items, names, strict=True)
-    ]
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """The same names, a number added where one occurs again."""
-    taken: set[str] = set()
-    result: list[str] = []
-    for name in names:
-        fresh, count = name, 1
-        while fresh.lower() in taken:
-            count += 1
-            fresh = f"{name}_{count}"
-        taken.add(fresh.lower())
-        result.append(fresh)
-    return result
-
-
-def _expanded(node: exp.Expr, scope: Scope) -> list[Item]:
-    if isinstance(node, exp.Star):
-        return _starred(node, scope.star(None))
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        return _starred(node.this, scope.star(node.table))
-    alias = node.alias if isinstance(node, exp.Alias) else None
-    inner = node.this if isinstance(node, exp.Alias) else node
-    if alias is not None and len(alias) > limits.MAX_IDENTIFIER:
-        raise Refusal("too_long", f"A name has more than {limits.MAX_IDENTIFIER} characters; shorten it.")
-    spread = _spread(inner)
-    if spread is None:
-        return [Item(alias or _name(inner), inner, None, alias)]
-    base = alias or _name(inner)
-    return [
-        Item(f"{base}_{rank}", part, None, f"{base}_{rank}" if alias else None) for rank, part in enumerate(spread, 1)
-    ]
-
-
-def _starred(star: exp.Star, columns: list[tuple[str, Expression]]) -> list[Item]:
-    """The columns of a star, without those that EXCLUDE names."""
-    without = {part.name.lower() for part in star.args.get("except_") or []}
-    missing = without - {name.lower() for name, _ in columns}
-    if missing:
-        raise Refusal("unknown_column", f"EXCLUDE names {min(missing)[:63]!r}, which is not among the columns of *.")
-    return [Item(name, None, expression) for name, expression in columns if name.lower() not in without]
-
-
-def _spread(node: exp.Expr) -> list[exp.Expr] | None:
-    """TOP_K(x, k) as k columns, QUANTILE(x, [p, q]) as one column per fraction; None for anything else."""
-    called = node.this if isinstance(node, exp.Filter) else node
-    if not isinstance(called, exp.Anonymous):
-        return None
-    how = SQL_NAMES.get(function_name(called))
-    plain = [arg for arg in called.expressions if not isinstance(arg, exp.Kwarg)]
-    rest = [arg for arg in called.expressions if isinstance(arg, exp.Kwarg)]
-    if how is not None and how.parameter == "ranks":
-        return [_again(node, "nth_most_common", [plain[0], rank, *rest]) for rank in _ranks(plain)]
-    if how is not None and how.parameter == "parts":
-        return [_again(node, "approx_quantile", [plain[0], part, *rest]) for part in _parts(plain)]
-    listed = how is not None and how.parameter in ("fraction", "discrete") and len(plain) == 2
-    if listed and isinstance(plain[1], exp.Array):
-        if not plain[1].expressions:
-            raise Refusal("quantile", "A list of quantiles needs at least one fraction.")
-        return [_again(node, function_name(called), [plain[0], p, *rest]) for p in plain[1].expressions]
-    return None
-
-
-def _parts(plain: list[exp.Expr]) -> list[exp.Expr]:
-    """The fractions 0, 1/n, … 1 of APPROX_QUANTILES(x, n)."""
-    count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
-    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_RANKS):
-        raise Refusal("arguments", f"APPROX_QUANTILES takes a value and a number of parts up to {_MOST_RANKS}.")
-    return [exp.Literal.number(str(round(part / int(count), 12))) for part in range(int(count) + 1)]
-
-
-def _ranks(plain: list[exp.Expr]) -> list[exp.Expr]:
-    count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
-    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_RANKS):
-        raise Refusal("arguments", f"TOP_K takes a value and a whole number between 1 and {_MOST_RANKS}, written out.")
-    return [exp.Literal.number(rank) for rank in range(1, int(count) + 1)]
-
-
-def _again(node: exp.Expr, name: str, args: list[exp.Expr]) -> exp.Expr:
-    # Nodes know their parent; copies keep the analyst's tree unchanged.
-    call = exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
-    return exp.Filter(this=call, expression=node.expression.copy()) if isinstance(node, exp.Filter) else call
-
-
-def _name(node: exp.Expr) -> str:
-    here = node
-    while isinstance(here, (exp.Paren, exp.Filter, exp.WithinGroup, exp.Window, exp.Cast, exp.TryCast)):
-        here = here.this
-    if isinstance(here, exp.Column):
-        return here.name or "column"
-    if isinstance(here, exp.Anonymous):
-        return function_name(here)
-    return type(here).__name__.lower() if isinstance(here, (exp.Case, exp.Extract)) else "column"
 
 
 # -- windows
@@ -312,7 +187,12 @@ def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:
 # -- clauses
 
 _INTERVALS = {"dp_interval_low": False, "dp_interval_high": True}
+_GROUPING = ("grouping", "grouping_id")
+#: Keys of one GROUPING, as in PostgreSQL.
+_MOST_BITS = 31
 Keys = list[tuple[str, Expression]]
+#: Grouping sets, each by the places of its keys.
+Sets = tuple[tuple[int, ...], ...]
 
 
 class PendingKind(Enum):
@@ -352,24 +232,44 @@ class SelectClauses:
         self.values = source.values
         self.grouped = grouped
         self.named = named_windows(node)
-        self.keys = self._keys() if grouped else []
+        self.keys, self.sets = self._keys() if grouped else ([], None)
 
-    def _keys(self) -> Keys:
+    def _keys(self) -> tuple[Keys, Sets | None]:
+        """The keys, and the grouping sets by places of keys; None for the one set of all keys."""
         group = self.node.args.get("group")
         if group is None:
-            return []
+            return [], None
         if not group.expressions and not group.args.get("all"):
             raise Refusal("syntax", "GROUP BY needs at least one key.")
-        listed: Keys = []
+        plain: list[Item] = []
         if group.args.get("all"):
             plain = [item for item in self.items if item.node is None or not has_aggregate(item.node)]
-            listed.extend((item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain)
-        listed.extend(self._key(term) for term in group.expressions)
+        always = [(item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain]
+        written = written_sets(group)
+        terms = {id(term): self._key(term) for one in written for term in one}
+        listed = [*always, *terms.values()]
         limits.check_size(len(listed), limits.MAX_COLUMNS, "keys")
         seen: dict[Expression, str] = {}
         for name, expression in listed:
             seen.setdefault(expression, name)
-        return [(name, expression) for expression, name in seen.items() if not isinstance(expression, Literal)]
+        keys = [(name, expression) for expression, name in seen.items() if not isinstance(expression, Literal)]
+        places = {expression: place for place, (_, expression) in enumerate(keys)}
+        sets = [
+            tuple(sorted({places[e] for _, e in (*always, *(terms[id(term)] for term in one)) if e in places}))
+            for one in written
+        ]
+        return keys, None if sets == [tuple(range(len(keys)))] else tuple(sets)
+
+    def key_reference(self, slot: int, name: str | None = None) -> Reference:
+        """The column of a key, which is NULL where a grouping set leaves it out."""
+        known, key = self.keys[slot]
+        domain = key.domain if self.sets is None else replace(key.domain, nullable=True)
+        return Reference(key.type, domain, slot, known if name is None else name)
+
+    @property
+    def width(self) -> int:
+        """Number of columns before the aggregates: keys, and with grouping sets which of them are left out."""
+        return len(self.keys) * (1 if self.sets is None else 2)
 
     def _key(self, term: exp.Expr) -> tuple[str, Expression]:
         while isinstance(term, exp.Paren):
@@ -377,8 +277,10 @@ class SelectClauses:
         if isinstance(term, exp.Literal) and not term.is_string:
             item = self.at(term, "GROUP BY")
             return item.name, self._plain_item(item, "GROUP BY")
-        if isinstance(term, exp.Tuple):
-            raise Refusal("grouping_sets", "List the keys of GROUP BY without parentheses around several of them.")
+        if isinstance(term, exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets):
+            raise Refusal(
+                "grouping_sets", "Grouping sets hold keys or lists of keys in parentheses; take one pair away."
+            )
         if isinstance(term, exp.Column) and not term.table and not self.scope.matches(term.name, None):
             named = self.alias(term.name)
             if named is not None:
@@ -454,7 +356,30 @@ class ResultBuilder(ABC):
             return self._aggregate(node)
         if isinstance(node, exp.Subquery):
             return self._value(node)
+        if isinstance(node, exp.Anonymous) and function_name(node) in _GROUPING:
+            return self._grouping(node)
         return self._key_reference(node)
+
+    def _grouping(self, node: exp.Anonymous) -> Expression:
+        """GROUPING(a, b): a number whose bits say, from the last on, which of the keys a row is a total over."""
+        name, keys = function_name(node).upper(), self.clauses.keys
+        found = [self._matching_key(argument) for argument in node.expressions]
+        slots = [part.slot for part in found if isinstance(part, Reference)]
+        if len(slots) < len(found) or (not found and name == "GROUPING"):
+            listed = ", ".join(key for key, _ in keys) or "none"
+            raise Refusal("grouping_sets", f"{name} takes keys of this GROUP BY; those are: {listed}.")
+        slots = slots or list(range(len(keys)))
+        limits.check_size(len(slots), _MOST_BITS, f"keys in {name}")
+        if self.clauses.sets is None:
+            return literal(0, INTEGER)
+        bits = [
+            Reference(INTEGER, finite((0, 1), INTEGER, nullable=False), len(keys) + slot, f"grouping {keys[slot][0]}")
+            for slot in slots
+        ]
+        total: Expression = bits[0]
+        for bit in bits[1:]:
+            total = call("add", call("mul", total, literal(2, INTEGER)), bit)
+        return total
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         inner = Scalars(self.clauses.scope, "an aggregate", self.clauses.hook)
@@ -502,9 +427,9 @@ class ResultBuilder(ABC):
             whole = self._plain(node)
         except Refusal:
             return None
-        for slot, (name, key) in enumerate(self.clauses.keys):
+        for slot, (_, key) in enumerate(self.clauses.keys):
             if whole == key:
-                return Reference(key.type, key.domain, slot, name)
+                return self.clauses.key_reference(slot)
         return None
 
     def _window(self, node: exp.Window) -> Expression:
@@ -550,7 +475,7 @@ class ResultBuilder(ABC):
             return expression
         for slot, (_, key) in enumerate(self.clauses.keys):
             if key == expression:
-                return Reference(key.type, key.domain, slot, item.name)
+                return self.clauses.key_reference(slot, item.name)
         raise _not_aggregated(item.name)
 
     def _carries_noise(self, expression: Expression) -> bool:
@@ -610,6 +535,7 @@ class UnitRows(ResultBuilder):
     """A SELECT below the final aggregation, as a relation: aggregates are exact, inside units or over public data."""
 
     def __init__(self, clauses: SelectClauses, body: Body) -> None:
+        _refuse_sets(clauses)
         # The unit is always a key, hidden where the query does not list it.
         super().__init__(clauses, len(ownership.complete_keys(body.relation, clauses.keys)))
         self.body = body
@@ -703,7 +629,7 @@ class FinalGroups(ReleasedBuilder):
     """A SELECT of owned rows grouped without the unit: the final aggregation."""
 
     def __init__(self, clauses: SelectClauses, body: Body, options: Options) -> None:
-        super().__init__(clauses, len(clauses.keys))
+        super().__init__(clauses, clauses.width)
         for name, expression in clauses.keys:
             if isinstance(expression, Reference) and body.relation.fields[expression.slot].identifies is not None:
                 raise Refusal(
@@ -725,8 +651,9 @@ class FinalGroups(ReleasedBuilder):
         return any(part.slot >= self.first for part in references(expression))
 
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
-        final = self.builder.build(self.body.relation)
-        return final, tuple(where), self.first + len(final.aggregates)
+        final, sets = self.builder.build(self.body.relation), self.clauses.sets
+        totals: list[Step] = [] if sets is None else [Totals(tuple(range(len(final.keys))), sets)]
+        return final, (*totals, *where), self.first + len(final.aggregates)
 
 
 class ReleasedRows:
@@ -759,6 +686,7 @@ class ReleasedCells(ReleasedBuilder):
     """A SELECT over cells that are already released: everything is free and cannot look back."""
 
     def __init__(self, clauses: SelectClauses, rows: ReleasedRows) -> None:
+        _refuse_sets(clauses)
         super().__init__(clauses, len(clauses.keys))
         self.rows = rows
         self.calls: list[UnitCall] = []
@@ -818,6 +746,15 @@ def in_order(node: exp.Query, released: ReleasedRelation) -> ReleasedRelation:
             keys.append(sort_key_of(term, Scalars(scope, "ORDER BY")(term.this)))
     steps: list[Step] = [Sort(tuple(keys))] if keys else []
     return replace(released, steps=(*released.steps, *steps, *_slice(node)))
+
+
+def _refuse_sets(clauses: SelectClauses) -> None:
+    if clauses.sets is not None:
+        raise Refusal(
+            "grouping_sets",
+            "ROLLUP, CUBE and GROUPING SETS stand in the SELECT that aggregates over persons; write a plain GROUP BY "
+            "inside one person's rows, over public tables and over released results.",
+        )
 
 
 def _not_aggregated(name: str) -> Refusal:

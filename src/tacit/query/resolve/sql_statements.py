@@ -24,6 +24,7 @@ from tacit.query.catalog import ROW, Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.parsing.parse import Parsed, parse
 from tacit.query.parsing.query_options import Options
+from tacit.query.planning.set_totals import check_totals
 from tacit.query.planning.work import bound_question, bound_rows, equated
 from tacit.query.question import FinalAggregation, Question, numbered
 from tacit.query.refusal import Refusal
@@ -58,16 +59,14 @@ from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
     FinalGroups,
-    Item,
     ReleasedCells,
     ReleasedRows,
     SelectClauses,
     UnitRows,
     distinct_rows,
-    expand,
     in_order,
-    unique_names,
 )
+from tacit.query.resolve.select_list import Item, expand, unique_names
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN, INTEGER, NULL, union
 
@@ -842,6 +841,7 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
     question = numbered(apply_rules(replace(released.question, options=parsed.options)))
     limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
+    check_totals(question)
     return bound_question(question)
 
 

@@ -23,6 +23,11 @@ def order_keys(question: Question) -> Question:
     if order == list(range(len(order))):
         return question
     ordered = replace(final, keys=tuple(final.keys[index] for index in order))
+    totals = question.totals
+    if totals is not None:
+        # They have columns and rows in the order that is written, whatever that of the cells.
+        moved = replace(totals, keys=tuple(order.index(index) for index in totals.keys))
+        return replace(question, final=ordered, steps=(moved, *question.steps[1:]))
     rows = Sort(tuple(SortKey(_column(final, slot, slot), False, False) for slot in range(len(order))))
     return replace(question, final=ordered, steps=(_restored(final, order), rows, *question.steps))
 

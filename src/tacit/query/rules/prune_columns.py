@@ -21,6 +21,7 @@ from tacit.query.question import (
     Regroup,
     Sort,
     Step,
+    Totals,
     Unique,
     final_over,
     types_after,
@@ -227,7 +228,7 @@ def prune_matches(question: Question) -> Question:
         if isinstance(step, Extend):
             slots |= {width + place: now + place for place in range(len(step.calls))}
             now += len(step.calls)
-        elif isinstance(step, Derive | Regroup):
+        elif isinstance(step, Totals | Derive | Regroup):
             now = widths[index + 1]
             slots = {slot: slot for slot in range(now)}
     return replace(question, steps=tuple(steps))
@@ -262,7 +263,7 @@ def _needed(steps: tuple[Step, ...], widths: list[int]) -> list[set[int]]:
                 needed.append(passed | slots_read(parts))
             case Match() | Combine():
                 needed.append(passed | {slot for slot in slots_read([step.condition]) if slot < width})
-            case Unique() | Append():
+            case Totals() | Unique() | Append():
                 needed.append(set(range(width)))
             case _:
                 needed.append(passed)

@@ -116,6 +116,7 @@ class QuoteView:
     free: bool = False
     leaves: str = ""
     advice: tuple[str, ...] = ()
+    sets: str = ""
 
     @property
     def fits(self) -> bool:
@@ -166,6 +167,7 @@ def view_quote(
         digest=it.digest[:16],
         engine_sql=(it.engine_sql or "") if engine else "",
         advice=it.advice,
+        sets="" if it.sets is None else f"Grouping sets {it.sets}.",
         gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
         charge=charge,
         free=free,

@@ -1,0 +1,110 @@
+"""Draft of a CSV table for ``tacit init``: its form, its columns, and remarks for the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tacit.core.errors import InputError
+from tacit.core.names import is_name
+from tacit.engines.csv_format import CsvFormat
+from tacit.engines.registry import csv_header
+from tacit.project.csv_guess import AMBIGUOUS, guess_date_format, guess_form, name_of, read_rows, value_remarks
+from tacit.project.project_template import DraftColumn
+from tacit.project.schema_inference import TypeGuess, guess_categories, guess_type
+
+__all__ = ["CsvDraft", "draft_csv", "form_lines", "plain_numbers"]
+
+
+@dataclass(frozen=True)
+class CsvDraft:
+    """A CSV file as ``tacit init`` understands it.
+
+    Args:
+        form: how it is written.
+        columns: its columns.
+        texts: the first values of each column, by its name; empty where rows were not looked at.
+        remarks: sentences for the owner.
+    """
+
+    form: CsvFormat
+    columns: tuple[DraftColumn, ...]
+    texts: Mapping[str, list[str | None]]
+    remarks: tuple[str, ...] = ()
+
+
+def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
+    """Draft a CSV file; rows are looked at only if ``look`` says so, and values are in remarks only with ``show``.
+
+    Raises:
+        InputError: it has no header, or is in an encoding that cannot be read.
+    """
+    form = guess_form(path, look=look)
+    try:
+        header = csv_header(str(path), form)
+    except InputError:
+        raise InputError("source", f"the first line of {path.name} must name its columns, each once") from None
+    names: list[str] = []
+    for place, name in enumerate(header, 1):
+        names.append(name if is_name(name) else name_of(name, place, (*header, *names)))
+    texts = _texts(path, form, names) if look else {}
+    columns = tuple(_column(name, stored, texts.get(name), form) for name, stored in zip(names, header, strict=True))
+    remarks = [sentence for name in names for sentence in value_remarks(name, texts.get(name, ()), show=show)]
+    return CsvDraft(form, columns, texts, (*form_lines(path, form, columns), *remarks))
+
+
+def form_lines(path: Path, form: CsvFormat, columns: Sequence[DraftColumn]) -> list[str]:
+    """Sentences about the form of a file; none where it is the usual one."""
+    said = []
+    if form.delimiter is not None:
+        said.append(f"fields are separated by {form.delimiter!r}")
+    if form.encoding != "utf-8":
+        said.append(f"it is not UTF-8 and is read as {form.encoding}; check the letters beyond ASCII")
+    if form.has_own_numbers:
+        between = f" and {form.thousands_mark!r} between thousands" if form.thousands_mark else ""
+        said.append(f"numbers have {form.decimal_mark!r} before their fractions{between}")
+    for column in columns:
+        if column.source is not None:
+            said.append(f"{column.source!r} is called {column.name} in questions")
+        if column.date_format == AMBIGUOUS:
+            said.append(f"{column.name} has days and months that could be exchanged: state its date_format")
+        elif column.date_format is not None:
+            said.append(f"{column.name} has dates as {column.date_format}")
+    return [f"{path.name}: {sentence}" for sentence in said]
+
+
+def plain_numbers(texts: Sequence[str | None], form: CsvFormat) -> list[str | None]:
+    """Texts with their numbers as SQL writes them, for guesses."""
+    if not form.has_own_numbers:
+        return list(texts)
+    marks = "".join((form.thousands_mark, "\u00a0\u202f" if form.thousands_mark == " " else ""))
+    removed = {ord(mark): None for mark in marks} | {ord(form.decimal_mark): "."}
+    return [None if text is None else text.translate(removed) for text in texts]
+
+
+def _texts(path: Path, form: CsvFormat, names: Sequence[str]) -> dict[str, list[str | None]]:
+    _, rows = read_rows(path, form)
+    return {
+        name: [(row[place].strip("\r\n") or None) if place < len(row) else None for row in rows]
+        for place, name in enumerate(names)
+    }
+
+
+def _column(name: str, stored: str, values: list[str | None] | None, form: CsvFormat) -> DraftColumn:
+    source = None if stored == name else stored
+    guess = guess_type(values) if values is not None else None
+    if guess is None or values is None:
+        return DraftColumn(name, source=source)
+    if guess.type == "text":
+        date = guess_date_format(values)
+        if date is not None:
+            return DraftColumn(name, date[0], source=source, date_format=date[1])
+        guess = _number_guess(values, form) or guess
+    few = guess.type in ("text", "integer") and guess_categories(values) is not None
+    return DraftColumn(name, guess.type, guess.step, few_values=few, source=source)
+
+
+def _number_guess(values: Sequence[str | None], form: CsvFormat) -> TypeGuess | None:
+    found = guess_type(plain_numbers(values, form)) if form.has_own_numbers else None
+    return found if found is not None and found.type in ("integer", "decimal", "double") else None

@@ -1,0 +1,124 @@
+"""Grouping sets in planning: which aggregates have totals, of how many groups a total is the sum, and its error.
+
+The finest groups, by all keys of all sets, are measured and paid once; every other group is the sum of its parts
+(:mod:`tacit.query.postprocess.totals`). So totals cost nothing and agree with their parts, and the noise of a total
+over m groups is that of m cells. Which groups there are is public: a set has the product of its keys' values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from tacit.query import limits
+from tacit.query.planning.measures import AggregateKind
+from tacit.query.question import FinalAggregation, Question, Totals, branches
+from tacit.query.refusal import Refusal
+
+__all__ = ["check_totals", "check_units_of_totals", "largest_total", "set_sizes", "sets_in_words", "totals_of_part"]
+
+_ADDITIVE: Final = (
+    AggregateKind.COUNT_UNITS,
+    AggregateKind.COUNT_ROWS,
+    AggregateKind.COUNT_VALUES,
+    AggregateKind.SUM,
+    AggregateKind.AVG,
+    AggregateKind.VAR_SAMP,
+    AggregateKind.VAR_POP,
+    AggregateKind.STDDEV_SAMP,
+    AggregateKind.STDDEV_POP,
+    AggregateKind.MOST_COMMON,
+)
+#: Sets that are named when a plan is shown.
+_SHOWN: Final = 8
+
+
+def check_totals(question: Question) -> None:
+    """Refuse grouping sets whose totals are no sums of released groups.
+
+    Raises:
+        Refusal: keys are private, there are too many groups, or an aggregate of a total is not made of its parts.
+    """
+    for part in range(len(question.finals)):
+        for totals in totals_of_part(question, part):
+            _check(question.finals[part], totals)
+
+
+def _check(final: FinalAggregation, totals: Totals) -> None:
+    if not final.public_keys:
+        private = ", ".join(key.name for key in final.keys)
+        raise Refusal(
+            "grouping_sets",
+            f"ROLLUP, CUBE and GROUPING SETS need public keys, at most {limits.MAX_KEYS} together, and {private} are "
+            "chosen privately: a total would silently lack the groups that are not chosen. Group by declared "
+            f"categories, list values with WHERE key IN (…), or ask GROUP BY {private} and the total apart.",
+        )
+    groups = sum(count for _, count, _ in set_sizes(final, totals))
+    limits.check_size(groups, limits.MAX_SET_GROUPS, "groups in its grouping sets")
+    for aggregate in final.aggregates:
+        if aggregate.kind not in _ADDITIVE:
+            raise Refusal(
+                "grouping_sets",
+                f"{aggregate.label} of a total does not follow from its parts: use COUNT, SUM, AVG, VARIANCE or "
+                "STDDEV with grouping sets, or ask for each grouping in a question of its own.",
+            )
+
+
+def check_units_of_totals(question: Question) -> None:
+    """Refuse totals of persons where one person may be in several parts, with the limits that are in force.
+
+    Raises:
+        Refusal: COUNT(DISTINCT unit) with grouping sets, and max_groups above 1 or AUTO.
+    """
+    for part, final in enumerate(question.finals):
+        units = [each.label for each in final.aggregates if each.kind is AggregateKind.COUNT_UNITS]
+        if units and totals_of_part(question, part) and (final.auto_groups or final.max_groups > 1):
+            many = "several" if final.auto_groups else final.max_groups
+            raise Refusal(
+                "grouping_sets",
+                f"{units[0]} of a total is not the sum of its parts while a person may be in {many} groups: state "
+                "max_groups = 1, so that each counts in one, or ask for each grouping in a question of its own.",
+            )
+
+
+def totals_of_part(question: Question, part: int) -> tuple[Totals, ...]:
+    """The grouping sets that are asked of one part of a question, in the order of the steps."""
+    own = question.totals if question.part == part else None
+    others = (totals for other in branches(question.steps) for totals in totals_of_part(other, part))
+    return tuple(dict.fromkeys((*(() if own is None else (own,)), *others)))
+
+
+def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[tuple[tuple[str, ...], int, int]]:
+    """For each grouping set the names of its keys, how many groups it has, and of how many each is the sum."""
+    widths = [len(final.keys[index].values or ()) for index in totals.keys]
+    names = [final.keys[index].name for index in totals.keys]
+    for places in totals.sets:
+        merged = math.prod(width for place, width in enumerate(widths) if place not in places)
+        yield tuple(names[place] for place in places), math.prod(widths[place] for place in places), merged
+
+
+def largest_total(question: Question, part: int = 0) -> int:
+    """The most groups of a part that a row of the answer is the sum of; 1 without grouping sets."""
+    sets = totals_of_part(question, part)
+    return max((merged for totals in sets for _, _, merged in set_sizes(question.finals[part], totals)), default=1)
+
+
+def sets_in_words(question: Question) -> str | None:
+    """The grouping sets and how their totals are made; None without any."""
+    words = [
+        _in_words(final, totals)
+        for part, final in enumerate(question.finals)
+        for totals in totals_of_part(question, part)
+    ]
+    return "; ".join(words) or None
+
+
+def _in_words(final: FinalAggregation, totals: Totals) -> str:
+    sizes = list(set_sizes(final, totals))
+    named = ", ".join(f"({', '.join(names)})" for names, _, _ in sizes[:_SHOWN])
+    more = f" and {len(sizes) - _SHOWN} more" if len(sizes) > _SHOWN else ""
+    return (
+        f"{named}{more}: totals are sums of the {final.group_count} finest groups, which are measured once; one is the "
+        f"sum of up to {max(merged for _, _, merged in sizes)}"
+    )

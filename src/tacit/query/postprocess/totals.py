@@ -1,0 +1,110 @@
+"""Totals: groups that are sums of released groups, for grouping sets and for coarser questions about a release.
+
+A total adds up the released integers of its parts, so that it is exactly the sum of the parts that are shown, is
+unbiased, and costs nothing. Its noise is the sum of as many independent noises. An average or a variance of a total is
+the quotient of such sums.
+
+:class:`CellNumbers` are integers from which cells are estimated: those of the release itself, or totals that are each
+the sum of equally many groups. Every one of them has *laws* of its own, appended to those of the release, so that a
+:class:`~tacit.query.postprocess.cells.Draw` names one noise. Totals and their parts share noise; where cells are added
+up, totals are therefore written as sums of the draws of the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InternalError
+from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.postprocess.cells import Draw, MeasureBias
+
+if TYPE_CHECKING:
+    from tacit.query.planning.noise_distribution import NoiseLaw
+    from tacit.query.planning.plan import Plan
+    from tacit.query.release import KeyTuple, NoisyRelease
+
+__all__ = ["CellNumbers", "biases_of_totals", "released_numbers", "summed_groups", "totals_of"]
+
+
+@dataclass(frozen=True)
+class CellNumbers:
+    """Noisy integers of some groups, and the laws of their noise.
+
+    Args:
+        keys: one per group.
+        noisy: one per measurement: an integer per group, a row per group, or a tree.
+        laws: one per measurement, the same for all groups.
+        plan: by which they were released.
+        first: index of the first of these laws among all of the answer.
+        members: for each group the released groups that it adds up; empty for released groups themselves.
+        finest: the released groups that totals add up; None for released groups themselves.
+    """
+
+    keys: tuple[KeyTuple, ...]
+    noisy: tuple[NDArray[Any] | NoisyTree, ...]
+    laws: tuple[NoiseLaw, ...]
+    plan: Plan
+    first: int = 0
+    members: tuple[tuple[int, ...], ...] = ()
+    finest: CellNumbers | None = None
+
+    def draw(self, measure: int, group: int) -> Draw:
+        """The noise of one integer."""
+        return Draw(self.first + measure, group)
+
+    def parts(self, measure: int, group: int) -> tuple[Draw, ...]:
+        """The noises of the release that it is the sum of; empty for a released group."""
+        if self.finest is None:
+            return ()
+        return tuple(self.finest.draw(measure, member) for member in self.members[group])
+
+
+def released_numbers(released: NoisyRelease, *, first: int = 0) -> CellNumbers:
+    """The integers of a release, with laws from ``first`` on."""
+    laws = tuple(law.added(1, first + (law.source or 0)) for law in released.laws) if first else released.laws
+    return CellNumbers(released.keys, released.noisy, laws, released.plan, first)
+
+
+def summed_groups(keys: Sequence[KeyTuple], kept: Sequence[int]) -> dict[KeyTuple, list[int]]:
+    """For each key of a grouping by some of the keys, the places of its parts; the one without keys is always there."""
+    found: dict[KeyTuple, list[int]] = {} if kept else {(): []}
+    for group, key in enumerate(keys):
+        found.setdefault(tuple(key[index] for index in kept), []).append(group)
+    return found
+
+
+def totals_of(finest: CellNumbers, groups: dict[KeyTuple, list[int]], *, first: int) -> list[CellNumbers]:
+    """Sums over released groups; totals of equally many groups together, each with laws from ``first`` on."""
+    sizes: dict[int, list[KeyTuple]] = {}
+    for key, parts in groups.items():
+        sizes.setdefault(len(parts), []).append(key)
+    made: list[CellNumbers] = []
+    for size, keys in sizes.items():
+        members = tuple(tuple(groups[key]) for key in keys)
+        noisy = tuple(_added(part, members) for part in finest.noisy)
+        laws = tuple(law.added(size, first - finest.first + (law.source or 0)) for law in finest.laws)
+        made.append(CellNumbers(tuple(keys), noisy, laws, finest.plan, first, members, finest))
+        first += len(laws)
+    return made
+
+
+def _added(part: NDArray[Any] | NoisyTree, members: Sequence[tuple[int, ...]]) -> NDArray[Any]:
+    if isinstance(part, NoisyTree):
+        raise InternalError("quantiles of totals are not sums")
+    # Python's own integers: no number of groups makes them too large.
+    sums, wide = np.zeros((len(members), *part.shape[1:]), dtype=object), part.astype(object)
+    for place, groups in enumerate(members):
+        if groups:
+            sums[place] = wide[list(groups)].sum(axis=0)
+    return sums
+
+
+def biases_of_totals(biases: Sequence[MeasureBias], totals: Sequence[int]) -> tuple[MeasureBias, ...]:
+    """Biases for all laws of an answer: a total lacks at most what all cells lack together."""
+    whole = [MeasureBias(b.all_down, b.all_up, b.all_down, b.all_up, b.outside) for b in biases]
+    return (*biases, *(whole[measure] for measure in totals))

@@ -1,0 +1,208 @@
+"""A data owner with a messy CSV: what is detected, what is said, and that no value is NULL in silence."""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+import tacit
+from cli.terminal import at_a_terminal
+from tacit.core.errors import InputError
+from tacit.project.project_file import load
+
+Run = Callable[..., Result]
+WARDS = ("Chirurgie", "Kardiologie", " chirurgie", "Für Kinder")
+
+
+def german_line(i: int) -> str:
+    cost = f"{'1.' if i % 3 else ''}{100 + i % 800},{i % 100:02d}"
+    return f"{i};{WARDS[i % 4]};{cost};{1 + i % 28:02d}.{1 + i % 12:02d}.2024;{60 + i % 40} kg\n"
+
+
+GERMAN = "Patient Nr;Station;Kosten (€);Datum;Gewicht\n" + "".join(map(german_line, range(500)))
+SETTINGS = {"delimiter": ";", "encoding": "windows-1252", "decimal_mark": ",", "thousands_mark": "."}
+
+
+def rows_of(answer: tacit.Answer) -> list[dict[str, Any]]:
+    """The rows of an answer."""
+    return list(answer.to_arrow().to_pylist())
+
+
+@pytest.fixture
+def german(folder: Path) -> Path:
+    """A file as spreadsheets of some countries write it."""
+    (folder / "aufnahmen.csv").write_text(GERMAN, encoding="cp1252")
+    return folder
+
+
+def test_init_writes_the_form_down_and_says_it(german: Path, run: Run) -> None:
+    result = run("init", "aufnahmen.csv", "--yes", "--unit", "patient_nr", "--epsilon", "4")
+    assert result.exit_code == 0, result.stderr
+    for note in (
+        "fields are separated by ';'",
+        "it is not UTF-8 and is read as windows-1252",
+        "numbers have ',' before their fractions and '.' between thousands",
+        "'Kosten (€)' is called kosten in questions",
+        "Datum has dates as %d.%m.%Y",
+        "Station: some of its values differ in case, accents or spaces alone",
+        "Gewicht: its numbers have signs beside them, so it is text",
+    ):
+        assert note in result.stdout
+    assert "chirurgie" not in result.stdout.lower()
+    table = tomllib.loads((german / "tacit.toml").read_text())["tables"]["aufnahmen"]
+    assert {word: table[word] for word in SETTINGS} == SETTINGS
+    assert table["columns"]["kosten"] == {"source": "Kosten (€)", "type": "decimal", "step": "0.01"}
+    assert table["columns"]["Datum"] == {"type": "date", "date_format": "%d.%m.%Y"}
+    assert run("doctor").exit_code == 0
+    assert "no value" not in run("doctor", "--look").stdout
+
+
+def test_an_interview_shows_the_owner_what_was_found(german: Path) -> None:
+    typed = [
+        ("such as 4: ", "4\n"),
+        ("Enter for none: ", "\n"),
+        ("Look at them? [Y/n]: ", "\n"),
+        ("' chirurgie' and 'Chirurgie' differ in case, accents or spaces alone", ""),
+        ("Gewicht: its numbers have signs beside them ('kg')", ""),
+        ("Type of patient_nr", "\n"),
+        ("Type of Station", "\n"),
+        ("[decimal]: ", "\n"),
+        ("[date]: ", "\n"),
+        ("Type of Gewicht", "\n"),
+        ("if each person has one row)", "patient_nr\n"),
+        ("max_rows = 1: 100 % kept", ""),
+        ("count, at most [auto]: ", "1\n"),
+        ("each, at most [auto]: ", "1\n"),
+        ("Use them? [y/N]: ", "n\n"),
+        ("Bounds of kosten", "0, 2000\n"),
+    ]
+    code, screen = at_a_terminal(["init", "aufnahmen.csv"], typed, german)
+    assert code == 0, screen
+    with tacit.open(german / "tacit.toml") as curator:
+        answer = curator.sql("SELECT AVG(kosten) AS k FROM aufnahmen WHERE Datum >= DATE '2024-02-01'", epsilon="4")
+    assert 500 < rows_of(answer)[0]["k"] < 1500
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "remedy"),
+    [
+        (('delimiter = ";"', ""), "its header line is one name", 'delimiter = ";" in [tables.aufnahmen]'),
+        (
+            ('encoding = "windows-1252"', ""),
+            "the header line of a source is not UTF-8 text",
+            'encoding = "windows-1252"',
+        ),
+        (('decimal_mark = ","', ""), "thousands_mark", "must be one of"),
+        ((', date_format = "%d.%m.%Y"', ""), "no value of Datum can be read as DATE", 'date_format = "%d.%m.%Y"'),
+        (("Patient Nr", "Patient No"), "'Patient No' is not a column of the source", 'source = "Patient Nr"'),
+        (('unit = "patient_nr"', 'unit = "patient"'), "the unit 'patient' is not one of its columns, which are", ""),
+    ],
+)
+def test_the_doctor_names_the_place_and_the_setting(
+    german: Path, run: Run, change: tuple[str, str], words: str, remedy: str
+) -> None:
+    run("init", "aufnahmen.csv", "--yes", "--unit", "patient_nr", "--epsilon", "4")
+    project = german / "tacit.toml"
+    assert change[0] in project.read_text()
+    project.write_text(project.read_text().replace(*change))
+    result = run("doctor")
+    told = " ".join(result.stdout.split())
+    assert result.exit_code == 1
+    assert words in told
+    assert remedy in told
+
+
+def test_lines_that_are_no_rows_and_values_that_are_none(folder: Path, run: Run) -> None:
+    rows = "".join(f"{i},a,{i}\n" for i in range(50))
+    (folder / "t.csv").write_text(f'id,kind,x\n{rows}1,a,"two\nlines"\n2,a,3,4\n3,A ,none\n')
+    run("init", "t.csv", "--unit", "id", "--epsilon", "1")
+    text = (folder / "tacit.toml").read_text().replace('type = "?"', 'type = "integer"')
+    text = text.replace('kind = { type = "integer" }', 'kind = { categories = ["a"] }')
+    (folder / "tacit.toml").write_text(text)
+    result = run("doctor", "--look")
+    told = " ".join(result.stdout.split())
+    assert "line 52 of t.csv is no row and is left out" in told
+    assert "a quoted value goes on in the next line" in told
+    assert "line 53 of t.csv, maybe others as well: it has 1 fields, and the header has 3" in told
+    assert "some values cannot be read as INTEGER and are NULL" in told
+    assert "'A ' is nearly 'a'" in told
+    assert "'A '" not in run("doctor", "--no-look").stdout
+    assert "'A '" not in run("doctor", "--json").stdout
+
+
+def test_open_takes_types_from_categories_and_bounds(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "v.csv").write_text(
+        "id,ward,cost,note\n" + "".join(f"{i},{'ab'[i % 2]},{i % 100}.5,x\n" for i in range(400))
+    )
+    with tacit.open("v.csv", unit="id", epsilon="20", max_groups=1, max_rows=1,
+                    columns={"ward": ["a", "b"], "cost": (0, 100)}) as curator:  # fmt: skip
+        rows = rows_of(
+            curator.sql(
+                "SELECT ward, COUNT(*) AS n, AVG(cost) AS c FROM v WHERE note = 'x' GROUP BY ward", epsilon="10"
+            )
+        )
+        assert [row["ward"] for row in rows] == ["a", "b"]
+        assert all(150 < row["n"] < 250 and 40 < row["c"] < 60 for row in rows)
+        kinds = {column.name: str(column.type) for column in curator.tables()[0].table.columns}
+    assert kinds == {"ward": "TEXT", "cost": "DOUBLE", "id": "TEXT", "note": "TEXT"}
+    assert not caplog.records
+    (folder / "v.csv").write_text("id,ward,cost\n1,a,12 EUR\n2,b,3 EUR\n")
+    with caplog.at_level(logging.WARNING, "tacit.operator"):
+        tacit.open("v.csv", unit="id", epsilon="1", columns={"ward": ["a", "b"], "cost": (0, 100)}).close()
+    assert "none of the 2 values of cost can be read as DOUBLE, so they are NULL" in caplog.text
+    assert "EUR" not in caplog.text
+    with pytest.raises(InputError, match=r"csv.sep: is none of delimiter, encoding"):
+        tacit.open("v.csv", unit="id", epsilon="1", csv={"sep": ";"})
+
+
+def test_another_name_does_not_change_who_is_a_person(german: Path) -> None:
+    """The account knows the column by the name of the source."""
+    base = {"epsilon": "4", "ledger": "l.ledger", "csv": SETTINGS}
+
+    def opened(**columns: object) -> None:
+        tacit.open("aufnahmen.csv", unit="pid", columns=columns, **base).close()  # type: ignore[arg-type]
+
+    opened(pid={"source": "Patient Nr", "type": "text"})
+    with pytest.raises(InputError, match="persons are named in this source by 'patient nr'"):
+        opened(pid={"source": "Gewicht", "type": "text"})
+    tacit.open(
+        "aufnahmen.csv", unit="person", columns={"person": {"source": "Patient Nr", "type": "text"}}, **base
+    ).close()  # type: ignore[arg-type]
+
+
+def test_another_form_is_another_version(german: Path) -> None:
+    """An answer that was read in the wrong form is not repeated."""
+    question = "SELECT SUM(k) AS s FROM aufnahmen"
+    cost = {"source": "Kosten (€)", "type": "double", "bounds": [0, 2000]}
+    columns = {"pid": {"source": "Patient Nr", "type": "text"}, "k": cost}
+    common = {"unit": "pid", "columns": columns, "epsilon": "8", "ledger": "l.ledger", "max_rows": 1, "max_groups": 1}
+    with tacit.open("aufnahmen.csv", csv={"delimiter": ";", "encoding": "cp1252"}, **common) as curator:  # type: ignore[arg-type]
+        (wrong,) = rows_of(curator.sql(question, epsilon="4"))
+    with tacit.open("aufnahmen.csv", csv=SETTINGS, **common) as curator:  # type: ignore[arg-type]
+        (right,) = rows_of(curator.sql(question, epsilon="4"))
+    assert abs(wrong["s"]) < 20_000
+    assert right["s"] > 400_000
+
+
+@pytest.mark.parametrize("setting", ["delimiter", "date_format"])
+def test_settings_of_csv_are_for_csv(folder: Path, setting: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"id": [1], "first name": ["x"]}), folder / "p.parquet")
+    table = '[tables.p]\nsource = "p.parquet"\npopulation = "people"\nunit = "id"\n'
+    budget = '[populations.people]\nepsilon = "1"\n'
+    (folder / "tacit.toml").write_text(f'{budget}{table}{setting} = "%d"\n')
+    with pytest.raises(InputError, match=f"tables.p.{setting}: is for CSV sources"):
+        load(folder / "tacit.toml")
+    (folder / "tacit.toml").write_text(budget + table + '[tables.p.columns]\nname = { source = "first name" }\n')
+    (found,) = load(folder / "tacit.toml").catalog.tables
+    assert [(column.name, column.stored_name) for column in found.columns] == [("id", "id"), ("name", "first name")]
+    with tacit.open(folder / "tacit.toml") as curator:
+        assert len(rows_of(curator.sql("SELECT COUNT(*) AS n FROM p WHERE name = 'x'", epsilon="1"))) == 1
