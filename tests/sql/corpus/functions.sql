@@ -27,3 +27,14 @@ SELECT sex, CORR(total, n) FROM (SELECT sex, id, SUM(cost) AS total, COUNT(*) AS
 SELECT CORR(CLAMP(score, 0, 10), CLAMP(points, -5, 5)) FROM visits
 SELECT COUNT(DISTINCT (ward, nights)) FROM visits
 SELECT CORR(cost, 5), COVAR_POP(cost, 5), COUNT(*) FROM visits
+SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(note, '^a[b-z]*')
+SELECT REGEXP_MATCHES(doctor, '^(Dr|Prof)[.]? ') AS titled, COUNT(*) FROM visits GROUP BY titled
+SELECT COUNT(*) FILTER (WHERE REGEXP_MATCHES(note, 'x|[0-9]{2}', 'i')) * 1.0 / COUNT(*) AS share FROM visits
+SELECT COUNT(*) FROM visits WHERE note ~ '^a.*c$' OR note !~ '^.{1,3}$'
+SELECT COUNT(*) FROM visits WHERE REGEXP_FULL_MATCH(note, 'a|bc')
+SELECT REGEXP_EXTRACT(ward, '[a-z]') AS initial, COUNT(*) FROM visits GROUP BY initial
+SELECT REGEXP_REPLACE(ward, '[aeiou]+', '', 'g') AS short, AVG(nights) FROM visits GROUP BY short
+SELECT REGEXP_EXTRACT(note, '[0-9]+') AS number, COUNT(*) FROM visits GROUP BY number
+SELECT CONCAT_WS(' / ', ward, CASE WHEN urgent THEN 'urgent' END) AS k, COUNT(*) FROM visits GROUP BY k
+SELECT COUNT(*) FROM visits WHERE REPEAT(note, 2) = 'abab'
+SELECT COUNT(*) FROM visits WHERE nights = '5'

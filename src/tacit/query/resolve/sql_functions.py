@@ -7,11 +7,15 @@ from typing import Final
 
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import NULL_LITERAL, Expression, literal
+from tacit.query.relational.expressions import NULL_LITERAL, Expression, Literal, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
+from tacit.query.types import INTEGER, TEXT
 
 __all__ = ["RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "refuse_aggregate", "scalar_call"]
+
+
+_MOST_BUCKETS: Final = 1000
 
 
 def _words(text: str) -> frozenset[str]:
@@ -73,12 +77,12 @@ WINDOW_ONLY: Final = _words("""
 _SAME = _words("""
     abs sign floor ceil round trunc sqrt cbrt exp ln log2 log10 power least greatest clamp coalesce upper lower
     length strpos contains starts_with ends_with left right lpad rpad split_part replace concat date_trunc date_diff
-    make_date last_day trim ltrim rtrim substring mod
+    make_date last_day trim ltrim rtrim substring mod concat_ws repeat regexp_extract
 """)
 _OTHERS: Final[dict[str, str]] = {
     "ceiling": "ceil", "pow": "power", "ucase": "upper", "lcase": "lower", "len": "length", "char_length": "length",
     "character_length": "length", "instr": "strpos", "prefix": "starts_with", "suffix": "ends_with",
-    "substr": "substring",
+    "substr": "substring", "btrim": "trim", "startswith": "starts_with", "endswith": "ends_with",
     "datetrunc": "date_trunc", "datediff": "date_diff", "ifnull": "coalesce", "nvl": "coalesce", "log": "log10",
     **{name: part for name, part in PARTS.items() if name in (
         "year", "quarter", "month", "week", "weekofyear", "day", "dayofmonth", "dayofweek", "weekday", "isodow",
@@ -118,6 +122,53 @@ def _nullif(args: Sequence[Expression]) -> Expression:
     return case([(call("eq", args[0], args[1]), literal(None, args[0].type))], args[0])
 
 
+def _pattern(args: Sequence[Expression]) -> str:
+    """The pattern of a regular expression, with the options 'i' (ignore case), 'c' and 'g' (which change nothing)."""
+    constants = [arg.value if isinstance(arg, Literal) else None for arg in args[1:]]
+    if len(args) not in (2, 3) or not all(isinstance(value, str) for value in constants):
+        raise Refusal(
+            "arguments", "A regular expression takes a text, a pattern and options, the last two written out."
+        )
+    pattern, options = str(constants[0]), "".join(map(str, constants[1:]))
+    if set(options) - set("icg"):
+        raise Refusal("arguments", f"Of the options of regular expressions 'i' is known, not {options[:10]!r}.")
+    return f"(?i){pattern}" if "i" in options else pattern
+
+
+def _regexp_matches(args: Sequence[Expression]) -> Expression:
+    return call("regexp", args[0], literal(_pattern(args), TEXT)) if args else call("regexp")
+
+
+def _regexp_full_match(args: Sequence[Expression]) -> Expression:
+    pattern = _pattern(args)
+    flag = "(?i)" if pattern.startswith("(?i)") else ""
+    return call("regexp", args[0], literal(f"{flag}^(?:{pattern[len(flag) :]})$", TEXT))
+
+
+def _regexp_replace(args: Sequence[Expression]) -> Expression:
+    options = args[3].value if len(args) == 4 and isinstance(args[3], Literal) else None
+    if options != "g":
+        raise Refusal(
+            "arguments",
+            "REGEXP_REPLACE takes a text, a set of characters, the replacement and 'g': whether it replaces the first "
+            "place or all of them without 'g' differs from engine to engine.",
+        )
+    return call("regexp_replace", *args[:3])
+
+
+def _width_bucket(args: Sequence[Expression]) -> Expression:
+    """The number of the bucket of x among n equal ones between lo and hi: 0 below, n + 1 from hi on."""
+    ends = [arg.value if isinstance(arg, Literal) and arg.type.is_numeric else None for arg in args[1:]]
+    if len(args) != 4 or any(end is None for end in ends) or ends[0] >= ends[1]:  # type: ignore[operator]
+        raise Refusal("arguments", "WIDTH_BUCKET takes a value, two ends lo < hi and a number of buckets, written out.")
+    if not isinstance(ends[2], int) or not 1 <= ends[2] <= _MOST_BUCKETS:
+        raise Refusal("arguments", f"WIDTH_BUCKET makes between 1 and {_MOST_BUCKETS} buckets.")
+    value, low, high, count = args
+    share = call("div", call("mul", call("sub", value, low), count), call("sub", high, low))
+    number = call("add", call("floor", share), literal(1, INTEGER))
+    return call("clamp", number, literal(0, INTEGER), literal(ends[2] + 1, INTEGER))
+
+
 def _safe_divide(args: Sequence[Expression]) -> Expression:
     return call("div", *args)
 
@@ -126,5 +177,9 @@ _SPECIAL: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
     "if": _if,
     "nullif": _nullif,
     "safe_divide": _safe_divide,
+    **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains"), _regexp_matches),
+    "regexp_full_match": _regexp_full_match,
+    "regexp_replace": _regexp_replace,
+    "width_bucket": _width_bucket,
     **TIME_FUNCTIONS,
 }
