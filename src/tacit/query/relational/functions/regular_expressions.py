@@ -86,40 +86,40 @@ _NAMED: Final = {
 # -- the tree
 
 
-class One(NamedTuple):
-    """One character of a set."""
+class OneCharacter(NamedTuple):
+    """OneCharacter character of a set."""
 
     members: Set
 
 
-class Chain(NamedTuple):
+class Sequel(NamedTuple):
     """Parts one after another."""
 
-    parts: tuple[Node, ...]
+    parts: tuple[PatternNode, ...]
 
 
-class Either(NamedTuple):
-    """One of several."""
+class Alternatives(NamedTuple):
+    """OneCharacter of several."""
 
-    choices: tuple[Node, ...]
+    choices: tuple[PatternNode, ...]
 
 
-class Repeat(NamedTuple):
+class Repetition(NamedTuple):
     """A part so many times; ``most`` None for any number."""
 
-    part: Node
+    part: PatternNode
     least: int
     most: int | None
 
 
-Node = One | Chain | Either | Repeat
+PatternNode = OneCharacter | Sequel | Alternatives | Repetition
 
 
-class Branch(NamedTuple):
+class OuterAlternative(NamedTuple):
     """An outermost alternative, and whether it must begin and end with the text."""
 
     begins: bool
-    node: Node
+    node: PatternNode
     ends: bool
 
 
@@ -139,7 +139,7 @@ class _Reader:
         self.at = 0
         self.ignore_case = ignore_case
 
-    def branches(self) -> tuple[Branch, ...]:
+    def branches(self) -> tuple[OuterAlternative, ...]:
         found = [self._branch()]
         while self._take("|"):
             found.append(self._branch())
@@ -147,10 +147,10 @@ class _Reader:
             raise _refused("a parenthesis without its other half")
         return tuple(found)
 
-    def _branch(self) -> Branch:
+    def _branch(self) -> OuterAlternative:
         begins = self._take("^")
         node = self._chain(1)
-        return Branch(begins, node, self._take("$"))
+        return OuterAlternative(begins, node, self._take("$"))
 
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -160,19 +160,19 @@ class _Reader:
         self.at += len(sign) if found else 0
         return found
 
-    def _either(self, depth: int) -> Node:
+    def _either(self, depth: int) -> PatternNode:
         choices = [self._chain(depth)]
         while self._take("|"):
             choices.append(self._chain(depth))
-        return choices[0] if len(choices) == 1 else Either(tuple(choices))
+        return choices[0] if len(choices) == 1 else Alternatives(tuple(choices))
 
-    def _chain(self, depth: int) -> Node:
-        parts: list[Node] = []
+    def _chain(self, depth: int) -> PatternNode:
+        parts: list[PatternNode] = []
         while self._peek() not in ("", "|", ")", "$"):
             parts.append(self._repeated(self._atom(depth)))
-        return parts[0] if len(parts) == 1 else Chain(tuple(parts))
+        return parts[0] if len(parts) == 1 else Sequel(tuple(parts))
 
-    def _repeated(self, node: Node) -> Node:
+    def _repeated(self, node: PatternNode) -> PatternNode:
         limits: tuple[int, int | None] | None = None
         if self._take("*"):
             limits = (0, None)
@@ -186,7 +186,7 @@ class _Reader:
             return node
         if self._peek() and self._peek() in "*+?{":
             raise _refused("a quantifier after another one")
-        return Repeat(node, *limits)
+        return Repetition(node, *limits)
 
     def _counts(self) -> tuple[int, int | None]:
         end = self.text.find("}", self.at)
@@ -201,7 +201,7 @@ class _Reader:
         self.at = end + 1
         return least, most
 
-    def _atom(self, depth: int) -> Node:
+    def _atom(self, depth: int) -> PatternNode:
         if depth > _MAX_DEPTH:
             raise _refused(f"more than {_MAX_DEPTH} groups inside one another")
         sign = self.text[self.at]
@@ -214,14 +214,14 @@ class _Reader:
                 raise _refused("a ^ or $ inside, or a parenthesis without its other half")
             return node
         if sign == "[":
-            return One(self._bracket())
+            return OneCharacter(self._bracket())
         if sign == ".":
-            return One(_outside(_of("\n")))
+            return OneCharacter(_outside(_of("\n")))
         if sign == "\\":
-            return One(self._cased(self._escaped()))
+            return OneCharacter(self._cased(self._escaped()))
         if sign in "*+?{^)":
             raise _refused(f"{sign} at this place")
-        return One(self._cased(_of(sign)))
+        return OneCharacter(self._cased(_of(sign)))
 
     def _escaped(self) -> Set:
         sign = self._peek()
@@ -285,7 +285,7 @@ class _Reader:
 
 
 @lru_cache(maxsize=256)
-def read(pattern: str) -> tuple[Branch, ...]:
+def read(pattern: str) -> tuple[OuterAlternative, ...]:
     """The outermost alternatives of a pattern.
 
     Raises:
@@ -355,25 +355,25 @@ class _Net:
         self.free.append([])
         return len(self.edges) - 1
 
-    def add(self, node: Node, begin: int) -> int:
+    def add(self, node: PatternNode, begin: int) -> int:
         """The place after a part that begins at ``begin``."""
         match node:
-            case One(members):
+            case OneCharacter(members):
                 end = self.place()
                 self.edges[begin].append((members, end))
                 return end
-            case Chain(parts):
+            case Sequel(parts):
                 for part in parts:
                     begin = self.add(part, begin)
                 return begin
-            case Either(choices):
+            case Alternatives(choices):
                 end = self.place()
                 for choice in choices:
                     first = self.place()
                     self.free[begin].append(first)
                     self.free[self.add(choice, first)].append(end)
                 return end
-            case Repeat(part, least, most):
+            case Repetition(part, least, most):
                 for _ in range(least):
                     begin = self.add(part, begin)
                 if most is None:
@@ -465,17 +465,17 @@ def written(pattern: str, point: Callable[[int], str], first: int = 0) -> str:
     return "|".join(branches)
 
 
-def _written(node: Node, point: Callable[[int], str], first: int) -> str:
+def _written(node: PatternNode, point: Callable[[int], str], first: int) -> str:
     match node:
-        case One(members):
+        case OneCharacter(members):
             spans = [(max(low, first), high) for low, high in members if high >= first]
             listed = "".join(point(low) if low == high else f"{point(low)}-{point(high)}" for low, high in spans)
             return f"[{listed}]" if listed else f"[^{point(first)}-{point(_LAST)}]"
-        case Chain(parts):
+        case Sequel(parts):
             return "(?:" + "".join(_written(part, point, first) for part in parts) + ")"
-        case Either(choices):
+        case Alternatives(choices):
             return "(?:" + "|".join(_written(choice, point, first) for choice in choices) + ")"
-        case Repeat(part, least, most):
+        case Repetition(part, least, most):
             limit = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get(
                 (least, most), f"{{{least},{'' if most is None else most}}}"
             )
@@ -485,7 +485,7 @@ def _written(node: Node, point: Callable[[int], str], first: int) -> str:
 # -- runs of one kind of character
 
 
-def run_of(pattern: str) -> One | Repeat | None:
+def run_of(pattern: str) -> OneCharacter | Repetition | None:
     """The one set, or its repetition by +, that a pattern is; None for any other.
 
     Where such a run begins and ends is the same by every rule of matching, and no engine goes back over it.
@@ -493,9 +493,14 @@ def run_of(pattern: str) -> One | Repeat | None:
     branches = read(pattern)
     node = branches[0].node
     plain = len(branches) == 1 and not branches[0].begins and not branches[0].ends
-    if plain and isinstance(node, Repeat) and isinstance(node.part, One) and (node.least, node.most) == (1, None):
+    if (
+        plain
+        and isinstance(node, Repetition)
+        and isinstance(node.part, OneCharacter)
+        and (node.least, node.most) == (1, None)
+    ):
         return node
-    return node if plain and isinstance(node, One) else None
+    return node if plain and isinstance(node, OneCharacter) else None
 
 
 def _extract(value: str, pattern: str) -> str:
@@ -506,11 +511,11 @@ def _extract(value: str, pattern: str) -> str:
 def _first_run(value: str, pattern: str, begin: int) -> tuple[int, int]:
     """Where the first run from some place on begins and ends; both the end of the text if there is none."""
     run = run_of(pattern)
-    members = run.members if isinstance(run, One) else run.part.members  # type: ignore[union-attr]
+    members = run.members if isinstance(run, OneCharacter) else run.part.members  # type: ignore[union-attr]
     while begin < len(value) and not _holds(members, ord(value[begin])):
         begin += 1
     end = begin + (begin < len(value))
-    while isinstance(run, Repeat) and end < len(value) and _holds(members, ord(value[end])):
+    while isinstance(run, Repetition) and end < len(value) and _holds(members, ord(value[end])):
         end += 1
     return begin, end
 
