@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from tacit.core.errors import InputError
 from tacit.learn import AdditiveClassifier, AdditiveRegressor
-from tacit.learn.additive import _Rounds, bins_of, raw_bin_sums, raw_residuals
+from tacit.learn.additive import _Rounds, raw_residuals
+from tacit.learn.binned import bins_of, one_row, raw_bin_sums
 from tacit.learn.integer_rows import FINE, UNIT
 from tacit.learn.losses import WHOLE, Logistic, Softmax
 
@@ -29,7 +30,7 @@ def test_a_row_adds_no_more_than_declared(steps: np.ndarray, label: int, scores:
     places = bins_of(steps)
     plan = _Rounds(3, 3, 3, 11_585, 4)
     counts, residuals = plan.phases()
-    ones = raw_bin_sums(places[:1], np.full((1, 1), plan.unit))
+    ones = raw_bin_sums(places[:1], np.full((1, 1), one_row(3)))
     assert int((ones.astype(object) ** 2).sum()) <= counts.l2_squared <= UNIT**2
     targets = np.full((4, 1), label)
     parts = [

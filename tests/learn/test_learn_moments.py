@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from tacit.learn import (
     PCA,
     AdditiveClassifier,
     AdditiveRegressor,
+    BoostedTreesClassifier,
+    BoostedTreesRegressor,
     GaussianNB,
     KMeans,
     LinearRegression,
@@ -106,6 +109,8 @@ MODELS: dict[str, Callable[..., Any]] = {
     "scaler": lambda **more: StandardScaler(**PRIVACY, **more),
     "additive": lambda **more: AdditiveClassifier(**PRIVACY, classes=[0, 1], rounds=4, **more),
     "additive regression": lambda **more: AdditiveRegressor(**PRIVACY, target_bounds=(-1, 2), rounds=4, **more),
+    "boosted": lambda **more: BoostedTreesClassifier(**PRIVACY, classes=[0, 1], trees=5, depth=2, **more),
+    "boosted regression": lambda **more: BoostedTreesRegressor(**PRIVACY, target_bounds=(-1, 2), trees=5, **more),
     "svc": lambda **more: LinearSVC(**PRIVACY, classes=[0, 1], steps=5, **more),
 }
 
@@ -123,6 +128,8 @@ def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, name: str, relati
         if name == "kmeans":
             # Where centres start is random, but no release; its survey is tested by itself above.
             monkeypatch.setattr("tacit.learn.kmeans._first_centers", _same_start)
+        # Questions of trees are drawn by chance from released numbers alone.
+        monkeypatch.setattr("tacit.learn.boosting._draw", _same_draw)
         one = record(monkeypatch, lambda first=first, left=left: first.fit(*left))
         two = record(monkeypatch, lambda second=second, right=right: second.fit(*right), frozen=one)
         assert one.noise == two.noise
@@ -143,6 +150,12 @@ def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, name: str, relati
 
 def _same_start(rows: np.ndarray, clusters: int, sigma2: object) -> np.ndarray:
     return np.round(np.random.default_rng(1).normal(size=(clusters, rows.shape[1])) * 2000)
+
+
+def _same_draw(weights: np.ndarray) -> int:
+    """A place that follows from the weights: equal ones give equal draws, and others hardly do."""
+    places = np.flatnonzero(weights)
+    return int(places[zlib.crc32(np.asarray(weights, dtype=float).tobytes()) % len(places)])
 
 
 @pytest.mark.usefixtures("seeded")

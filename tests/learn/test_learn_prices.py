@@ -29,6 +29,8 @@ from tacit.learn import (
     PCA,
     AdditiveClassifier,
     AdditiveRegressor,
+    BoostedTreesClassifier,
+    BoostedTreesRegressor,
     GaussianNB,
     KMeans,
     LinearRegression,
@@ -58,6 +60,9 @@ FITS: list[Any] = [
     AdditiveClassifier(**TWO, **CLASSES, rounds=3),
     AdditiveClassifier(**TWO, classes=[0, 1, 2], rounds=3, relation="replace_one"),
     AdditiveRegressor(**TWO, **LINE, rounds=3),
+    BoostedTreesClassifier(**TWO, **CLASSES, trees=3),
+    BoostedTreesClassifier(**TWO, classes=[0, 1, 2], trees=3, depth=1, relation="replace_one"),
+    BoostedTreesRegressor(**TWO, **LINE, trees=3),
     Ridge(**TWO, **LINE),
     LinearRegression(**TWO, **LINE),
     LinearRegression(**TWO, **LINE, method="statistics"),
@@ -106,6 +111,12 @@ WRONG: list[Any] = [
     )),
     *(AdditiveRegressor(**{**TWO, **LINE, **more}) for more in (
         {"rounds": 10**5}, {"target_bounds": None}, {"delta": None}, {"bounds": [(0, 1)] * 3}, {"relation": "x"},
+    )),
+    *(BoostedTreesClassifier(**{**TWO, **CLASSES, **more}) for more in (
+        {"trees": 0}, {"depth": 9}, {"classes": None}, {"delta": None}, {"bounds": [(0, 1)] * 3}, {"epsilon": 0},
+    )),
+    *(BoostedTreesRegressor(**{**TWO, **LINE, **more}) for more in (
+        {"trees": 10**5}, {"target_bounds": None}, {"bounds": None}, {"relation": "x"},
     )),
     *(Ridge(**{**TWO, **LINE, **more}) for more in (
         {"alpha": -1}, {"target_bounds": None}, {"target_bounds": (2, 1)}, {"delta": None}, {"bounds": [(0, 1)] * 3},

@@ -4,6 +4,10 @@ Entered only when used (``from tacit.learn import LogisticRegression``); needs t
 
 Modules:
 * :mod:`.additive` — Additive models under differential privacy: one shape per feature, learned on exact histograms
+* :mod:`.binned` — Binned features: what additive models and boosted trees share, from bins of values to scores of
+  classes
+* :mod:`.boosting` — Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of trees
+  drawn by chance
 * :mod:`.budget_allocation` — Allocation of (ε, δ) among the releases of a fit, before any data is seen
 * :mod:`.estimator` — Base class of private estimators
 * :mod:`.feature_map` — Feature maps: public maps from values to integer rows, and the paid survey of where the rows
@@ -46,6 +50,7 @@ Modules:
 """
 
 from tacit.learn.additive import AdditiveClassifier, AdditiveRegressor
+from tacit.learn.boosting import BoostedTreesClassifier, BoostedTreesRegressor
 from tacit.learn.kmeans import KMeans
 from tacit.learn.logistic import LogisticRegression
 from tacit.learn.naive_bayes import GaussianNB
@@ -61,6 +66,8 @@ __all__ = [
     "PCA",
     "AdditiveClassifier",
     "AdditiveRegressor",
+    "BoostedTreesClassifier",
+    "BoostedTreesRegressor",
     "GaussianNB",
     "KMeans",
     "LinearRegression",

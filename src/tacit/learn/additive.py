@@ -15,29 +15,32 @@ from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.core.charts import altair
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
-from tacit.core.sensitivity import check_bounds
 from tacit.learn import release
+from tacit.learn.binned import (
+    BINS,
+    BinnedClassifier,
+    BinnedRegressor,
+    Floats,
+    StandardTarget,
+    bins_of,
+    noisy_bin_counts,
+    raw_bin_sums,
+)
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.integer_rows import FINE, UNIT, Box, Integers
+from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
 from tacit.learn.progress import progress
-from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is_fitted
-from tacit.learn.value_reading import as_elements, one_column, read_numbers
+from tacit.learn.sklearn_compat import check_is_fitted
 
 __all__ = ["AdditiveClassifier", "AdditiveRegressor", "Shape"]
 
-Floats = NDArray[np.float64]
-
-#: Bins of a feature, of equal width between its bounds.
-_BINS: Final = 64
 #: Rounds of sums of residuals.
 _ROUNDS: Final = 60
 #: Part of the privacy for the numbers of rows per bin.
@@ -93,27 +96,9 @@ class _Rounds:
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual."""
-        counts = Phase("bins", UNIT**2, self.columns * _BINS, _COUNTS)
-        width = self.features * _BINS * self.outputs
+        counts = Phase("bins", UNIT**2, self.columns * BINS, _COUNTS)
+        width = self.features * BINS * self.outputs
         return [counts, Phase("residuals", self.clip**2 * self.features, width, 1 - _COUNTS, self.rounds)]
-
-    @property
-    def unit(self) -> int:
-        """A row in a bin, in steps: its square times the columns is at most UNIT²."""
-        return math.isqrt(UNIT * UNIT // self.columns)
-
-
-def bins_of(steps: Integers) -> Integers:
-    """The bin of each value given in steps between its bounds: 0 to 63, by integers."""
-    return cast("Integers", np.minimum((steps + FINE) * _BINS // (2 * FINE), _BINS - 1))
-
-
-def raw_bin_sums(places: Integers, added: Integers) -> Integers:
-    """For every column and bin the sum of what its rows add, exactly; shape (columns, bins, outputs)."""
-    total = np.zeros((places.shape[1], _BINS, added.shape[1]), dtype=np.int64)
-    for column in range(places.shape[1]):
-        np.add.at(total[column], places[:, column], added)
-    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +127,15 @@ def _descend(
     sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
     noise = sigma / math.sqrt(plan.rounds / 2)
     rows = max(float(counts.sum(axis=1).mean()), 1.0)
-    slope, bend = np.diff(np.eye(_BINS), axis=0), np.diff(np.eye(_BINS), 2, axis=0)
-    smooth = slope.T @ slope / _SLOPE**2 + bend.T @ bend / _BEND**2 + 0.05 * np.eye(_BINS)
+    slope, bend = np.diff(np.eye(BINS), axis=0), np.diff(np.eye(BINS), 2, axis=0)
+    smooth = slope.T @ slope / _SLOPE**2 + bend.T @ bend / _BEND**2 + 0.05 * np.eye(BINS)
     # A bin counts as far as its rows say more than the noise: weights of least squares, from noisy numbers of rows.
     trust = loss.curvature * counts / (loss.curvature * counts + noise**2)
     # Shapes of several features share what a row's residual says; half of them at once is where most tables lie.
     together = max(plan.features / 2, 1.0)
     bounds = [loss.curvature * together * np.diag(each) + smooth for each in counts * trust]
-    inverses = [np.linalg.inv(each + (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(_BINS)) for each in bounds]
-    table = np.zeros((plan.features, _BINS, plan.outputs))
+    inverses = [np.linalg.inv(each + (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(BINS)) for each in bounds]
+    table = np.zeros((plan.features, BINS, plan.outputs))
     constants = np.zeros(plan.outputs)
     ahead, offset = table, constants
     tables, offsets = [], []
@@ -169,7 +154,7 @@ def _descend(
         # A constant in a shape is one of the model.
         means = np.einsum("fb,fbk->fk", shares, found)
         found = found - means[:, None, :]
-        held = loss.curvature * rows + sigma * math.sqrt(_BINS * plan.rounds / plan.features) / 2
+        held = loss.curvature * rows + sigma * math.sqrt(BINS * plan.rounds / plan.features) / 2
         moved = offset - noisy.sum(axis=1).mean(axis=0) / held
         ahead, table = found + _MOMENTUM * (found - table), found
         offset, constants = moved + _MOMENTUM * (moved - constants), moved
@@ -228,7 +213,7 @@ class _Additive(PrivateEstimator):
     def _keep_shapes(self, fitted: _Fitted, box: Box, unit: float = 1.0) -> None:
         columns = len(fitted.table)
         names = [str(name) for name in getattr(self, "feature_names_in_", range(columns))]
-        ends = np.linspace(-1, 1, _BINS + 1)[:, None]
+        ends = np.linspace(-1, 1, BINS + 1)[:, None]
         edges = np.broadcast_to(box.middle, (columns,)) + ends * np.broadcast_to(box.half_width, (columns,))
         self._box, self._fitted = box, fitted
         self.intercept_, self.scores_ = fitted.constants * unit, fitted.table * unit
@@ -257,7 +242,7 @@ class _Additive(PrivateEstimator):
         return band + base.mark_line().encode(y="score:Q")
 
 
-class AdditiveClassifier(ClassifierMixin, ClassLabels, _Additive):  # type: ignore[misc]
+class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
     """A generalised additive model of classes: explainable boosting on exact histograms.
 
     >>> AdditiveClassifier(epsilon=1, delta="1e-5", bounds=(0, 1), classes=[0, 1]).get_params()["rounds"]
@@ -322,7 +307,7 @@ class AdditiveClassifier(ClassifierMixin, ClassLabels, _Additive):  # type: igno
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
         kept = places >= 0
         bins = bins_of(box.to_steps(values))[kept]
-        counts = _counts(plan, bins, spent.of("bins"))
+        counts = noisy_bin_counts(bins, spent.of("bins"))
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
         targets = places[kept][:, None]
         fitted = _descend(plan, loss, bins, targets, counts, spent.of("residuals"), type(self).__name__)
@@ -344,26 +329,8 @@ class AdditiveClassifier(ClassifierMixin, ClassLabels, _Additive):  # type: igno
         plan = _Rounds(columns, columns, outputs, clip, self._rounds())
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
-    def decision_function(self, X: Any) -> Floats:
-        """Scores: for two classes one number per row, positive for the second; else one per class."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, in the order of ``classes_``."""
-        scores = self._scores(X)
-        if scores.shape[1] == 1:
-            scores = np.hstack([np.zeros_like(scores), scores])
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return cast("Floats", weights / weights.sum(axis=1, keepdims=True))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row."""
-        check_is_fitted(self, "shapes_")
-        return cast("NDArray[Any]", self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-
-class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]
+class AdditiveRegressor(_Additive, BinnedRegressor):
     """A generalised additive model of a number: explainable boosting on exact histograms.
 
     >>> model = AdditiveRegressor(epsilon=1, delta="1e-5", bounds=(0, 1), target_bounds=(0, 3))
@@ -408,27 +375,15 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> AdditiveRegressor:
         """Learn the shapes, once; another fit costs the guarantee again."""
-        values = self._read(X, reset=True)
-        if y is None:
-            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
-        columns = values.shape[1]
-        box, target_box = self._boxes(columns)
-        targets = read_numbers(one_column(as_elements(y)))
-        self._same_length(values, targets)
-        plan, spent = self._plan(columns)
-        steps = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
+        box, target_box, steps = self._read_pairs(X, y)
+        plan, spent = self._plan(steps.shape[1] - 1)
         places = bins_of(steps)
-        counts = _counts(plan, places, spent.of("bins"))
-        middle, spread = _middle_and_spread(counts[-1])
-        # A whole factor and a shift: the target in steps of 1/GRID of its standard deviation, by integers alone.
-        factor = max(round(GRID / (spread * FINE) * 2**30), 1)
-        standard = (steps[:, -1:] - round(middle * FINE)) * factor >> 30
+        counts = noisy_bin_counts(places, spent.of("bins"))
+        self._target = StandardTarget.from_counts(target_box, counts[-1])
+        standard = self._target.standardised(steps[:, -1:])
         residuals = spent.of("residuals")
         fitted = _descend(plan, Squared(), places, standard, counts[:-1], residuals, type(self).__name__)
-        self._unit = GRID * 2.0**30 / (factor * FINE) * float(target_box.half_width[0])
-        self._start = float(target_box.middle[0]) + round(middle * FINE) / FINE * float(target_box.half_width[0])
-        self._ends = target_box
-        self._keep_shapes(fitted, box, self._unit)
+        self._keep_shapes(fitted, box, self._target.unit)
         self._keep(spent.price)
         return self
 
@@ -437,38 +392,7 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]
         self._boxes(columns)
         return self._plan(columns)[1].price
 
-    def _boxes(self, columns: int) -> tuple[Box, Box]:
-        box = self._stated_box()
-        if self.target_bounds is None:
-            raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
-        low, high = check_bounds(self.target_bounds, "target_bounds")
-        box.check_columns(columns)
-        return box, Box((low,), (high,))
-
     def _plan(self, columns: int) -> tuple[_Rounds, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         plan = _Rounds(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, self._rounds())
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
-
-    def predict(self, X: Any) -> Floats:
-        """Predictions for rows clipped to the bounds, themselves clipped to the bounds of the target."""
-        check_is_fitted(self, "shapes_")
-        scores = self._start + self._scores(X)[:, 0] * self._unit
-        return np.clip(scores, float_nearest(self._ends.low[0]), float_nearest(self._ends.high[0]))
-
-
-def _counts(plan: _Rounds, places: Integers, sigma2: Fraction) -> Floats:
-    """Noisy numbers of rows per column and bin, none below zero."""
-    ones = np.full((len(places), 1), plan.unit, dtype=np.int64)
-    noisy = release.release_gaussian(raw_bin_sums(places, ones), sigma2)
-    return np.maximum(noisy[:, :, 0] / plan.unit, 0.0)
-
-
-def _middle_and_spread(counts: Floats) -> tuple[float, float]:
-    """Mean and standard deviation of a target between -1 and 1, from noisy numbers of rows per bin."""
-    middles = (np.arange(_BINS) + 0.5) * 2 / _BINS - 1
-    # Bins of no more rows than noise brings would widen the spread.
-    kept = np.where(counts > 3 * float(np.median(counts)) / 2, counts, 0.0) if counts.any() else np.ones(_BINS)
-    shares = kept / max(float(kept.sum()), 1e-9)
-    mean = float(shares @ middles)
-    return mean, max(math.sqrt(max(float(shares @ (middles - mean) ** 2), 0.0)), 0.02)

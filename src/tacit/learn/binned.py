@@ -1,0 +1,175 @@
+"""Binned features: what additive models and boosted trees share, from bins of values to scores of classes.
+
+A value lies in one of 64 bins of equal width between its bounds. Everything that depends on rows is a sum of integers
+over bins or over groups of bins; ``additive.proof.md`` has the argument.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.core.sensitivity import check_bounds
+from tacit.learn import release
+from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.integer_rows import FINE, UNIT, Box, Integers
+from tacit.learn.losses import GRID
+from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is_fitted
+from tacit.learn.value_reading import as_elements, one_column, read_numbers
+
+__all__ = [
+    "BINS",
+    "BinnedClassifier",
+    "BinnedRegressor",
+    "Floats",
+    "StandardTarget",
+    "bins_of",
+    "noisy_bin_counts",
+    "one_row",
+    "raw_bin_sums",
+]
+
+Floats = NDArray[np.float64]
+
+#: Bins of a feature, of equal width between its bounds.
+BINS: Final = 64
+
+
+def bins_of(steps: Integers) -> Integers:
+    """The bin of each value given in steps between its bounds: 0 to 63, by integers."""
+    return cast("Integers", np.minimum((steps + FINE) * BINS // (2 * FINE), BINS - 1))
+
+
+def raw_bin_sums(places: Integers, added: Integers) -> Integers:
+    """For every column and bin the sum of what its rows add, exactly; shape (columns, bins, outputs)."""
+    total = np.zeros((places.shape[1], BINS, added.shape[1]), dtype=np.int64)
+    for column in range(places.shape[1]):
+        np.add.at(total[column], places[:, column], added)
+    return total
+
+
+def one_row(columns: int) -> int:
+    """A row in a bin, in steps: its square times the columns is at most UNIT²."""
+    return math.isqrt(UNIT * UNIT // columns)
+
+
+def noisy_bin_counts(places: Integers, sigma2: Fraction) -> Floats:
+    """Noisy numbers of rows per column and bin, none below zero."""
+    unit = one_row(places.shape[1])
+    ones = np.full((len(places), 1), unit, dtype=np.int64)
+    noisy = release.release_gaussian(raw_bin_sums(places, ones), sigma2)
+    return np.maximum(noisy[:, :, 0] / unit, 0.0)
+
+
+class BinnedClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """Classes from scores: one score per row for two classes, one per class otherwise."""
+
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def _scores(self, X: Any) -> Floats:
+        """Scores of rows; one column per output."""
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: for two classes one number per row, positive for the second; else one per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of each class, in the order of ``classes_``."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return cast("Floats", weights / weights.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        check_is_fitted(self, "guarantee_")
+        return cast("NDArray[Any]", self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+@dataclass(frozen=True)
+class StandardTarget:
+    """A target in whole steps of 1/GRID of its standard deviation, by public numbers.
+
+    Attributes:
+        box: bounds of the target.
+        shift: middle of the target, in steps of its bounds.
+        factor: a whole factor, followed by a shift of 30 bits.
+    """
+
+    box: Box
+    shift: int
+    factor: int
+
+    @classmethod
+    def from_counts(cls, box: Box, counts: Floats) -> StandardTarget:
+        """The standardisation that noisy numbers of rows per bin of the target ask for."""
+        middle, spread = _middle_and_spread(counts)
+        return cls(box, round(middle * FINE), max(round(GRID / (spread * FINE) * 2**30), 1))
+
+    def standardised(self, steps: Integers) -> Integers:
+        """Targets in steps of their bounds, standardised by integers alone."""
+        return cast("Integers", (steps - self.shift) * self.factor >> 30)
+
+    @property
+    def unit(self) -> float:
+        """One standard deviation, in the units of the data."""
+        return float(GRID * 2.0**30 / (self.factor * FINE) * float(self.box.half_width[0]))
+
+    def in_units(self, scores: Floats) -> Floats:
+        """Scores in the units of the data, clipped to the bounds of the target."""
+        start = float(self.box.middle[0]) + self.shift / FINE * float(self.box.half_width[0])
+        return np.clip(start + scores * self.unit, float(self.box.low[0]), float(self.box.high[0]))
+
+
+class BinnedRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Numbers from scores in standard deviations of the target."""
+
+    target_bounds: Any
+    _target: StandardTarget
+
+    @abstractmethod
+    def _scores(self, X: Any) -> Floats:
+        """Scores of rows; one column per output."""
+
+    def predict(self, X: Any) -> Floats:
+        """Predictions for rows clipped to the bounds, themselves clipped to the bounds of the target."""
+        check_is_fitted(self, "guarantee_")
+        return self._target.in_units(self._scores(X)[:, 0])
+
+    def _boxes(self, columns: int) -> tuple[Box, Box]:
+        box = self._stated_box()
+        if self.target_bounds is None:
+            raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
+        low, high = check_bounds(self.target_bounds, "target_bounds")
+        box.check_columns(columns)
+        return box, Box((low,), (high,))
+
+    def _read_pairs(self, X: Any, y: Any) -> tuple[Box, Box, Integers]:
+        """Bounds of features and target, and both in steps of them, the target last."""
+        values = self._read(X, reset=True)
+        if y is None:
+            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
+        box, target_box = self._boxes(values.shape[1])
+        targets = read_numbers(one_column(as_elements(y)))
+        self._same_length(values, targets)
+        return box, target_box, np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
+
+
+def _middle_and_spread(counts: Floats) -> tuple[float, float]:
+    """Mean and standard deviation of a target between -1 and 1, from noisy numbers of rows per bin."""
+    middles = (np.arange(BINS) + 0.5) * 2 / BINS - 1
+    # Bins of no more rows than noise brings would widen the spread.
+    kept = np.where(counts > 3 * float(np.median(counts)) / 2, counts, 0.0) if counts.any() else np.ones(BINS)
+    shares = kept / max(float(kept.sum()), 1e-9)
+    mean = float(shares @ middles)
+    return mean, max(math.sqrt(max(float(shares @ (middles - mean) ** 2), 0.0)), 0.02)

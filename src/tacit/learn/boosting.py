@@ -1,0 +1,412 @@
+"""Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of trees drawn by chance.
+
+Each tree asks the same few questions of all rows: is this feature below that bin? Features and bins are drawn by
+chance, from noisy numbers of rows and from what earlier trees released, so that the structure of a tree costs nothing
+and noise enters only in its leaves. A fit releases numbers of rows per bin once, then for each tree the sums of
+residuals and the numbers of rows in its leaves. ``boosting.proof.md`` has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, cast
+
+import numpy as np
+
+from tacit.core.numbers import Number, check_count, float_nearest
+from tacit.core.relations import Relation, as_relation
+from tacit.learn import release
+from tacit.learn.binned import (
+    BINS,
+    BinnedClassifier,
+    BinnedRegressor,
+    Floats,
+    StandardTarget,
+    bins_of,
+    noisy_bin_counts,
+)
+from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.integer_rows import UNIT, Box, Integers
+from tacit.learn.labels import ClassLabels
+from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
+from tacit.learn.progress import progress
+from tacit.learn.sklearn_compat import check_is_fitted
+from tacit.noise import entropy
+from tacit.noise.uniform import sample_below
+
+__all__ = ["BoostedTreesClassifier", "BoostedTreesRegressor", "SymmetricTree"]
+
+#: Trees of a fit at ε = 1, and the fewest and most that other values of ε ask for.
+_TREES: Final = 100
+_TREES_BETWEEN: Final = (40, 300)
+#: Questions of a tree, by the ε from which so many pay.
+_DEPTHS: Final = ((30, 5), (3, 4), (0, 3))
+_DEEPEST: Final = 8
+#: Part of the privacy for the numbers of rows per bin.
+_COUNTS: Final = Fraction(1, 20)
+#: Weight of a row in the number of rows of a leaf, beside a residual of one.
+_ROW: Final = WHOLE // 4
+#: Step of a tree towards its leaves' best values.
+_STEP: Final = 0.3
+#: Size that the value of a leaf is expected to have.
+_SIZE: Final = 0.5
+#: Chance of a feature that earlier trees found useless, relative to the mean chance.
+_LEAST_CHANCE: Final = 0.4
+#: Residuals of a regression count up to this many standard deviations.
+_REGRESSION_CLIP: Final = 2
+#: No score is larger; sums over trees stay far below 2⁶³.
+_LARGEST_SCORE: Final = 32.0
+#: Resolution of draws by weight.
+_DRAWS: Final = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricTree:
+    """A tree that asks the same questions on all of its paths.
+
+    Attributes:
+        features: asked about, in order.
+        bins: a row answers yes if its bin is at least this one.
+        values: of the leaves, by the binary number of the answers; one column per output.
+    """
+
+    features: tuple[int, ...]
+    bins: tuple[int, ...]
+    values: Floats
+
+    def leaves(self, places: Integers) -> Integers:
+        """The leaf of each row."""
+        return leaves_of(places, self.features, self.bins)
+
+
+def leaves_of(places: Integers, features: tuple[int, ...], bins: tuple[int, ...]) -> Integers:
+    """The leaf of each row: the binary number of its answers, by integers."""
+    leaves = np.zeros(len(places), dtype=np.int64)
+    for feature, first in zip(features, bins, strict=True):
+        leaves = 2 * leaves + (places[:, feature] >= first)
+    return leaves
+
+
+def raw_leaf_sums(leaves: Integers, residuals: Integers, count: int) -> Integers:
+    """For each leaf the sums of residuals and, last, of :data:`_ROW` for each row, exactly."""
+    added = np.hstack([residuals, np.full((len(residuals), 1), _ROW, dtype=np.int64)])
+    total = np.zeros((count, added.shape[1]), dtype=np.int64)
+    np.add.at(total, leaves, added)
+    return total
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """Plan of the releases of a boosted fit.
+
+    Attributes:
+        columns: histograms, that of a target included.
+        features: columns that trees ask about.
+        outputs: scores per row.
+        clip: norm of residuals, in steps of the loss.
+        trees: number of trees.
+        depth: questions of a tree.
+    """
+
+    columns: int
+    features: int
+    outputs: int
+    clip: int
+    trees: int
+    depth: int
+
+    def phases(self) -> list[Phase]:
+        """Cost: a row is in one bin of each column, and in one leaf of a tree, where it adds its residual and a row."""
+        width = (self.outputs + 1) << self.depth
+        return [
+            Phase("bins", UNIT**2, self.columns * BINS, _COUNTS),
+            Phase("leaves", self.clip**2 + _ROW**2, width, 1 - _COUNTS, self.trees),
+        ]
+
+
+def _grow(
+    plan: _Forest, loss: Loss, places: Integers, targets: Integers, counts: Floats, sigma2: Fraction, title: str
+) -> list[SymmetricTree]:
+    """Trees one after the other, each on the residuals that those before it leave.
+
+    Args:
+        plan: of the releases.
+        loss: of the model.
+        places: bins of the rows that count.
+        targets: of these rows.
+        counts: noisy numbers of rows per feature and bin, at least zero.
+        sigma2: of the noise in the leaves, in steps.
+        title: for a progress bar.
+    """
+    sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
+    chances = _Chances(plan.features)
+    logits = np.zeros((len(places), plan.outputs), dtype=np.int64)
+    trees: list[SymmetricTree] = []
+    for _ in progress(range(plan.trees), title):
+        features = chances.draw(plan.depth)
+        bins = tuple(_drawn_bin(counts[feature]) for feature in features)
+        leaves = leaves_of(places, features, bins)
+        residuals = clip_residuals(loss.residuals(logits, targets), np.full(len(places), plan.clip))
+        noisy = release.release_gaussian(raw_leaf_sums(leaves, residuals, 1 << plan.depth), sigma2) / WHOLE
+        rows = np.maximum(noisy[:, -1:] * (WHOLE / _ROW), 0.0)
+        values = -_STEP * _best_values(noisy[:, :-1], rows, loss.curvature, sigma)
+        chances.learn(features, values, rows, loss.curvature, sigma)
+        # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
+        whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
+        logits += whole.astype(np.int64)[leaves]
+        trees.append(SymmetricTree(features, bins, whole / GRID))
+    return trees
+
+
+def _best_values(sums: Floats, rows: Floats, curvature: float, sigma: float) -> Floats:
+    """Leaf values of a Newton step, shrunk as far as noise and few rows ask for; never a quotient by a small number."""
+    steep = curvature * rows
+    return sums * steep * _SIZE**2 / (_SIZE**2 * steep**2 + sigma**2 + steep + 1e-9)
+
+
+class _Chances:
+    """Chances of the features to be asked about: larger where released leaves differed by more than their noise."""
+
+    def __init__(self, features: int) -> None:
+        self._gain = np.zeros(features)
+        self._asked = np.zeros(features)
+
+    def draw(self, depth: int) -> tuple[int, ...]:
+        """Features of a tree, different ones as long as there are enough."""
+        # A feature that was never asked about has the chance of a good one.
+        mean = self._gain / np.maximum(self._asked, 1)
+        best = max(float(mean.max()), 1e-12)
+        weights = np.where(self._asked == 0, best, mean)
+        weights = np.maximum(weights, _LEAST_CHANCE * float(weights.mean()))
+        drawn: list[int] = []
+        while len(drawn) < depth:
+            left = weights.copy()
+            if len(drawn) < len(weights):
+                left[drawn] = 0.0
+            drawn.append(_draw(left))
+        return tuple(drawn)
+
+    def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
+        """Take over what a tree has released: how far the leaves on both sides of a question are apart."""
+        depth = len(features)
+        shaped = values.reshape(*[2] * depth, -1)
+        weights = rows.reshape(*[2] * depth, 1)
+        for axis, feature in enumerate(features):
+            apart = np.diff(shaped, axis=axis)
+            held = np.minimum(*np.split(weights, 2, axis=axis))
+            steep = curvature * held
+            expected = (_STEP * sigma * _SIZE**2 * steep / (_SIZE**2 * steep**2 + sigma**2 + steep + 1e-9)) ** 2
+            self._gain[feature] += max(float((held * (apart**2 - 2 * expected)).sum()), 0.0)
+            self._asked[feature] += 1
+
+
+def _draw(weights: Floats) -> int:
+    """A place by chance, in proportion to its weight; weights are public."""
+    whole = np.maximum(np.rint(weights / max(float(weights.sum()), 1e-300) * _DRAWS), 0).astype(np.int64)
+    if not whole.any():
+        return sample_below(len(whole), entropy.current())
+    return int(np.searchsorted(np.cumsum(whole), sample_below(int(whole.sum()), entropy.current()), side="right"))
+
+
+def _drawn_bin(counts: Floats) -> int:
+    """A bin that divides the rows, by chance: in proportion to the rows around it, never an end."""
+    inside = np.sqrt(counts[1:] + counts[:-1] + 1e-9)
+    return 1 + _draw(inside)
+
+
+class _Boosted(PrivateEstimator):
+    """Base of both kinds of boosted trees."""
+
+    epsilon: Number
+    delta: Number | None
+    bounds: Any
+    trees: int | None
+    depth: int | None
+    relation: Relation | str
+
+    _box: Box
+
+    def _forest(self, columns: int, features: int, outputs: int, clip: int, epsilon: Fraction) -> _Forest:
+        usual = min(max(round(_TREES * float_nearest(epsilon) ** 0.25), _TREES_BETWEEN[0]), _TREES_BETWEEN[1])
+        trees = check_count(usual if self.trees is None else self.trees, "trees", maximum=10**4)
+        deep = next(depth for least, depth in _DEPTHS if epsilon >= least)
+        depth = check_count(deep if self.depth is None else self.depth, "depth", maximum=_DEEPEST)
+        return _Forest(columns, features, outputs, clip, trees, depth)
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self, "trees_")
+        places = bins_of(self._box.to_steps(self._read(X, reset=False)))
+        return cast("Floats", sum(tree.values[tree.leaves(places)] for tree in self.trees_))
+
+    def _keep_trees(self, trees: list[SymmetricTree], box: Box) -> None:
+        self._box, self.trees_ = box, trees
+        used = np.zeros(self.n_features_in_)
+        for tree in trees:
+            shaped = tree.values.reshape(*[2] * len(tree.features), -1)
+            for axis, feature in enumerate(tree.features):
+                used[feature] += float((np.diff(shaped, axis=axis) ** 2).mean())
+        self.feature_importances_ = used / max(float(used.sum()), 1e-300)
+
+
+class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
+    """Gradient-boosted trees for classes.
+
+    >>> model = BoostedTreesClassifier(epsilon=1, delta="1e-5", bounds=(0, 1), classes=[0, 1])
+    >>> model.price(columns=5).releases[1]
+    '100 × leaves: 16 numbers, noise 38.28 × what one row adds'
+
+    Args:
+        epsilon: of the guarantee, for everything that a fit releases.
+        delta: likewise.
+        bounds: public bounds of the features, one pair or one per column.
+        classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
+        trees: how many; by default 100 at ε = 1, fewer below and more above.
+        depth: questions of a tree, and so features that interact in it; by default 3, or 4 from ε = 3 and 5 from 30.
+        relation: which tables are neighbours.
+
+    Attributes:
+        trees_: each a :class:`SymmetricTree`.
+        feature_importances_: how far leaves on both sides of a feature's questions differ; from released numbers.
+        guarantee_, event_: what the fit promises and what it released.
+
+    Privacy:
+        (ε, δ)-DP under ``relation``: numbers of rows per bin, then for each tree sums of residuals and numbers of rows
+        per leaf, all with discrete Gaussian noise. Features and bins of trees are drawn from released numbers.
+
+    Sensitivity:
+        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(1 + 1/16) (√(2 + 1/16) for more than two
+        classes) to the leaves of a tree.
+
+    Error:
+        no bound is proven; leaves are shrunk by the noise that they have.
+
+    Assumes:
+        bounds and classes were not read off the data.
+
+    References:
+        Maddock, Cormode, Wang, Maple, Jha (2022) for trees of random structure under differential privacy. Proof:
+        ``boosting.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        bounds: Any = None,
+        classes: Iterable[Any] | None = None,
+        trees: int | None = None,
+        depth: int | None = None,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.trees = trees
+        self.depth = depth
+        self.relation = relation
+
+    def fit(self, X: Any, y: Any) -> BoostedTreesClassifier:
+        """Grow the trees, once; another fit costs the guarantee again."""
+        values = self._read(X, reset=True)
+        box = self._stated_box()
+        box.check_columns(values.shape[1])
+        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
+        plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
+        kept = places >= 0
+        bins = bins_of(box.to_steps(values))[kept]
+        counts = noisy_bin_counts(bins, spent.of("bins"))
+        loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
+        targets = places[kept][:, None]
+        self._keep_trees(_grow(plan, loss, bins, targets, counts, spent.of("leaves"), type(self).__name__), box)
+        self._keep(spent.price)
+        if chosen is not None:
+            self._add_discovery(chosen)
+        return self
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        self._stated_box().check_columns(columns)
+        classes = len(self._declared_classes())
+        return self._plan(columns, classes, *check_gaussian_privacy(self.epsilon, self.delta))[1].price
+
+    def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Forest, Spent]:
+        outputs = 1 if classes == 2 else classes
+        clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
+        plan = self._forest(columns, columns, outputs, clip, epsilon)
+        return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
+
+
+class BoostedTreesRegressor(_Boosted, BinnedRegressor):
+    """Gradient-boosted trees for a number.
+
+    >>> model = BoostedTreesRegressor(epsilon=1, delta="1e-5", bounds=(0, 1), target_bounds=(0, 3))
+    >>> model.get_params()["target_bounds"]
+    (0, 3)
+
+    The arguments are those of :class:`BoostedTreesClassifier`, with ``target_bounds``, the public bounds of the target,
+    in place of classes.
+
+    Privacy:
+        (ε, δ)-DP under ``relation``, by the same releases; the target has a histogram as well.
+
+    Sensitivity:
+        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(4 + 1/16) to the leaves of a tree.
+
+    Error:
+        as for :class:`BoostedTreesClassifier`. Residuals beyond two standard deviations of the target count as two.
+
+    Assumes:
+        bounds were not read off the data.
+
+    References:
+        as for :class:`BoostedTreesClassifier`. Proof: ``boosting.proof.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        bounds: Any = None,
+        target_bounds: Any = None,
+        trees: int | None = None,
+        depth: int | None = None,
+        relation: Relation | str = "add_remove",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.trees = trees
+        self.depth = depth
+        self.relation = relation
+
+    def fit(self, X: Any, y: Any) -> BoostedTreesRegressor:
+        """Grow the trees, once; another fit costs the guarantee again."""
+        box, target_box, steps = self._read_pairs(X, y)
+        plan, spent = self._plan(steps.shape[1] - 1)
+        places = bins_of(steps)
+        counts = noisy_bin_counts(places, spent.of("bins"))
+        self._target = StandardTarget.from_counts(target_box, counts[-1])
+        standard = self._target.standardised(steps[:, -1:])
+        leaves = spent.of("leaves")
+        trees = _grow(plan, Squared(), places[:, :-1], standard, counts[:-1], leaves, type(self).__name__)
+        self._keep_trees(trees, box)
+        self._keep(spent.price)
+        return self
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        self._boxes(columns)
+        return self._plan(columns)[1].price
+
+    def _plan(self, columns: int) -> tuple[_Forest, Spent]:
+        epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
+        plan = self._forest(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, epsilon)
+        return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
