@@ -2,7 +2,8 @@
 
 Run ``python benchmarks/pgwire.py``. Rounds of the two alternate, so that a busy machine slows both. Every question is
 new: its text differs from all others, so that each is planned, charged, measured and signed. Queries of the catalogue
-are counted as well.
+are counted as well, with the processor time of server and clients for each: clients run on the same machine, so that
+the time says what the machine would do if it had nothing else to do.
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ CATALOGUE = (
 def question() -> str:
     """A question that was not asked before."""
     return f"SELECT ward, COUNT(*) AS n FROM visits WHERE cost < {next(_numbers)} GROUP BY ward"
+
+
+def processor_seconds(pids: list[int]) -> float:
+    """Processor time of some processes so far."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def rate(seconds: float, workers: list[Callable[[], None]]) -> float:
@@ -69,7 +79,7 @@ def main() -> None:
         tokens = make_tokens(project, names)
         limits = {"queue": 300.0, "quick_queue": 300.0}
         with Server(project, "--workers", "2", "--slot", "0", "--postgres", "0", limits=limits) as server:
-            server.wait_for_workers(2)
+            workers = server.wait_for_workers(2)
             host, _, port = str(server.told["postgres"]).partition(":")
             wires = [
                 psycopg.connect(
@@ -92,18 +102,29 @@ def main() -> None:
             by_wire = [lambda wire=wire: wire.execute(question()).fetchall() for wire in wires]  # type: ignore[misc]
             by_http = [lambda client=client: ask(client) for client in clients]  # type: ignore[misc]
             looks = [lambda wire=wire: wire.execute(CATALOGUE).fetchall() for wire in wires]  # type: ignore[misc]
-            found: dict[str, list[float]] = {"postgres": [], "http": [], "catalogue": []}
+            kinds = ("postgres", "http", "catalogue", "server_ms", "client_ms")
+            found: dict[str, list[float]] = {kind: [] for kind in kinds}
             for _ in range(chosen.rounds):
                 found["http"].append(rate(chosen.seconds, by_http))
                 found["postgres"].append(rate(chosen.seconds, by_wire))
+                before = processor_seconds(workers), time.process_time(), time.monotonic()
                 found["catalogue"].append(rate(chosen.seconds / 2, looks))
+                count = found["catalogue"][-1] * (time.monotonic() - before[2])
+                found["server_ms"].append(1000 * (processor_seconds(workers) - before[0]) / count)
+                found["client_ms"].append(1000 * (time.process_time() - before[1]) / count)
             for wire in wires:
                 wire.close()
     middle = {name: statistics.median(rates) for name, rates in found.items()}
     print(f"fresh questions by HTTP      {middle['http']:8.0f} / s")
     share = middle["postgres"] / middle["http"]
     print(f"fresh questions by postgres  {middle['postgres']:8.0f} / s  ({share:.0%} of HTTP)")
-    print(f"catalogue round trips        {middle['catalogue']:8.0f} / s")
+    print(f"catalogue round trips        {middle['catalogue']:8.0f} / s, load {os.getloadavg()[0]:.1f}")
+    mine, theirs = middle["server_ms"], middle["client_ms"]
+    cores = os.cpu_count() or 1
+    print(f"processor time of each       {mine:8.3f} ms in the server, {theirs:.3f} ms in the clients")
+    # The clients are threads of one process, and the workers are two.
+    idle = min(cores / (mine + theirs), 1 / theirs, 2 / mine) * 1000
+    print(f"round trips if idle          {idle:8.0f} / s on {cores} cores")
 
 
 if __name__ == "__main__":

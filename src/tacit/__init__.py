@@ -77,6 +77,7 @@ _HOMES = {
     "Accountant": "tacit.accounting.accountant:Accountant",
     # the curator
     "open": "tacit.curator.opening:open",
+    "load_ipython_extension": "tacit.curator.views.notebook_magic:load_ipython_extension",
     "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.views.answer_object:Answer",
@@ -156,6 +157,7 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open as open  # noqa: A004
     from tacit.curator.views.answer_object import Answer as Answer
+    from tacit.curator.views.notebook_magic import load_ipython_extension as load_ipython_extension
     from tacit.mechanisms import planning as planning
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
     from tacit.mechanisms.exponential import Exponential as Exponential

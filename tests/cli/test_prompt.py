@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cli.terminal import at_a_terminal
 from tacit.cli.open_project import opened
-from tacit.cli.repl import Prompt, is_complete
+from tacit.cli.repl import Prompt, completions, is_complete
 from tacit.query.request import Request
 
 
@@ -130,3 +130,34 @@ def test_at_a_real_terminal(clinic: Path) -> None:
     assert "Charged epsilon 0.5 to patients" in screen
     assert "0.5 of 4 spent" in screen
     assert "Traceback" not in screen
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", "EXIT;", " quit ", r"\q", r"\exit"])
+def test_words_that_leave(clinic: Path, word: str) -> None:
+    seen = session(clinic, word, "SELECT COUNT(*) FROM visits;", price=Request(epsilon="1"))
+    assert "It costs" not in seen
+
+
+def test_help_tables_and_history(clinic: Path) -> None:
+    seen = session(clinic, "help", r"\d visits", r"\d nothing", "SELECT COUNT(*) FROM visits;", "y", "history",
+                   price=Request(epsilon="1"))  # fmt: skip
+    assert "Tab completes" in seen
+    assert "visits: protects patients" in seen
+    assert "there is no table 'nothing'; there are visits" in seen
+    assert "Charged epsilon 1 to patients: SELECT COUNT(*) FROM visits;" in seen
+
+
+def test_completions() -> None:
+    complete = completions(["visits", "visit_id", "WHERE", "\\epsilon", "SELECT"])
+
+    def all_of(text: str) -> list[str]:
+        found = []
+        while (word := complete(text, len(found))) is not None:
+            found.append(word)
+        return found
+
+    assert all_of("vis") == ["visits", "visit_id"]
+    assert all_of("VIS") == ["visits", "visit_id"]
+    assert (all_of("whe"), all_of("WHE")) == (["where"], ["WHERE"])
+    assert all_of("\\e") == ["\\epsilon"]
+    assert all_of("") == []

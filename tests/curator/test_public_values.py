@@ -101,6 +101,33 @@ def exact(engine: Any, catalog: Catalog, sql: str) -> list[tuple[Any, ...]]:
     return list(finish(plan.question, without_noise(plan, found), confidence="0.95").values)
 
 
+LEFT = "FROM wards w LEFT JOIN visits v ON v.ward = w.ward"
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (f"SELECT w.floor, COUNT(v.person), SUM(v.cost) {LEFT} GROUP BY 1", [(1, 1, 10), (3, 0, 0), (7, 3, 90)]),
+        (f"SELECT w.ward, COUNT(v.person) {LEFT} GROUP BY 1", [("a", 1), ("b", 2), ("c", 1), (None, 0)]),
+        (
+            f"SELECT w.ward, w.floor, COUNT(v.person) {LEFT} WHERE w.floor < 7 GROUP BY 1, 2",
+            [("a", 1, 1), (None, 3, 0)],
+        ),
+        (
+            "SELECT k, COUNT(v.person) FROM visits v RIGHT JOIN (VALUES ('b'), ('q')) g(k) ON v.ward = k GROUP BY 1",
+            [("b", 2), ("q", 0)],
+        ),
+    ],
+)
+def test_every_group_of_a_public_table_that_a_join_keeps(
+    engine: Any, read: Catalog, sql: str, expected: list[tuple[Any, ...]]
+) -> None:
+    plan = make_plan(sql, read, Request(epsilon="1"))
+    found = without_noise(plan, engine.measure(MeasurementTask(plan.final, b"secret")), every_key=True)
+    public = [engine.rows(relation, most=100) for relation in plan.question.reads]
+    assert list(finish(plan.question, found, confidence="0.95", public=public).values) == expected
+
+
 JOIN = "FROM visits v JOIN wards w ON v.ward = w.ward"
 
 

@@ -10,7 +10,7 @@ import pytest
 from engines import clinic, slow_engine
 from engines.makers import MAKERS, OTHERS
 from sql.corpus.accepted import ACCEPTED
-from sql.corpus.by_value import BY_VALUE, STRUCTURES
+from sql.corpus.by_value import BY_VALUE, STRUCTURES, TIES
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from support.engine_comparison import NOT_DONE, SECRET, agree, check_close, corpus_frames, final_of, plain, shown
@@ -45,7 +45,7 @@ def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
 
 def test_corpus_of_accepted_questions(other: str) -> None:
     frames = corpus_frames(DATABASE)
-    questions = (*ACCEPTED, *BY_VALUE, *STRUCTURES)
+    questions = (*ACCEPTED, *BY_VALUE, *STRUCTURES, *TIES)
     with MAKERS["duckdb"](CATALOG, frames) as one, MAKERS[other](CATALOG, frames) as two:
         told = agree(other, one, two, ((sql, final_of(sql, CATALOG)) for sql in questions))
     assert len(questions) > 500

@@ -13,7 +13,7 @@ import pytest
 from engines import clinic, slow_engine
 from engines.makers import MAKERS
 from sql.corpus.accepted import ACCEPTED
-from sql.corpus.by_value import BY_VALUE, STRUCTURES
+from sql.corpus.by_value import BY_VALUE, STRUCTURES, TIES
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from support.engine_comparison import check_close, corpus_frames, final_of, plain, shown
@@ -31,9 +31,13 @@ NOT_DONE: dict[str, str] = {}
 
 
 def test_corpus_of_accepted_questions() -> None:
-    questions = tuple(sql for sql in (*ACCEPTED, *BY_VALUE, *STRUCTURES) if sql not in NOT_DONE)
+    questions = tuple(sql for sql in (*ACCEPTED, *BY_VALUE, *STRUCTURES, *TIES) if sql not in NOT_DONE)
     assert len(questions) > 700
     assert compare(CATALOG, corpus_frames(DATABASE), questions, some=True) > 200
+
+
+def test_ties_and_nulls_are_settled_as_by_duckdb() -> None:
+    assert compare(CATALOG, corpus_frames(DATABASE), TIES) >= len(TIES) - 1
 
 
 def test_hostile_rows() -> None:

@@ -16,6 +16,7 @@ import pytest
 from sql.corpus import hostile
 from sql.corpus.accepted import GENERATED, WRITTEN
 from sql.corpus.clinic import CATALOG
+from sql.corpus.kept_rows import DECLARED
 from sql.corpus.refused import REFUSED
 from sql.corpus.several import SEVERAL
 from support.bits import SeededBits
@@ -94,7 +95,7 @@ def test_other_populations() -> None:
 
 
 def test_questions_with_several_parts() -> None:
-    made = reports(ALL_PEOPLE, hostile.ordinary(), SEVERAL[::2])
+    made = reports(ALL_PEOPLE, hostile.ordinary(), SEVERAL[::2] + DECLARED)
     assert findings(made) == {}
     assert sum(each.moved for each in made.values()) > len(SEVERAL) * 3 // 8
 

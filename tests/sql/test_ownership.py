@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sql.corpus.accepted import ACCEPTED
+from sql.corpus.by_value import TIES
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from sql.interpreter import rows_of
@@ -39,7 +40,7 @@ def _by_unit(relation: RelationNode, database: Any) -> dict[object, Counter[Any]
     return rows
 
 
-@pytest.mark.parametrize("sql", ACCEPTED[::2])
+@pytest.mark.parametrize("sql", [*ACCEPTED[::2], *TIES])
 def test_removing_one_person_leaves_everyone_elses_rows_as_they_were(sql: str) -> None:
     final = resolve(sql, CATALOG).final
     before = _by_unit(final.source, DATABASE)

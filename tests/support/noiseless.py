@@ -50,14 +50,14 @@ def _only(tree: NoisyTree, there: NDArray[np.bool_], law: NoiseLaw) -> NoisyTree
     return replace(tree, noisy_nodes=tree.noisy_nodes[there], law=law, drawn=drawn)
 
 
-def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
-    """The exact integers as if they had been released; empty groups are left out, as SQL leaves them."""
+def without_noise(plan: Plan, measurements: Measurements, *, every_key: bool = False) -> NoisyRelease:
+    """The exact integers as if they had been released; without ``every_key`` as SQL lists groups: those with rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noising, "draw", _unchanged)
         released = noising.release(plan, measurements)
     laws = tuple(replace(law, kind="none", scale=law.scale * 0) for law in released.laws)
     there = np.ones(len(released.keys), dtype=np.bool_)
-    if plan.final.keys and plan.final.public_keys:
+    if plan.final.keys and plan.final.public_keys and not every_key:
         there = np.asarray(measurements.raw_units) > 0
     noisy = tuple(
         _only(cells, there, law) if isinstance(cells, NoisyTree) else cells[there]

@@ -19,6 +19,7 @@ Modules:
 * :mod:`.init_preview` — Preview of the error of a sum and an average for stated bounds; reads no data
 * :mod:`.init_prompts` — Prompts of ``tacit init``: types, unit, categories, bounds
 * :mod:`.ledger` — ``tacit ledger``: verify, read and operate the ledger
+* :mod:`.mcp` — ``tacit mcp``: let an AI assistant ask, within a share of the budget
 * :mod:`.open_project` — Opening of a project for one command, with the operator's log
 * :mod:`.operator_options` — Options shared by operator commands
 * :mod:`.plan` — ``tacit plan``: compute one of people, privacy, error and confidence from the other three

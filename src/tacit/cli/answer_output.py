@@ -76,9 +76,9 @@ def print_answer(curator: Curator, answer: Answer, form: str, output: Path | Non
 
 def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
     """The table with its errors, what was charged, and what is left."""
-    table = answer.__rich__()
-    table.caption = None
-    screen.print(table)
+    from tacit.curator.views.answer_text import rich_table
+
+    screen.print(rich_table(answer))
     for line in _lines(curator, answer):
         screen.print(line, style="dim", markup=False, soft_wrap=True)
 

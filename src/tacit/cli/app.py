@@ -13,6 +13,7 @@ from tacit.cli.budget import budget
 from tacit.cli.demo import demo
 from tacit.cli.doctor import doctor
 from tacit.cli.init import init
+from tacit.cli.mcp import mcp
 from tacit.cli.plan import plan
 from tacit.cli.query import explain, query
 from tacit.cli.release import release
@@ -29,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (demo, init, query, explain, budget, release, plan, synth, serve, audit, attack, doctor):
+for command in (demo, init, query, explain, budget, release, plan, synth, serve, mcp, audit, attack, doctor):
     app.command()(command)
 app.add_typer(analysts.app, name="analysts")
 app.add_typer(course.app, name="course")

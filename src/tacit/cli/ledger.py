@@ -327,6 +327,9 @@ def _about(kind: str, body: dict[str, Any]) -> str:
             caps = ", ".join(f"{name} {cap}" for name, cap in (body.get("caps") or {}).items() if cap is not None)
             owner = str(body.get("owner")).replace(":", " ", 1)
             return f"{owner}: {caps or 'no limit of their own'} of {body.get('population')}"
+        case "conversation":
+            caps = ", ".join(f"{name} {cap}" for name, cap in (body.get("caps") or {}).items() if cap is not None)
+            return f"{body.get('name')}: {caps} of {body.get('population')}"
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
         case "unit" | "column" | "declared":

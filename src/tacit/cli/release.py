@@ -94,12 +94,11 @@ def _show_quote(batch: BatchPlan, told: dict[str, Any]) -> None:
 
 def _show_release(curator: Curator, done: BatchRelease) -> None:
     from tacit.cli.budget import show_budget
+    from tacit.curator.views.answer_text import rich_table
 
     screen = console()
     for answer in done.answers.values():
-        table = answer.__rich__()
-        table.caption = None
-        screen.print(table)
+        screen.print(rich_table(answer))
     for line in (f"{done}", f"Read {done.batch.output / 'report.html'}; the receipt is beside it."):
         screen.print(line, markup=False, soft_wrap=True)
     show_budget(screen, curator.budget(population=done.charge.population))

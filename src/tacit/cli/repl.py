@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,16 +20,24 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.quote import Quote
 
-__all__ = ["Prompt", "is_complete"]
+__all__ = ["Prompt", "completions", "is_complete"]
 
 _HELP = r"""Write a question in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
 \epsilon 0.5     what a question may cost; also \rho, \mu, \delta
 \within 50       instead of a price, how far off answers may be; also \within column=50
 \confidence .99  of the intervals; also \max_groups, \max_rows, \weights, \suppose
 \explain         more about the next question: each release, its noise, its error
-\tables          the tables and what is known about their columns
+\d               the tables; \d visits: one table and what is known about its columns
 \budget          what is spent and what is left
-\q               leave (or Ctrl-D); Ctrl-C drops what you are writing"""
+\history         what was asked, and what it cost
+\q               leave (or exit, quit, Ctrl-D); Ctrl-C drops what you are writing
+Tab completes commands, tables, columns and words of SQL; arrow keys bring earlier lines back."""
+#: Words that are commands when they stand alone, as in other prompts.
+_BARE = {"exit": "\\q", "quit": "\\q", "help": "\\help", "history": "\\history"}
+_COMMANDS = ("q", "help", "d", "tables", "budget", "history", "explain")
+_SQL = ("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "JOIN", "LEFT JOIN", "USING", "COUNT(*)",
+        "COUNT(DISTINCT", "SUM(", "AVG(", "MEDIAN(", "STDDEV(", "BETWEEN", "CASE WHEN", "DATE_TRUNC(", "WITH",
+        "UNION ALL", "DESC", "DISTINCT", "IS NULL", "NOT", "AND")  # fmt: skip
 _HISTORY_LINES = 1000
 
 
@@ -54,8 +62,8 @@ class Prompt:
 
     def run(self) -> None:
         """Ask until the user leaves."""
-        history = _remember()
-        self._say(f"{self._curator.name}: questions end with a semicolon; \\help, \\q to leave.", style="bold")
+        history = _remember(completions(self._words()))
+        self._say(f"{self._curator.name}: questions end with a semicolon; help explains, exit leaves.", style="bold")
         try:
             while self._turn():
                 pass
@@ -87,6 +95,9 @@ class Prompt:
         lines: list[str] = []
         while True:
             line = self._read("tacit> " if not lines else "  ...> ")
+            bare = line.strip().rstrip(";").strip().lower()
+            if not lines and bare in _BARE:
+                return _BARE[bare]
             if not lines and (line.strip().startswith("\\") or not line.strip()):
                 return line.strip()
             lines.append(line)
@@ -101,8 +112,10 @@ class Prompt:
         if word in ("?", "h", "help"):
             self._say(_HELP)
         elif word in ("t", "tables", "d"):
-            for table in self._curator.tables():
-                self._say(str(table))
+            self._show_tables(rest)
+        elif word == "history":
+            for entry in self._curator.history():
+                self._say(f"{entry.number}: {entry.text}: {' '.join(entry.sql.split())}")
         elif word in ("b", "budget"):
             self._show_budgets()
         elif word in ("e", "explain"):
@@ -113,6 +126,24 @@ class Prompt:
         else:
             self._say(f"There is no \\{word}; \\help lists what there is.")
         return True
+
+    def _show_tables(self, name: str) -> None:
+        """All tables, or the one that is named."""
+        tables = self._curator.tables()
+        found = [table for table in tables if name.strip('"').lower() in ("", table.name.lower())]
+        if not found:
+            raise InputError(
+                "\\d", f"there is no table {name!r}; there are {', '.join(table.name for table in tables)}"
+            )
+        for table in found:
+            self._say(str(table))
+
+    def _words(self) -> list[str]:
+        """Words that Tab completes."""
+        tables = self._curator.tables()
+        columns = [column.name for table in tables for column in table.table.columns]
+        commands = [f"\\{word}" for word in (*_COMMANDS, *OPTIONS)]
+        return list(dict.fromkeys([*commands, *(table.name for table in tables), *columns, *_SQL]))
 
     def _set(self, word: str, value: str) -> None:
         if not value:
@@ -174,8 +205,19 @@ def is_complete(text: str) -> bool:
     return not quote and last == ";"
 
 
-def _remember() -> Callable[[], None]:
-    """Line editing, and earlier lines at the arrow keys; what keeps them for next time."""
+def completions(words: Sequence[str]) -> Callable[[str, int], str | None]:
+    """The completer of a line: words that begin with what is typed, in its own case where that is small."""
+
+    def complete(text: str, state: int) -> str | None:
+        found = [word for word in words if word.lower().startswith(text.lower())] if text else []
+        shown = [word.lower() if text.islower() and word in _SQL else word for word in found]
+        return shown[state] if state < len(shown) else None
+
+    return complete
+
+
+def _remember(complete: Callable[[str, int], str | None]) -> Callable[[], None]:
+    """Line editing, completion, and earlier lines at the arrow keys; what keeps them for next time."""
     try:
         import readline
     except ImportError:
@@ -186,6 +228,9 @@ def _remember() -> Callable[[], None]:
     with suppress(OSError):
         readline.read_history_file(place)
     readline.set_history_length(_HISTORY_LINES)
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n,()=<>+-*/")
+    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
 
     def keep() -> None:
         with suppress(OSError):

@@ -37,6 +37,7 @@ def serve(
     postgres: Annotated[
         int | None, typer.Option(help="A port for psql, drivers and dashboards; 0 for any that is free.")
     ] = None,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Let AI assistants ask as well, at /mcp.")] = False,
     workers: Annotated[int, typer.Option(help="Processes that answer.")] = 2,
     tls_cert: Annotated[Path | None, typer.Option(help="The certificate, with its chain (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM), without a passphrase.")] = None,
@@ -76,6 +77,7 @@ def serve(
             "host": host,
             "port": port,
             "postgres": postgres,
+            "mcp": mcp,
             "workers": workers,
             "tls_cert": None if tls_cert is None else str(tls_cert),
             "tls_key": None if tls_key is None else str(tls_key),

@@ -24,6 +24,7 @@ from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import exact
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
+from tacit.curator.views.notebook_tables import ChargeList, curator_html
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.noise import entropy
@@ -173,6 +174,12 @@ class RemoteCurator(Closing):
             raise InputError("population", f"must be one of {', '.join(each.population for each in told)}")
         return found[0]
 
+    def _repr_html_(self) -> str:
+        tables = [info.table for info in self.tables()]
+        names = dict.fromkeys(table.population for table in tables if table.population is not None)
+        budgets = (self.budget(population=name) for name in names)
+        return curator_html("a curator on a server", tables, budgets)
+
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables that you may ask about, and the declarations of their columns."""
         content = self._channel.get("/v1/tables").content
@@ -197,7 +204,7 @@ class RemoteCurator(Closing):
             before = following
             query = {**everyone, "before": str(before)}
         chosen = (e for e in reversed(entries) if population in (None, e.population) and analyst in (None, e.analyst))
-        return tuple(chosen)
+        return ChargeList(chosen)
 
     def receipt(self, position: int) -> Receipt:
         """The receipt of a charge that you may see, checked."""

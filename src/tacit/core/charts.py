@@ -8,7 +8,7 @@ from typing import Any
 from tacit.core.errors import InputError
 from tacit.core.extras import load
 
-__all__ = ["altair", "save_chart"]
+__all__ = ["altair", "offline", "save_chart"]
 
 _FORMATS = (".svg", ".png", ".html", ".json")
 
@@ -20,6 +20,24 @@ def altair() -> Any:
         MissingError: the extra ``plot`` is not installed.
     """
     return load("altair", "plot", "charts")
+
+
+def offline(chart: Any) -> Any:
+    """The same chart, which a notebook shows as a picture that needs nothing from the network."""
+    made = chart.copy(deep=False)
+    # A class of its own, so that charts which a person makes with Altair keep their renderer.
+    kind = type(type(chart).__name__, (type(chart),), {"_repr_mimebundle_": _as_svg})
+    # Altair's charts keep what is assigned as a part of the picture.
+    object.__setattr__(made, "__class__", kind)
+    return made
+
+
+def _as_svg(chart: Any, *_: Any, **__: Any) -> dict[str, str]:
+    import io
+
+    stream = io.StringIO()
+    chart.save(stream, format="svg")
+    return {"image/svg+xml": stream.getvalue(), "text/plain": repr(type(chart).__name__)}
 
 
 def save_chart(chart: Any, path: str | Path) -> None:

@@ -44,6 +44,10 @@ class TacitError(Exception):
     #: Under which the operator's log of this process has the reason; empty where the text says it.
     id: str = ""
 
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython shows in place of a trace through the product."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InputError(TacitError, ValueError):
     """A value given by the caller cannot be used.

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tacit.core.errors import InputError
 
-__all__ = ["DISTRIBUTION", "MissingError", "install_command", "load"]
+__all__ = ["DISTRIBUTION", "MissingError", "install_command", "load", "load_frames"]
 
 #: Name on the package index; the import and the command are called ``tacit``.
 DISTRIBUTION: Final = "tacit-dp"
@@ -20,6 +20,20 @@ class MissingError(InputError, ModuleNotFoundError):
 def install_command(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def load_frames(module: str) -> Any:
+    """Import a library of frames, which is no part of an extra: people have their own.
+
+    Raises:
+        MissingError: it is not installed; the message has the command to type.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name != module:
+            raise
+        raise MissingError(module, f"is not installed: pip install {module}; or use to_arrow()") from None
 
 
 def load(module: str, extra: str, use: str) -> Any:

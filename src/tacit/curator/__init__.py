@@ -4,6 +4,8 @@ Modules:
 * :mod:`.accounts` — Account of a population as users see it
 * :mod:`.answer` — Life of a question: parse → plan → quote → reserve → run → add noise → commit → answer
 * :mod:`.context` — Context of paid work: metadata, data, ledger and keys of an open project, and who asks
+* :mod:`.conversation` — Conversation with an assistant: a share of an analyst's budget that the person states, and its
+  state
 * :mod:`.curator` — ``Curator``: the object users hold
 * :mod:`.failures` — Failures as callers may know them: an id, or that a charged run failed
 * :mod:`.marginal_counts` — Exact counts of combinations of public values, from the engine, for workloads and synthetic

@@ -18,6 +18,7 @@ from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down
+from tacit.curator.views.notebook_tables import budget_html
 from tacit.ledger import Amount, Balance, Outcome, Record, Reservation
 from tacit.ledger import LedgerBudget as LedgerBudget
 from tacit.query.request import Account as AccountKind
@@ -134,6 +135,9 @@ class Budget:
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
         said = "; ".join([f"{self.population}: {_spent_of(self.balances[0])}", *shares, *more]) + kept
         return " ".join([said, *(f"Caution: {sentence}" for sentence in self.cautions)])
+
+    def _repr_html_(self) -> str:
+        return budget_html(self)
 
 
 def _spent_of(balance: Balance) -> str:

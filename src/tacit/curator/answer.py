@@ -156,6 +156,7 @@ def _order(context: CuratorContext, planned: PricedPlan, sql: str, caller: Calle
         plan.guarantee,
         analyst=caller.analyst,
         project=context.project,
+        conversation=caller.conversation,
         sql=sql,
         plan=plan.digest,
         quote={"mechanisms": planned.mechanisms, "salt": _salt(context, sql, caller)},

@@ -20,10 +20,11 @@ __all__ = ["Caller", "CuratorContext", "KeyLocks"]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Analyst who asks, and the key under which a request may be sent again (empty for none)."""
+    """Analyst who asks, the key under which a request may be sent again and the conversation (empty for none)."""
 
     analyst: str
     idempotency_key: str = ""
+    conversation: str = ""
 
 
 class KeyLocks:

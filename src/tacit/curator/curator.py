@@ -18,6 +18,7 @@ from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.quote import Quote
 from tacit.curator.table_synthesis_release import SyntheticTable, synthesize
 from tacit.curator.views.answer_object import Answer
+from tacit.curator.views.notebook_tables import ChargeList, curator_html, table_html
 from tacit.curator.views.progress_bar import terminal_progress
 from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
 from tacit.ledger import Ledger
@@ -62,6 +63,9 @@ class TableInfo:
 
     def __repr__(self) -> str:
         return f"<TableInfo {self.name}: {', '.join(column.name for column in self.table.columns)}>"
+
+    def _repr_html_(self) -> str:
+        return table_html(self.table)
 
 
 class Curator(Closing):
@@ -159,6 +163,10 @@ class Curator(Closing):
             )
         return Budget.of(found, durable=self.ledger.durable)
 
+    def _repr_html_(self) -> str:
+        budgets = (self.budget(population=name) for name in self._context.accounts)
+        return curator_html(self.name, self._context.catalog.tables, budgets)
+
     @property
     def cautions(self) -> tuple[str, ...]:
         """Sentences for the owner of the data where a whole budget protects little; usually none."""
@@ -176,7 +184,8 @@ class Curator(Closing):
         """Charges to a population (by one analyst, if named), in order."""
         name = self._population(population)
         with hide_internal_errors():
-            return tuple(entry_of(record) for record in self.ledger.history(population=name, analyst=analyst or ""))
+            records = self.ledger.history(population=name, analyst=analyst or "")
+            return ChargeList(entry_of(record) for record in records)
 
     def release(
         self,

@@ -22,6 +22,7 @@ from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.mechanism_release import event_for, value_to_text
 from tacit.curator.payment import pay
+from tacit.curator.views.notebook_tables import entry_html
 from tacit.engines.protocol import Engine
 from tacit.ledger import Order, Reservation
 from tacit.project.source_binding import scanned
@@ -46,6 +47,9 @@ class Fitted:
     model: Any
     charge: Entry
     receipt: Receipt
+
+    def _repr_html_(self) -> str:
+        return entry_html(f"{type(self.model).__name__}, fitted privately", self.charge)
 
 
 @dataclass(frozen=True)

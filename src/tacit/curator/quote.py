@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.core.guarantees import Guarantee
+from tacit.curator.views.notebook_tables import quote_html
 from tacit.query.planning.explain import Explanation
 from tacit.query.planning.plan import Plan
 
@@ -30,6 +31,9 @@ class QuoteForms:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.charge}>"
+
+    def _repr_html_(self) -> str:
+        return quote_html(self.explanation)
 
 
 @dataclass(frozen=True, repr=False)

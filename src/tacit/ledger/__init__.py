@@ -3,6 +3,7 @@
 Modules:
 * :mod:`.account_terms` — Terms of an account and the price of a charge under them
 * :mod:`.anchor` — Anchor: the newest entry remembered outside the ledger, to detect rollback
+* :mod:`.conversations` — Shares of conversations with assistants: caps inside an account, fixed once and for good
 * :mod:`.disk` — Durable operations on small files
 * :mod:`.entries` — Ledger entries: canonical text and effect, a function of the text alone
 * :mod:`.errors` — Errors of the ledger

@@ -2,27 +2,28 @@
 
 :func:`step_of` is used both to write an entry and, by ``verify``, to find out what it must have done.
 
-=========  ========================================================================================================
-kind       is
-=========  ========================================================================================================
-opened     the first entry: the ledger's id, the public key of its receipts
-account    a population's account and its terms
-caps       other caps for an account, by an operator
-quota      caps for one analyst's or project's share
-source     fingerprints of data that holds persons of a population
-unit       what one person of a population is; see :mod:`tacit.ledger.protection` for this and the next two
-column     which column of a source names the person
-declared   bounds, categories and limits of a table, and what changed since the last time
-analyst    someone was registered, changed, revoked
-reserve    a charge
-repeat     an idempotency key that stands for an earlier charge, because the question was a repeat
-run        a charge is run once more, because its run before has no outcome
-commit     the outcome of a charge, or that its run failed
-key        another key signs receipts from here on
-adopted    an operator overrode what the anchor said
-lost       everything left of an account is charged, because entries that are known of are missing
-note       anything else worth keeping
-=========  ========================================================================================================
+============  =========================================================================================================
+kind          is
+============  =========================================================================================================
+opened        the first entry: the ledger's id, the public key of its receipts
+account       a population's account and its terms
+caps          other caps for an account, by an operator
+quota         caps for one analyst's or project's share
+conversation  caps for one conversation of an analyst with an assistant, fixed for good
+source        fingerprints of data that holds persons of a population
+unit          what one person of a population is; see :mod:`tacit.ledger.protection` for this and the next two
+column        which column of a source names the person
+declared      bounds, categories and limits of a table, and what changed since the last time
+analyst       someone was registered, changed, revoked
+reserve       a charge
+repeat        an idempotency key that stands for an earlier charge, because the question was a repeat
+run           a charge is run once more, because its run before has no outcome
+commit        the outcome of a charge, or that its run failed
+key           another key signs receipts from here on
+adopted       an operator overrode what the anchor said
+lost          everything left of an account is charged, because entries that are known of are missing
+note          anything else worth keeping
+============  =========================================================================================================
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ __all__ = [
     "canonical",
     "check_text",
     "column_name",
+    "conversation_name",
+    "conversation_owner",
     "declared_name",
     "effects_of",
     "event_text",
@@ -157,6 +160,8 @@ def reserve_body(order: Order, price: Callable[[str], PricedCharge]) -> dict[str
         "repeat": order.repeat_key,
         "key": order.idempotency_key,
     }
+    if order.conversation:
+        body["conversation"] = plain_name(order.conversation, "conversation")
     if order.idempotency_key and not order.request:
         whole = canonical(body)
         return {**body, "request": _hashed(f"{len(whole)}:{whole}")}
@@ -181,10 +186,18 @@ def owner_of(analyst: str, project: str) -> str:
     return f"analyst:{analyst}" if analyst else f"project:{project}"
 
 
-def owners_of(analyst: str, project: str) -> list[str]:
-    """The population and, where they are named, the shares of an analyst and of a project."""
+def conversation_owner(analyst: str, conversation: str) -> str:
+    """The owner of a conversation's balances; its name has no slash, so that no two analysts share one."""
+    return f"conversation:{analyst}/{conversation}"
+
+
+def owners_of(analyst: str, project: str, conversation: str = "") -> list[str]:
+    """The population and, where they are named, the shares of an analyst, of a project and of a conversation."""
     who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
-    return ["", *([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
+    shares = [*([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
+    if conversation:
+        shares.append(conversation_owner(who, plain_name(conversation, "conversation")))
+    return ["", *shares]
 
 
 def amounts_text(amounts: Mapping[str, int]) -> dict[str, str]:
@@ -221,6 +234,11 @@ def repeat_name(population: str, key: str) -> Name:
 def run_name(seq: int, number: int) -> Name:
     """The name of one more run of a charge, so that each is counted once."""
     return Name("run", f"{seq} {number}")
+
+
+def conversation_name(population: str, owner: str) -> Name:
+    """The name of a conversation's share of an account, so that it is fixed once."""
+    return Name("conversation", _hashed(f"{len(population)}:{population}{owner}"))
 
 
 def source_name(fingerprint: str) -> Name:
@@ -307,6 +325,11 @@ def _quota(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _conversation(body: Mapping[str, Any]) -> dict[str, Any]:
+    owner = conversation_owner(body["analyst"], body["name"])
+    return {"claims": [conversation_name(body["population"], owner)], **_quota({**body, "owner": owner})}
+
+
 def _source(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": [source_name(fingerprint) for fingerprint in body["fingerprints"]]}
 
@@ -318,8 +341,9 @@ def _analyst(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reserve(body: Mapping[str, Any]) -> dict[str, Any]:
     population = body["population"]
+    amounts, conversation = tuple(body["amounts"].items()), body.get("conversation", "")
     return {
-        "moves": _moves(population, body["analyst"], body["project"], tuple(body["amounts"].items())),
+        "moves": _moves(population, body["analyst"], body["project"], amounts, conversation),
         "claims": _request(body) + ([repeat_name(population, body["repeat"])] if body["repeat"] else []),
         "bars": _not_revoked(body),
     }
@@ -327,11 +351,12 @@ def _reserve(body: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _moves(
-    population: str, analyst: str, project: str, amounts: tuple[tuple[str, str], ...]
+    population: str, analyst: str, project: str, amounts: tuple[tuple[str, str], ...], conversation: str = ""
 ) -> tuple[BalanceChange, ...]:
     owners = [("", False)]
     owners += [(owner_of(analyst, ""), True)] if analyst else []
     owners += [(owner_of("", project), True)] if project else []
+    owners += [(conversation_owner(analyst, conversation), True)] if conversation else []
     grains = [(currency, _grains(amount)) for currency, amount in amounts]
     return tuple(
         BalanceChange(BalanceKey(population, owner, currency), amount, opens)
@@ -417,6 +442,7 @@ _EFFECTS = {
     "account": _account,
     "caps": _caps,
     "quota": _quota,
+    "conversation": _conversation,
     "source": _source,
     "analyst": _analyst,
     "reserve": _reserve,

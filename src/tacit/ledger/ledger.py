@@ -23,6 +23,7 @@ from tacit.core.numbers import Number, exact_nonnegative
 from tacit.ledger import history, verify
 from tacit.ledger.account_terms import PricedCharge, filter_from_terms, price, terms_of
 from tacit.ledger.anchor import Anchor
+from tacit.ledger.conversations import ConversationShares
 from tacit.ledger.entries import (
     amounts_of,
     check_text,
@@ -99,6 +100,8 @@ class Ledger(Closing):
         self.keys = SigningKeys(journal)
         #: Declarations of the protected unit: the columns that identify one person of a population.
         self.units = ProtectedUnits(journal)
+        #: Shares of conversations with assistants.
+        self.conversations = ConversationShares(journal)
         self._limits: dict[str, Filter] = {}
         self._prices: dict[tuple[str, Event | Guarantee], PricedCharge] = {}
         self._overrides, self._looking = Overrides(), threading.Lock()
@@ -407,6 +410,7 @@ class Ledger(Closing):
 
         Raises:
             BudgetError: it does not fit; names what is short. Nothing was charged.
+            InputError: it names a conversation whose share was not fixed.
             AccountingError: the charge has no price in the account's currency.
             ConflictError: the idempotency key stands for another request.
             AccessError: the analyst was revoked, or there is no such account.
@@ -415,6 +419,8 @@ class Ledger(Closing):
         """
         with self.journal.working():
             body = reserve_body(order, lambda population: self.price(population, order.charge))
+            if order.conversation:
+                self.conversations.check(body["population"], body["conversation"], analyst=body["analyst"])
             result = self.journal.write(body)
             if isinstance(result, Appended):
                 amounts = amounts_of(body)
@@ -461,10 +467,16 @@ class Ledger(Closing):
             return self._kept(seq)
 
     def budget(
-        self, population: str, *, analyst: str = "", project: str = "", charge: Charge | None = None
+        self,
+        population: str,
+        *,
+        analyst: str = "",
+        project: str = "",
+        conversation: str = "",
+        charge: Charge | None = None,
     ) -> LedgerBudget:
         """Spent and remaining amounts, and how many more charges like ``charge`` fit."""
-        name, owners = plain_name(population, "population"), owners_of(analyst, project)
+        name, owners = plain_name(population, "population"), owners_of(analyst, project, conversation)
         with self.journal.working():
             limit = filter_from_terms(self.journal.terms(name))
             states = self.journal.store.balances(name, owners)

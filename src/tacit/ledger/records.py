@@ -56,6 +56,7 @@ class Order:
         charge: an event, a guarantee or a mechanism; priced by the account's filter.
         analyst: who asks; what they spend is counted, and limited where a quota was set.
         project: for what; counted and limited likewise.
+        conversation: with an assistant, in which the analyst asks; its share was fixed before.
         sql: the question, for the record.
         plan: digest of the plan.
         quote: anything more about what will be released: plain JSON, integers and text, no floats.
@@ -68,6 +69,7 @@ class Order:
     charge: Charge
     analyst: str = ""
     project: str = ""
+    conversation: str = ""
     sql: str = ""
     plan: str = ""
     quote: Mapping[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
 from tacit.ledger.account_terms import filter_from_terms, price
-from tacit.ledger.entries import amounts_of, amounts_text, event_text, parse
+from tacit.ledger.entries import amounts_of, amounts_text, conversation_owner, event_text, parse
 from tacit.ledger.messages import owner_words
 from tacit.ledger.operator_entries import Override, override_of
 from tacit.ledger.protection import ProtectionAudit
@@ -185,6 +185,8 @@ class _Audit:
             self._states[seq] = _RESERVED
             if wrong := self._price_problem(body):
                 self.problem(f"entry {seq} {wrong}")
+            if wrong := self._share_problem(body):
+                self.problem(f"entry {seq} {wrong}")
         elif kind == "commit":
             self._commit(entry, body["of"], body["papers"], body.get("key", ""))
         else:
@@ -264,6 +266,15 @@ class _Audit:
                 self._priced.clear()
             self._priced[key] = known
         return known
+
+    def _share_problem(self, body: Mapping[str, Any]) -> str:
+        """A conversation's share must have been fixed before: a balance that a charge opens has no cap."""
+        conversation = body.get("conversation", "")
+        if not conversation:
+            return ""
+        owner = conversation_owner(body["analyst"], conversation)
+        known = any(BalanceKey(body["population"], owner, currency) in self._caps for currency in body["amounts"])
+        return "" if known else f"is of the conversation {conversation}, which has no share"
 
     def _succeed(self, seq: int, body: Mapping[str, Any]) -> None:
         """Check an entry that replaces the key: both keys must have signed, except an old one that was lost."""

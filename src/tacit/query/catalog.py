@@ -72,7 +72,8 @@ class Column:
     categories: tuple[Value | None, ...] | None = None
     nullable: bool = True
     unique: bool = False
-    stored: str | None = None
+    # Not shown, so that catalogues without it keep their digest; see :attr:`Catalog.digest`.
+    stored: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_name(self.name, "column")
@@ -331,7 +332,9 @@ class Catalog:
     @cached_property
     def digest(self) -> str:
         """A digest of everything declared, so that a plan can name the metadata it was made from."""
-        return hashlib.sha256(repr((self.tables, self.populations)).encode()).hexdigest()
+        stored = [(t.name, c.name, c.stored) for t in self.tables for c in t.columns if c.stored is not None]
+        declared = repr((self.tables, self.populations)) + (repr(stored) if stored else "")
+        return hashlib.sha256(declared.encode()).hexdigest()
 
     def _leads_to_unit(self, key: ForeignKey, population: str | None) -> bool:
         target = self._by_name.get(key.table.lower())

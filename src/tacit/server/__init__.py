@@ -6,6 +6,8 @@ Modules:
 * :mod:`.departure` — Departure of one question: its thread and outcome are held until then
 * :mod:`.errors` — Errors of the server
 * :mod:`.identity` — Identity: people, roles, tokens, passwords, sessions, invitations
+* :mod:`.mcp` — Model Context Protocol: tools with which AI assistants ask, within a share of the budget that a person
+  states
 * :mod:`.pgwire` — PostgreSQL protocol: psql, drivers and dashboards
 * :mod:`.rate_limit` — Token-bucket rate limits
 * :mod:`.response_slots` — Response slots: fixed times at which responses leave

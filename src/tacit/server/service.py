@@ -18,6 +18,7 @@ from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.curator.accounts import Budget
 from tacit.curator.answer import answer, public_rows, quote, release_key, to_answer
 from tacit.curator.context import Caller, CuratorContext
+from tacit.curator.conversation import Conversation
 from tacit.curator.curator import Curator, TableInfo
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.quote import Quote
@@ -75,6 +76,7 @@ class CuratorService:
         key: str = "",
         free: bool = False,
         departure: QuestionDeparture | None = None,
+        conversation: Conversation | None = None,
     ) -> Answer:
         """The answer to a question, charged to its population and counted to the person.
 
@@ -84,6 +86,7 @@ class CuratorService:
             key: a name for this request, under which it may be sent again.
             free: answer only what was released before, and never charge.
             departure: decides when a fresh answer, or that there is none, is written down.
+            conversation: with an assistant, whose share the charge is counted to as well.
 
         Raises:
             Unauthenticated: the person was revoked meanwhile.
@@ -97,7 +100,10 @@ class CuratorService:
                 return _repeat(context, access, ask)
             if departure is not None:
                 _check_late(context, ask, departure)
-            caller = Caller(access.person.name, key)
+            caller = Caller(access.person.name, key, "" if conversation is None else conversation.name)
+            if conversation is not None:
+                planned = quote(context, ask.sql, ask)
+                conversation.begin(context, access.person.name, planned.plan.final.population)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
             return answer(context, ask.sql, ask, caller, departure=departure)
@@ -107,9 +113,30 @@ class CuratorService:
                 raise Unauthenticated from None
             raise
 
-    def budget(self, access: Access, population: str | None = None, quote: Quote | None = None) -> tuple[Budget, ...]:
-        """Amounts spent and left of each population that the person sees, with their own share; or of one of them."""
+    def budget(
+        self,
+        access: Access,
+        population: str | None = None,
+        quote: Quote | None = None,
+        conversation: Conversation | None = None,
+    ) -> tuple[Budget, ...]:
+        """Amounts spent and left of each population that the person sees, with their own share; or of one of them.
+
+        Args:
+            access: who asks.
+            population: one of them.
+            quote: of a question, to count how many more such questions fit.
+            conversation: whose share is shown as well.
+        """
         curator = self._for(access)
+        if conversation is not None:
+            self._need(access, ASK)
+            names = [each.name for each in curator.context.catalog.populations]
+            charge = None
+            if quote is not None:
+                names, charge = [quote.plan.final.population], quote.plan.guarantee
+            who = access.person.name
+            return tuple(conversation.budget(curator.context, who, name, charge) for name in names)
         if quote is not None:
             return (curator.budget(quote, analyst=access.person.name),)
         names = [each.name for each in curator.context.catalog.populations]

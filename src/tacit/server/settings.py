@@ -26,6 +26,7 @@ class Settings:
         host: the address to listen on.
         port: to listen on.
         postgres: port for PostgreSQL clients; None for none.
+        mcp: whether AI assistants may ask, at ``/mcp``.
         workers: processes.
         tls_cert: file of the certificate.
         tls_key: file of its key.
@@ -64,6 +65,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8470
     postgres: int | None = None
+    mcp: bool = False
     workers: int = 1
     tls_cert: str | None = None
     tls_key: str | None = None

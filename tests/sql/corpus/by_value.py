@@ -12,3 +12,5 @@ BY_VALUE = tuple(
 )
 #: Joins, groups, windows and subqueries around NULL.
 STRUCTURES = tuple((_FOLDER / "structures.sql").read_text(encoding="utf-8").splitlines())
+#: Orders with ties and NULLs, where plain SQL leaves open which row counts: every engine must take the same one.
+TIES = tuple((_FOLDER / "ties.sql").read_text(encoding="utf-8").splitlines())

@@ -195,6 +195,58 @@ _HAND: list[tuple[str, str]] = [
         "duckdb_tables duckdb_columns duckdb_settings duckdb_functions duckdb_logs duckdb_secrets duckdb_memory "
         "pragma_storage_info pragma_database_size pragma_version pg_timezone_names",
     ),
+    # inside a person, but of several persons
+    ("distinct", "SELECT AVG(c) FROM (SELECT DISTINCT ON (ward) ward, cost AS c FROM visits ORDER BY ward, cost DESC)"),
+    ("distinct", "SELECT AVG(cost) FROM (SELECT DISTINCT ON (upper(note)) * FROM visits)"),
+    ("window", "SELECT AVG(c) FROM (SELECT FIRST_VALUE(cost) OVER (PARTITION BY ward ORDER BY seen) c FROM visits)"),
+    ("window", "SELECT AVG(c) FROM (SELECT LAST_VALUE(cost) OVER (ORDER BY seen) c FROM visits)"),
+    ("window", "SELECT AVG(c) FROM (SELECT FIRST_VALUE(cost) OVER (PARTITION BY patient_id) c FROM visits)"),
+    (
+        "window",
+        "SELECT AVG(c) FROM (SELECT FIRST_VALUE(cost IGNORE NULLS) OVER (PARTITION BY patient_id ORDER BY seen) c FROM visits)",
+    ),
+    ("window", "SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (ORDER BY cost) = 1)"),
+    *_each(
+        "arguments",
+        "SELECT AVG(c) FROM (SELECT NTH_VALUE(cost@) OVER (PARTITION BY patient_id ORDER BY seen) c FROM visits)",
+        ",0 ,nights ,1,2",
+    ),
+    *_each(
+        "arguments",
+        "SELECT AVG(c) FROM (SELECT patient_id, @ c FROM visits GROUP BY patient_id)",
+        "ARG_MAX(cost) FIRST(cost) ANY_VALUE(cost,nights) MIN_BY(cost,nights,1)",
+    ),
+    ("raw_aggregate", "SELECT ward, ARG_MAX(cost, admitted) FROM visits GROUP BY ward"),
+    ("raw_aggregate", "SELECT MAX_BY(patient_id, cost) FROM visits"),
+    ("raw_aggregate", "SELECT FIRST(note ORDER BY seen) FROM visits"),
+    ("raw_aggregate", "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING ANY_VALUE(urgent)"),
+    ("raw_aggregate", "SELECT ANY_VALUE(n) FROM (SELECT ward, COUNT(*) n FROM visits GROUP BY ward)"),
+    *(
+        ("subquery", f"SELECT COUNT(*) FROM visits v WHERE cost > (SELECT {item} FROM visits w WHERE {tie})")
+        for item, tie in (
+            ("cost", "w.patient_id = v.patient_id"),
+            ("AVG(cost)", "w.ward = v.ward"),
+            ("AVG(cost)", "w.nights = v.nights AND w.note = v.note"),
+            ("AVG(cost)", "w.patient_id = v.patient_id AND w.cost < v.cost"),
+            ("AVG(cost)", "w.patient_id = v.patient_id OR w.ward = v.ward"),
+            ("AVG(cost)", "w.patient_id = v.patient_id IS NOT FALSE"),
+        )
+    ),
+    (
+        "join",
+        "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(cost) FROM visits w WHERE w.patient_id = v.nights)",
+    ),
+    ("join", "SELECT COUNT(*) FROM prescriptions WHERE refills IN (SELECT nights FROM visits)"),
+    ("join", "SELECT COUNT(*) FROM visits WHERE points NOT IN (SELECT id FROM patients)"),
+    (
+        "population",
+        "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT MAX(salary) FROM staff s WHERE s.staff_id = v.patient_id)",
+    ),
+    ("population", "SELECT COUNT(*) FROM visits v SEMI JOIN staff s ON s.staff_id = v.patient_id"),
+    (
+        "limit_below",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT ON (patient_id) * FROM visits ORDER BY patient_id, cost LIMIT 3)",
+    ),
     # columns
     ("unknown_column", "SELECT SUM(missing) FROM visits"),
     ("unknown_column", "SELECT COUNT(*) FROM visits WHERE missing = 1"),
@@ -396,7 +448,7 @@ _HAND: list[tuple[str, str]] = [
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT 1 UNION ALL SELECT MAX(beds) FROM wards)"),
     ("limit_below", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT beds FROM wards ORDER BY beds LIMIT 1)"),
     ("unknown_column", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(chairs) FROM wards)"),
-    ("subquery", "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT MAX(beds) FROM wards w WHERE w.ward = v.ward)"),
+    ("subquery", "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT MAX(beds) FROM wards w WHERE w.ward > v.ward)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds + nights) FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(visits.nights) FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM visits))"),
@@ -443,7 +495,7 @@ _HAND: list[tuple[str, str]] = [
     ("public_only", "SELECT (SELECT MAX(beds) FROM wards)"),
     (
         "subquery",
-        "SELECT COUNT(*) FROM visits a WHERE (SELECT COUNT(*) FROM visits b WHERE b.patient_id = a.patient_id) > 3",
+        "SELECT COUNT(*) FROM visits a WHERE (SELECT COUNT(*) FROM visits b WHERE b.ward = a.ward) > 3",
     ),
     (
         "subquery",
@@ -586,7 +638,7 @@ _HAND: list[tuple[str, str]] = [
     ("window", "SELECT COUNT(*) FROM (SELECT ntile(4) OVER (PARTITION BY patient_id) FROM visits)"),
     ("window", "SELECT COUNT(*) FROM (SELECT first_value(note) OVER (PARTITION BY patient_id) FROM visits)"),
     ("window", "SELECT COUNT(*) FROM visits WHERE row_number() OVER (PARTITION BY patient_id) = 1"),
-    ("window", "SELECT COUNT(*) FROM visits QUALIFY row_number() OVER (PARTITION BY patient_id) = 1"),
+    ("not_aggregated", "SELECT COUNT(*) FROM visits QUALIFY row_number() OVER (PARTITION BY patient_id) = 1"),
     ("window", "SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY patient_id ROWS 3 PRECEDING) FROM visits)"),
     ("window", "SELECT COUNT(*) FROM (SELECT SUM(cost) OVER missing FROM visits)"),
     ("window", "SELECT row_number() FROM visits"),
@@ -647,7 +699,7 @@ _HAND: list[tuple[str, str]] = [
     ("quantile", "SELECT QUANTILE(cost, []) FROM visits"),
     ("quantile", "SELECT PERCENTILE_CONT('a') WITHIN GROUP (ORDER BY cost) FROM visits"),
     ("distinct", "SELECT SUM(DISTINCT cost) FROM visits"),
-    ("distinct", "SELECT DISTINCT ON (ward) ward, COUNT(*) FROM visits GROUP BY ward"),
+    ("distinct", "SELECT DISTINCT ON (ward) ward, cost FROM visits ORDER BY ward, cost"),
     ("distinct", "SELECT DISTINCT COUNT(*) FROM visits GROUP BY ward ORDER BY SUM(cost)"),
     # options
     *_each(

@@ -1,4 +1,4 @@
-"""Views of an answer: text, tables, charts.
+"""Views of an answer: text, tables, charts, notebooks.
 
 Modules:
 * :mod:`.answer_charts` — Charts of an answer: a point per group with an error bar
@@ -7,5 +7,7 @@ Modules:
 * :mod:`.answer_views` — Conversions of an answer shared by local and remote answers: frames, intervals, charts,
   text
 * :mod:`.arrow_tables` — Arrow tables from canonical values
+* :mod:`.notebook_magic` — Cells of a notebook that are SQL: ``%load_ext tacit``, then ``%%tacit epsilon=0.5``
+* :mod:`.notebook_tables` — HTML for notebooks: quotes, budgets, tables, histories and models; every text is escaped
 * :mod:`.progress_bar` — Progress bar for long scans on the data owner's terminal
 """

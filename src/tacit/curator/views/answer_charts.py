@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tacit.core.charts import altair, save_chart
+from tacit.core.charts import altair, offline, save_chart
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.query.postprocess.cells import Ends
@@ -26,7 +26,7 @@ def plot(answer: AnswerViews, column: str | None, confidence: Number | None, pat
     chart = charts[0] if len(charts) == 1 else alt.hconcat(*charts)
     if path is not None:
         save_chart(chart, path)
-    return chart
+    return offline(chart)
 
 
 def _chosen(answer: AnswerViews, column: str | None) -> list[int]:

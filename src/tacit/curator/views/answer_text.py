@@ -13,11 +13,12 @@ from tacit.curator.views.arrow_tables import plain
 from tacit.query.types import Kind, SqlType, Value, ordinal
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
     from tacit.curator.views.answer_views import AnswerViews
 
-__all__ = ["MARK_WORDS", "html_table", "rich_table", "text_table"]
+__all__ = ["MARK_WORDS", "html_table", "rich_answer", "rich_table", "text_table"]
 
 _MOST_ROWS = 60
 #: After a number whose bias may exceed its interval.
@@ -34,7 +35,7 @@ def rich_table(answer: AnswerViews) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(caption=_caption(answer), caption_justify="left", caption_style="dim", header_style="bold")
+    table = Table(header_style="bold")
     for column in answer.columns:
         table.add_column(Text(column.name), justify="right" if column.type.is_numeric else "left")
     for cells in _rows(answer):
@@ -42,12 +43,20 @@ def rich_table(answer: AnswerViews) -> Table:
     return table
 
 
+def rich_answer(answer: AnswerViews) -> Group:
+    """The table of an answer and the note about it; not as a caption, which would be as narrow as the table."""
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(rich_table(answer), Text(_caption(answer), "dim"))
+
+
 def text_table(answer: AnswerViews, width: int = 120) -> str:
     """Answer in plain characters."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width, no_color=True, legacy_windows=False)
-    console.print(rich_table(answer))
+    console.print(rich_answer(answer))
     shown = console.file
     assert isinstance(shown, io.StringIO)  # noqa: S101 - for the type checker
     return shown.getvalue().rstrip("\n")

@@ -7,10 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from tacit.core.extras import load_frames
 from tacit.core.numbers import Number, exact_probability, float_nearest
 from tacit.curator.views.answer_charts import plot
-from tacit.curator.views.answer_text import html_table, rich_table, text_table
+from tacit.curator.views.answer_text import html_table, rich_answer, text_table
 from tacit.curator.views.arrow_tables import to_arrow
+from tacit.curator.views.notebook_tables import show_arrow
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import Value
@@ -150,13 +152,14 @@ class AnswerViews:
 
     def to_polars(self) -> pl.DataFrame:
         """The values as a Polars frame; needs ``polars``."""
-        import polars as pl
-
-        frame = pl.from_arrow(self.to_arrow())
-        return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
+        library = load_frames("polars")
+        frame = library.from_arrow(self.to_arrow())
+        made: pl.DataFrame = frame if isinstance(frame, library.DataFrame) else frame.to_frame()
+        return made
 
     def to_pandas(self) -> pd.DataFrame:
         """The values as a pandas frame; needs ``pandas``."""
+        load_frames("pandas")
         return self.to_arrow().to_pandas()
 
     def intervals(self, confidence: Number | None = None, *, bias: bool = False) -> pa.Table:
@@ -170,6 +173,7 @@ class AnswerViews:
         Raises:
             InputError: ``bias`` is asked for, and the question was asked with ``bias_share = 0``.
         """
+        show_arrow()
         names, kinds, rows = [], [], [list[Any]() for _ in self.finished.values]
         ends = self.finished.intervals(confidence, bias=bias)
         for i, column in enumerate(self.columns):
@@ -221,7 +225,7 @@ class AnswerViews:
         return f"<{type(self).__name__} {len(self)} rows: {names}; {self.charge.text}{lost}>"
 
     def __rich__(self) -> Any:
-        return rich_table(self)
+        return rich_answer(self)
 
     def _repr_html_(self) -> str:
         return html_table(self)

@@ -6,6 +6,7 @@ written                                    read as
 SELECT TOP 5 …, SELECT TOP (5) …           LIMIT 5
 FETCH FIRST 5 ROWS ONLY, FETCH NEXT …      LIMIT 5
 SUM(x CLAMPED BETWEEN 0 AND 9)             SUM(x, contribution_bounds_per_group => (0, 9))
+DISTINCT ON (a, b) … ORDER BY c            QUALIFY ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY c) = 1
 ========================================== ================================================================
 
 Nothing is decided here: tokens and nodes that are written are on the allow-list like those of the analyst.
@@ -20,7 +21,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query.refusal import Refusal
 
-__all__ = ["respelled_tokens", "respelled_tree"]
+__all__ = ["DISTINCT_ON", "respelled_tokens", "respelled_tree"]
+
+#: Set in the ``meta`` of a SELECT whose ORDER BY chose rows and is no order of the result below the aggregation.
+DISTINCT_ON: Final = "distinct_on"
 
 _OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET)
@@ -93,13 +97,16 @@ def _like(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def respelled_tree(tree: exp.Expr) -> exp.Expr:
-    """The tree with LIMIT where FETCH FIRST stood."""
+    """The tree with LIMIT where FETCH FIRST stood, and numbered rows where DISTINCT ON did."""
     stack = [tree]
     while stack:
         node = stack.pop()
         clause = node.args.get("limit")
         if isinstance(clause, exp.Fetch):
             node.set("limit", _as_limit(clause))
+        distinct = node.args.get("distinct")
+        if isinstance(node, exp.Select) and isinstance(distinct, exp.Distinct) and distinct.args.get("on") is not None:
+            _number_rows(node, distinct)
         for value in node.args.values():
             children = value if isinstance(value, list) else (value,)
             stack.extend(child for child in children if isinstance(child, exp.Expr))
@@ -111,3 +118,46 @@ def _as_limit(clause: exp.Fetch) -> exp.Limit:
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
         raise Refusal("unsupported", "FETCH takes a number of rows: write FETCH FIRST 5 ROWS ONLY, or LIMIT 5.")
     return exp.Limit(expression=clause.args.get("count") or exp.Literal.number(1))
+
+
+def _number_rows(select: exp.Select, distinct: exp.Distinct) -> None:
+    """Keep the first row of each group of DISTINCT ON, in the order of ORDER BY."""
+    on = distinct.args["on"]
+    keys = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
+    order = select.args.get("order")
+    terms = [_term(select, term) for term in order.expressions] if order is not None else []
+    first = exp.Window(
+        this=exp.Anonymous(this="row_number", expressions=[]),
+        partition_by=[_listed(select, key.copy()) for key in keys],
+        order=exp.Order(expressions=terms) if terms else None,
+        over="OVER",
+    )
+    condition: exp.Expr = exp.EQ(this=first, expression=exp.Literal.number(1))
+    before = select.args.get("qualify")
+    if before is not None:
+        condition = exp.And(this=exp.Paren(this=before.this), expression=condition)
+    select.set("qualify", exp.Qualify(this=condition))
+    select.set("distinct", None)
+    select.meta[DISTINCT_ON] = True
+
+
+def _term(select: exp.Select, term: exp.Expr) -> exp.Expr:
+    again = term.copy()
+    again.set("this", _listed(select, again.this))
+    return again
+
+
+def _listed(select: exp.Select, node: exp.Expr) -> exp.Expr:
+    """Meaning of a position of the SELECT list, or of a name that it gives."""
+    items = select.expressions
+    place = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    if place.isascii() and place.isdigit() and len(place) < 5 and 1 <= int(place) <= len(items):
+        item: exp.Expr = items[int(place) - 1]
+        inner: exp.Expr = item.this if isinstance(item, exp.Alias) else item
+        return inner.copy()
+    if isinstance(node, exp.Column) and not node.table:
+        for item in items:
+            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
+                given: exp.Expr = item.this
+                return given.copy()
+    return node

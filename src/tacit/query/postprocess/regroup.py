@@ -240,6 +240,8 @@ def _partition(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Ce
     if call.function in ("lag", "lead"):
         shift = (call.offset if call.offset is not None else 1) * (-1 if call.function == "lag" else 1)
         return [_at(arguments, index + shift, call.type) for index in range(len(rows))]
+    if call.function in ("first_value", "last_value", "nth_value"):
+        return [_of_frame(call, arguments, index) for index in range(len(rows))]
     if call.frame is WindowFrame.RUNNING:
         _check_running(len(rows))
         return [pool(call.function, arguments[: end + 1], None, call.type) for end in range(len(rows))]
@@ -255,6 +257,13 @@ def _check_running(count: int) -> None:
             f"A running aggregate of released rows takes at most {most} rows of a partition; add a PARTITION BY, or "
             "group more coarsely before it. What was released is kept, so asking again with another window is free.",
         )
+
+
+def _of_frame(call: WindowCall, cells: list[Cell], index: int) -> Cell:
+    """The first, last or n-th cell of the frame of a row."""
+    end = index + 1 if call.frame is WindowFrame.RUNNING else len(cells)
+    place = {"first_value": 0, "last_value": end - 1}.get(call.function, (call.offset or 1) - 1)
+    return _at(cells[:end], place, call.type)
 
 
 def _at(cells: list[Cell], index: int, kind: SqlType) -> Cell:

@@ -211,12 +211,16 @@ class Join(RelationNode):
     """Pairs of rows for which ``condition`` is true.
 
     Columns are the left ones, then the right ones, then for FULL joins of owned relations the unit.
+
+    ``keeps`` says of an INNER join that the text asked for an outer one that keeps public rows of this side; they are
+    no rows here (:mod:`tacit.query.resolve.kept_public_rows`).
     """
 
     left: RelationNode
     right: RelationNode
     kind: JoinKind
     condition: Expression
+    keeps: JoinKind | None = field(default=None, compare=False, repr=False)
 
     @property
     def row_units(self) -> bool:
@@ -325,9 +329,10 @@ class WindowCall:
     """A window function over one unit's rows.
 
     Args:
-        function: a :class:`UnitCall` function, or ``row_number``, ``rank``, ``dense_rank``, ``lag``, ``lead``.
+        function: a :class:`UnitCall` function, or ``row_number``, ``rank``, ``dense_rank``, ``lag``, ``lead``,
+            ``first_value``, ``last_value``, ``nth_value``.
         argument: what it reads; None for ``count_rows``, ``row_number``, ``rank``, ``dense_rank``.
-        offset: how many rows away ``lag`` and ``lead`` look.
+        offset: how many rows away ``lag`` and ``lead`` look; which row of the frame ``nth_value`` takes, from 1.
         partition: expressions, among them the unit where the source is owned.
         order: an engine completes it with all columns of the source (except for ``rank``, ``dense_rank`` and PEERS
             frames, which treat ties alike), so that equal rows are the only ties left.

@@ -11,6 +11,7 @@ keep, compute  act on one row at a time; the unit column is carried along
 join           with public data: each row is one owned row and public ones. Of two owned relations: both sides of a row
                have the same unit (enforced by an equality of the units beside the analyst's condition), and whether an
                outer row is unmatched depends on rows of its own unit alone
+join_beside    an inner join
 attach         a join with public data
 mark           likewise: only rows of the same unit, or public ones, are looked at
 stack          every row keeps its unit
@@ -71,6 +72,7 @@ __all__ = [
     "group",
     "identifies_unit",
     "join",
+    "join_beside",
     "keep",
     "mark",
     "scan",
@@ -101,7 +103,10 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     fields = [_labelled(table, column, path[0].column if path else None) for column in fields]
     for index, column in enumerate(fields):
         if path and column.name is not None and column.name.lower() == path[0].column.lower():
-            fields[index] = replace(column, identifies=f"key {path[0].table}.{path[0].references}".lower())
+            # Rows in which it is NULL lead to no unit and are not read.
+            known = replace(column.domain, nullable=False)
+            label = f"key {path[0].table}.{path[0].references}".lower()
+            fields[index] = replace(column, identifies=label, domain=known)
     source, slot = _unit_column(catalog, table, fields)
     unit = table.find(table.unit or "")
     single = table.unit == ROW or (unit is not None and unit.unique)
@@ -197,14 +202,14 @@ def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Exp
     width = len(left.fields)
     if left.unit is not None and right.unit is not None:
         condition = _same_person(left, right, condition)
-    elif left.unit is not None and kind in (JoinKind.RIGHT, JoinKind.FULL):
+    elif (left.unit is not None or right.unit is not None) and kind is JoinKind.FULL:
         raise Refusal(
-            "join", "This join keeps public rows that belong to no person; use LEFT JOIN from the protected table."
+            "join",
+            "A FULL JOIN of a protected and a public table keeps rows of both without a match; write LEFT JOIN, with "
+            "the table on the left whose rows shall stay.",
         )
-    elif right.unit is not None and kind in (JoinKind.LEFT, JoinKind.FULL):
-        raise Refusal(
-            "join", "This join keeps public rows that belong to no person; put the protected table on the left."
-        )
+    elif (left.unit is not None and kind is JoinKind.RIGHT) or (right.unit is not None and kind is JoinKind.LEFT):
+        raise Refusal("join", "This join keeps public rows that belong to no person; put the protected table first.")
     outer = {"left": kind in (JoinKind.RIGHT, JoinKind.FULL), "right": kind in (JoinKind.LEFT, JoinKind.FULL)}
     pairs = [_equated(part, width) for part in conjuncts(condition)]
     fields: tuple[Field, ...] = (
@@ -223,6 +228,16 @@ def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Exp
     rows, groups = larger(left.max_rows, right.max_rows), larger(left.max_groups, right.max_groups)
     weight = _weight(1 + left.weight + right.weight, size(condition), len(fields))
     return Join(fields, unit, left.population or right.population, groups, rows, weight, left, right, kind, condition)
+
+
+def join_beside(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Expression) -> RelationNode:
+    """As :func:`join`; where the text asks to keep public rows without a match, without them and marked so."""
+    beside_right = kind is JoinKind.LEFT and left.is_public and not right.is_public
+    beside_left = kind is JoinKind.RIGHT and right.is_public and not left.is_public
+    if not beside_right and not beside_left:
+        return join(left, right, kind, condition)
+    inner = join(left, right, JoinKind.INNER, condition)
+    return replace(inner, keeps=kind) if isinstance(inner, Join) else inner
 
 
 def attach(source: RelationNode, value: RelationNode) -> RelationNode:

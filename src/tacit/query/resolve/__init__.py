@@ -3,11 +3,15 @@
 Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, group keys public or private, and the final aggregation
   built from both
+* :mod:`.correlated` — Subqueries for a value that are tied to the query around them by equalities
 * :mod:`.fresh_stack` — Stack of its own for work that may nest deeply, so that every caller may nest equally deep
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS
   stand for
 * :mod:`.join_order` — Order of joins that FROM lists with commas, and the equalities of WHERE that connect them
+* :mod:`.kept_public_rows` — Public rows that an outer join keeps though no row of a person meets them
 * :mod:`.released_relation` — Released relation: rows that are released, while the queries above them are resolved
+* :mod:`.row_picks` — Aggregates that pick the value of one row of a group: ARG_MAX, ARG_MIN, FIRST, LAST and
+  ANY_VALUE
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and
   LIMIT

@@ -31,6 +31,7 @@ from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.regular_expressions import from_similar, is_anchored
 from tacit.query.resolve.sql_functions import (
+    PICKS,
     RAW_AGGREGATES,
     WINDOW_ONLY,
     refuse_aggregate,
@@ -63,6 +64,7 @@ from tacit.query.types import (
 
 __all__ = [
     "Correlated",
+    "Hook",
     "Remembering",
     "Scalars",
     "Scope",
@@ -74,6 +76,7 @@ __all__ = [
     "has_aggregate",
     "is_aggregate",
     "is_auto",
+    "is_pick",
     "renamed",
 ]
 
@@ -597,7 +600,12 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of an aggregate (without OVER)."""
     if isinstance(node, (exp.Filter, exp.WithinGroup)):
         return True
-    return isinstance(node, exp.Anonymous) and function_name(node) in SQL_NAMES
+    return isinstance(node, exp.Anonymous) and (function_name(node) in SQL_NAMES or is_pick(node))
+
+
+def is_pick(node: exp.Expr) -> bool:
+    """Whether a node calls an aggregate that picks one row's value, which is exact inside a unit and never released."""
+    return isinstance(node, exp.Anonymous) and function_name(node) in PICKS
 
 
 def has_aggregate(node: exp.Expr) -> bool:

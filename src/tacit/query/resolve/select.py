@@ -28,6 +28,7 @@ from sqlglot import exp
 from tacit.query import limits
 from tacit.query.aggregates import NEVER_NULL, AggregateCall, unit_call
 from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.work import rows_inside
 from tacit.query.question import (
     Derive,
@@ -64,13 +65,24 @@ from tacit.query.relational.expressions import (
     rewrite,
     walk,
 )
-from tacit.query.relational.functions import call
+from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
 from tacit.query.resolve.grouping_sets import written_sets
+from tacit.query.resolve.kept_public_rows import kept_public_rows
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
-from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate
+from tacit.query.resolve.row_picks import read_pick, sort_key_of
+from tacit.query.resolve.scalars import (
+    Remembering,
+    Scalars,
+    Scope,
+    function_name,
+    has_aggregate,
+    is_aggregate,
+    is_pick,
+)
 from tacit.query.resolve.select_list import Item
+from tacit.query.resolve.sql_functions import refuse_aggregate
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
@@ -91,6 +103,12 @@ __all__ = [
 
 _NUMBERED = ("row_number", "rank", "dense_rank")
 _SHIFTED = ("lag", "lead")
+#: Windows that read the value of one row of the frame, by their names; FIRST and LAST as DuckDB calls them.
+_PLACED = {
+    **{name: name for name in ("first_value", "last_value", "nth_value")},
+    "first": "first_value",
+    "last": "last_value",
+}
 Resolve = Callable[[exp.Expr], Expression]
 
 
@@ -120,12 +138,14 @@ def read_window(
     name = function_name(called) if isinstance(called, exp.Anonymous) else ""
     if name in _NUMBERED or name in _SHIFTED:
         return _ranking(name, called, scalars, partition, terms, source)
-    if not is_aggregate(called):
+    if name in _PLACED:
+        return _placed(_PLACED[name], called, scalars, partition, terms, frame)
+    if not is_aggregate(called) or is_pick(called):
         raise Refusal("window", f"{name.upper() or 'This function'} is not supported as a window.")
-    call, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
-    if call.where is not None or call.parameter is not None or call.function == "count_distinct":
+    made, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
+    if made.where is not None or made.parameter is not None or made.function == "count_distinct":
         raise Refusal("window", "Windows take plain aggregates without FILTER, DISTINCT and quantiles.")
-    return WindowCall(call.function, call.argument, None, partition, terms, frame, call.type), domain
+    return WindowCall(made.function, made.argument, None, partition, terms, frame, made.type), domain
 
 
 def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
@@ -165,6 +185,33 @@ def _ranking(
     return WindowCall(name, value, offset, partition, order, WindowFrame.PARTITION, value.type), domain
 
 
+def _placed(
+    name: str,
+    called: exp.Anonymous,
+    scalars: Scalars,
+    partition: tuple[Expression, ...],
+    order: tuple[SortKey, ...],
+    frame: WindowFrame,
+) -> tuple[WindowCall, Domain]:
+    """FIRST_VALUE, LAST_VALUE and NTH_VALUE: one row of the frame, whose order is completed by all columns."""
+    args, shown = called.expressions, name.upper()
+    if len(args) != (2 if name == "nth_value" else 1):
+        raise Refusal("arguments", f"{shown} takes {'a value and a place' if name == 'nth_value' else 'one value'}.")
+    if not order:
+        raise Refusal("window", f"{shown} needs ORDER BY in its window.")
+    value = scalars(args[0])
+    place = constant_int(name, scalars(args[1]), 1, 1000, "the place") if name == "nth_value" else None
+    if name == "first_value":
+        # All frames begin with the first row of the partition.
+        frame = WindowFrame.PARTITION
+    elif name == "last_value" and frame is WindowFrame.PEERS:
+        # The last of the rows that sort alike: these are a partition of their own.
+        partition, order, frame = (*partition, *(key.expression for key in order)), (), WindowFrame.PARTITION
+    nullable = value.nullable or name == "nth_value"
+    domain = Domain(value.range, nullable, value.values, value.step, value.domain.growth, value.domain.null_is_key)
+    return WindowCall(name, value, place, partition, order, frame, value.type), domain
+
+
 def _frame(spec: exp.Expr | None, ordered: bool) -> WindowFrame:
     if spec is None:
         return WindowFrame.PEERS if ordered else WindowFrame.PARTITION
@@ -177,11 +224,6 @@ def _frame(spec: exp.Expr | None, ordered: bool) -> WindowFrame:
         if end[0] == "CURRENT ROW":
             return WindowFrame.RUNNING if kind == "ROWS" else WindowFrame.PEERS
     raise Refusal("window", "Frames are ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW, or AND UNBOUNDED FOLLOWING.")
-
-
-def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:
-    """One term of ORDER BY, with SQL's placing of NULLs made explicit."""
-    return SortKey(expression, bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
 
 
 # -- clauses
@@ -340,6 +382,11 @@ class ResultBuilder(ABC):
     def is_noisy(self, expression: Expression) -> bool:
         """Whether an expression over keys and aggregates, or over columns of the source, depends on noise."""
 
+    def pick(self, node: exp.Expr, scalars: Scalars) -> AggregateCall:  # noqa: ARG002 - where it has a meaning
+        """An aggregate that takes the value of one row: exact inside a unit, and nowhere else."""
+        called = node.this if isinstance(node, exp.Filter) else node
+        raise refuse_aggregate(function_name(called) if isinstance(called, exp.Anonymous) else "first")
+
     # -- expressions over keys, aggregates and windows
 
     def _scalars(self, clause: str) -> Scalars:
@@ -383,7 +430,8 @@ class ResultBuilder(ABC):
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         inner = Scalars(self.clauses.scope, "an aggregate", self.clauses.hook)
-        index, kind, domain = self.aggregate(read_aggregate(node, inner))
+        asked = self.pick(node, inner) if _picks(node) else read_aggregate(node, inner)
+        index, kind, domain = self.aggregate(asked)
         return Reference(kind, domain, self.first + index, f"aggregate {index + 1}")
 
     def _value(self, node: exp.Subquery) -> Expression:
@@ -435,12 +483,22 @@ class ResultBuilder(ABC):
     def _window(self, node: exp.Window) -> Expression:
         source = self.shape()
         inner = Scalars(self.clauses.scope, "a window", self._window_hook)
-        made = read_window(node, inner, self.clauses.named, source)
+        made, domain = read_window(node, inner, self.clauses.named, source)
+        if made.function != "nth_value" or made.frame is not WindowFrame.PEERS:
+            return self._windowed(made, domain)
+        # The n-th row of the partition, once the rows so far, with those that sort alike, are as many.
+        rows = WindowCall("count_rows", None, None, made.partition, made.order, WindowFrame.PEERS, INTEGER)
+        seen = self._windowed(rows, Domain(Range(Fraction(1), None), False, None, Fraction(1)))
+        value = self._windowed(replace(made, frame=WindowFrame.PARTITION), domain)
+        return case([(call("ge", seen, literal(made.offset, INTEGER)), value)], literal(None, value.type))
+
+    def _windowed(self, call: WindowCall, domain: Domain) -> Expression:
+        made = (call, domain)
         if made not in self.windows:
             limits.check_size(len(self.windows) + 1, limits.MAX_COLUMNS, "windows")
             self.windows.append(made)
         name = f"window {len(self.windows)}"
-        return Pending(made[0].type, made[1], PendingKind.WINDOW, self.windows.index(made), name)
+        return Pending(call.type, domain, PendingKind.WINDOW, self.windows.index(made), name)
 
     def _window_hook(self, node: exp.Expr) -> Expression | None:
         if isinstance(node, exp.Window):
@@ -510,6 +568,18 @@ class ResultBuilder(ABC):
             raise Refusal("window", "A window cannot be used in HAVING; filter in an outer query.")
         return found
 
+    def _qualify(self) -> Expression:
+        """The condition on rows with their windows; it may use names of the SELECT list."""
+        qualify = self.clauses.node.args.get("qualify")
+        return TRUE if qualify is None else Scalars(self.clauses.scope, "QUALIFY", self._named).condition(qualify.this)
+
+    def _named(self, node: exp.Expr) -> Expression | None:
+        if isinstance(node, exp.Column) and not node.table and not self.clauses.scope.matches(node.name, None):
+            item = self.clauses.alias(node.name)
+            if item is not None:
+                return self._item(item)
+        return self._hook(node)
+
     def _outputs(self) -> list[tuple[str, Expression]]:
         return [(item.name, self._item(item)) for item in self.clauses.items]
 
@@ -563,9 +633,26 @@ class UnitRows(ResultBuilder):
         name = function_name(node).upper()
         raise Refusal("interval", f"{name} applies to released columns; this SELECT releases nothing.")
 
+    def pick(self, node: exp.Expr, scalars: Scalars) -> AggregateCall:
+        """The value of one row of the group: a window over the rows has it in all of them, and MIN takes it.
+
+        Of rows that tie, the one with the least value counts; the least value that is not NULL is ANY_VALUE.
+        """
+        where = scalars.condition(node.expression.this) if isinstance(node, exp.Filter) else None
+        called = node.this if isinstance(node, exp.Filter) else node
+        value, order = read_pick(called, scalars, where)
+        if not order:
+            return AggregateCall("min", value, where, None, None, None)
+        keys = tuple(key for _, key in self.clauses.keys)
+        made = WindowCall("first_value", value, None, keys, order, WindowFrame.PARTITION, value.type)
+        domain = Domain(value.range, True, value.values, value.step, value.domain.growth)
+        self.body.relation = ownership.window(self.body.relation, [(made, domain)])
+        chosen = reference(self.body.relation, len(self.body.relation.fields) - 1)
+        return AggregateCall("min", chosen, None, None, None, None)
+
     def relation(self) -> RelationNode:
         """The SELECT as a relation."""
-        having, outputs = self._having(), self._outputs()
+        having, qualify, outputs = self._having(), self._qualify(), self._outputs()
         result = self.shape()
         width = len(result.fields)
         for value in self.values:
@@ -573,7 +660,8 @@ class UnitRows(ResultBuilder):
         result = ownership.keep(result, _over(result, self._settled(having, width)))
         if self.windows:
             settled = [(self._settled_window(item, width), domain) for item, domain in self.windows]
-            result = ownership.window(result, settled)
+            result = _windowed_rows(self.clauses.node, result, settled)
+        result = ownership.keep(result, _over(result, self._settled(qualify, width)))
         return ownership.compute(result, [(name, _over(result, self._settled(e, width))) for name, e in outputs])
 
 
@@ -594,13 +682,15 @@ class ReleasedBuilder(ResultBuilder):
     def result(self) -> ReleasedRelation:
         """The SELECT as a released result."""
         where = self._where()
-        having, outputs, order = self._having(), self._outputs(), self._order()
+        having, qualify, outputs, order = self._having(), self._qualify(), self._outputs(), self._order()
         final, before, width = self._released(where)
         steps: list[Step] = [value_step(final, value) for value in self.values]
         if having != TRUE:
             steps.append(Keep(self._settled(having, width)))
         if self.windows:
             steps.append(Extend(tuple(self._settled_window(item, width) for item, _ in self.windows)))
+        if qualify != TRUE:
+            steps.append(Keep(self._settled(qualify, width)))
         noisy = [self._carries_noise(e) for _, e in outputs]
         settled = [(name, self._settled(e, width)) for name, e in outputs]
         keys = tuple(replace(key, expression=self._settled(key.expression, width)) for key in order)
@@ -638,10 +728,15 @@ class FinalGroups(ReleasedBuilder):
                     "join where it is never missing.",
                 )
         self.body = body
+        self.kept = kept_public_rows(body.relation)
+        if self.kept is not None:
+            self.kept.check_keys(clauses.keys)
         self.builder = FinalBuilder(body.relation, clauses.keys, options)
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
         """A released column."""
+        if self.kept is not None:
+            self.kept.check_call(asked)
         index = self.builder.add(asked, self.body.relation)
         made = self.builder.aggregates[index]
         return index, made.type, Domain(nullable=made.kind not in NEVER_NULL)
@@ -652,8 +747,13 @@ class FinalGroups(ReleasedBuilder):
 
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
         final, sets = self.builder.build(self.body.relation), self.clauses.sets
-        totals: list[Step] = [] if sets is None else [Totals(tuple(range(len(final.keys))), sets)]
-        return final, (*totals, *where), self.first + len(final.aggregates)
+        listing = () if self.kept is None else self.kept.listing(final)
+        if sets is not None:
+            # Totals of groups come first of all; those that the public rows lack stay, with a noisy 0.
+            totals = Totals(tuple(range(len(final.keys))), sets)
+            return final, (totals, *where), self.first + len(final.aggregates)
+        width = len(final.types) + sum(len(step.relation.fields) for step in listing)
+        return final, (*listing, *where), width
 
 
 class ReleasedRows:
@@ -746,6 +846,23 @@ def in_order(node: exp.Query, released: ReleasedRelation) -> ReleasedRelation:
             keys.append(sort_key_of(term, Scalars(scope, "ORDER BY")(term.this)))
     steps: list[Step] = [Sort(tuple(keys))] if keys else []
     return replace(released, steps=(*released.steps, *steps, *_slice(node)))
+
+
+def _windowed_rows(node: exp.Select, source: RelationNode, calls: list[tuple[WindowCall, Domain]]) -> RelationNode:
+    try:
+        return ownership.window(source, calls)
+    except Refusal:
+        if not node.meta.get(DISTINCT_ON):
+            raise
+        raise Refusal(
+            "distinct",
+            "DISTINCT ON would keep one row of several persons: list the unit among its columns, as in "
+            "DISTINCT ON (patient_id), so that it keeps a row of each person.",
+        ) from None
+
+
+def _picks(node: exp.Expr) -> bool:
+    return is_pick(node.this if isinstance(node, exp.Filter) else node)
 
 
 def _refuse_sets(clauses: SelectClauses) -> None:

@@ -12,7 +12,7 @@ from tacit.query.relational.functions import call, case
 from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
 from tacit.query.types import INTEGER, TEXT
 
-__all__ = ["RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "refuse_aggregate", "scalar_call"]
+__all__ = ["PICKS", "RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "refuse_aggregate", "scalar_call"]
 
 
 _MOST_BUCKETS: Final = 1000
@@ -35,6 +35,14 @@ RAW_AGGREGATES: Final = _STATISTICS | _words("""
     reservoir_quantile json_group_array json_group_object json_group_structure
     map_from_entries bitstring_agg array_concat_agg
 """)
+#: Aggregates that pick the value of one row: whether the last row in some order counts, the first, or the least value.
+PICKS: Final[dict[str, str]] = {
+    **dict.fromkeys(("arg_max", "argmax", "max_by"), "last"),
+    **dict.fromkeys(("arg_min", "argmin", "min_by"), "first"),
+    **dict.fromkeys(("any_value", "arbitrary"), "least"),
+    "first": "first",
+    "last": "last",
+}
 _INSTEAD: Final = {
     "fsum": "SUM(x)",
     "kahan_sum": "SUM(x)",

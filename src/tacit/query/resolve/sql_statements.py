@@ -24,6 +24,7 @@ from tacit.query.catalog import ROW, Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.parsing.parse import Parsed, parse
 from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.set_totals import check_totals
 from tacit.query.planning.work import bound_question, bound_rows, equated
 from tacit.query.question import FinalAggregation, Question, numbered
@@ -53,8 +54,10 @@ from tacit.query.relational.functions import call, case
 from tacit.query.relational.functions.signatures import coerce_all
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
+from tacit.query.resolve.correlated import correlated_value
 from tacit.query.resolve.fresh_stack import as_on_a_fresh_stack
 from tacit.query.resolve.join_order import comma_runs, connecting, in_written_order
+from tacit.query.resolve.kept_public_rows import refuse_kept_rows
 from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
@@ -224,7 +227,7 @@ def _join(
         case RelationNode(), ReleasedRelation():
             joined = right.matched(left, _TURNED[kind], condition)
         case RelationNode(), RelationNode():
-            joined = ownership.join(left, right, kind, condition)
+            joined = ownership.join_beside(left, right, kind, condition)
         case ReleasedRelation(), ReleasedRelation():
             joined = left.combined(right, kind, condition)
         case _:
@@ -480,8 +483,27 @@ class Body:
         if isinstance(node, exp.Exists):
             return self._mark(*self._inner(_query_of(node.this), columns=False)[:2])
         if isinstance(node, exp.Subquery):
-            return self._value(self.values.relation(node, self.scope))
+            return self._scalar(node)
         return None
+
+    def _scalar(self, node: exp.Subquery) -> Expression:
+        """A public value, or one that equalities tie to each row."""
+        try:
+            return self._value(self.values.relation(node, self.scope))
+        except Refusal:
+            found = self._tied(_query_of(node))
+            if found is None:
+                raise
+            return found
+
+    def _tied(self, query: exp.Query) -> Expression | None:
+        if not isinstance(query, exp.Select):
+            return None
+        try:
+            source, names = from_clause(self.queries, query, self.ctes)
+        except Refusal:
+            return None
+        return None if isinstance(source, ReleasedRelation) else correlated_value(self, query, source, names)
 
     def _value(self, value: RelationNode) -> Expression:
         if value not in self.attached:
@@ -504,6 +526,10 @@ class Body:
         matched = self._mark(other, _both(condition, equal))
         if not equal.nullable:
             return matched
+        if other.unit is not None and self.relation.unit is not None:
+            # Whose NULLs count: those of the same person, as in every comparison of protected rows.
+            same = call("eq", reference(self.relation, self.relation.unit), shift(reference(other, other.unit), width))
+            condition = _both(condition, same)
         unknown = self._unknown(other, condition, equal, width)
         return case([(matched, TRUE), (unknown, literal(None, BOOLEAN))], FALSE)
 
@@ -560,6 +586,7 @@ class Body:
         other, names = from_clause(self.queries, query, self.ctes)
         if isinstance(other, ReleasedRelation):
             raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
+        refuse_kept_rows(other)
         moved = names.shifted(len(self.relation.fields))
         both = Correlated(moved.sources, moved.merged, self.scope)
         where = query.args.get("where")
@@ -624,6 +651,8 @@ class Queries:
         while isinstance(node, exp.Subquery):
             node = node.this
         known = self._with(node, ctes)
+        if isinstance(node, exp.Values):
+            return _values(node)
         if isinstance(node, exp.SetOperation):
             return self._union(node, known)
         if not isinstance(node, exp.Select):
@@ -714,13 +743,15 @@ class Queries:
         inside = any(ownership.identifies_unit(body.relation, key) for _, key in clauses.keys)
         if grouped and not body.relation.is_public and not inside:
             return FinalGroups(clauses, body, self.options).result()
+        refuse_kept_rows(body.relation)
         relation = UnitRows(clauses, body).relation()
         if node.args.get("distinct") is not None:
             distinct = self._distinct(node, relation)
             if isinstance(distinct, ReleasedRelation):
                 return distinct
             relation = distinct
-        if not top and any(node.args.get(name) is not None for name in ("order", "limit", "offset")):
+        ordering = ("limit", "offset") if node.meta.get(DISTINCT_ON) else ("order", "limit", "offset")
+        if not top and any(node.args.get(name) is not None for name in ordering):
             raise Refusal(
                 "limit_below",
                 "ORDER BY, LIMIT and OFFSET work on released results only; put them in the outermost SELECT.",

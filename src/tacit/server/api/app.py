@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tacit.core.extras import load
 from tacit.server.api.errors import describe, page
 from tacit.server.api.jobs import JobRunner
 from tacit.server.api.openapi import described
@@ -31,6 +32,9 @@ from tacit.server.errors import Busy, RequestError
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
+
+if TYPE_CHECKING:
+    from tacit.server.mcp.endpoint import AssistantEndpoint
 
 __all__ = ["App", "create_app"]
 
@@ -60,9 +64,11 @@ class App(Starlette):
         self._runtime = runtime
         self._jobs = JobRunner(runtime)
         service = runtime.service
+        self._assistants = _assistants(runtime) if runtime.settings.mcp else None
         super().__init__(
             routes=[
                 *self._routes(),
+                *([] if self._assistants is None else [self._assistants.route]),
                 # Not by the router, which would name the host that the request names.
                 StarletteRoute("/", _to_console),
                 StarletteRoute("/console", _to_console),
@@ -170,6 +176,14 @@ class _Guard:
             await (_failed_page(problem) if pages else error_response(problem, about))(scope, receive, send)
 
 
+def _assistants(runtime: WorkerRuntime) -> AssistantEndpoint:
+    """Tools for assistants; they are an extra, which most servers do without."""
+    load("mcp", "mcp", "assistants")
+    from tacit.server.mcp.endpoint import AssistantEndpoint
+
+    return AssistantEndpoint(runtime)
+
+
 def _failed_page(problem: Exception) -> Response:
     failure = describe(problem)
     return ApiResponse(failure.status, page(failure), _HTML, failure.headers)
@@ -192,7 +206,9 @@ async def _to_console(_: Request) -> Response:
 @asynccontextmanager
 async def _life(app: App) -> AsyncIterator[None]:
     app._jobs.watch()
-    yield
-    await app.drain(app._runtime.settings.drain_seconds)
+    async with nullcontext() if app._assistants is None else app._assistants.running():
+        yield
+        # Work under way is finished first: it is charged.
+        await app.drain(app._runtime.settings.drain_seconds)
     await app._jobs.leave()
     app._runtime.close()

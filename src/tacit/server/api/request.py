@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["ApiRequest", "ApiResponse", "Route", "error_response", "json_response"]
+__all__ = ["ALWAYS", "ApiRequest", "ApiResponse", "Route", "error_response", "json_response"]
 
 Lines = tuple[tuple[bytes, bytes], ...]
 
-_ALWAYS: Final[Lines] = (
+#: Headers of every response.
+ALWAYS: Final[Lines] = (
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
@@ -63,7 +64,7 @@ class ApiResponse(Response):
         policy: bytes = b"default-src 'none'; frame-ancestors 'none'",
     ) -> None:
         super().__init__(body, status, media_type=form, background=None if after is None else BackgroundTask(after))
-        self.raw_headers += ((b"content-security-policy", policy), *_ALWAYS, *headers)
+        self.raw_headers += ((b"content-security-policy", policy), *ALWAYS, *headers)
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from tacit.server.shared_token_buckets import Buckets
 from tacit.server.timing import DepartureSchedule, LateAnswers
 
 if TYPE_CHECKING:
+    from tacit.curator.conversation import Conversation
     from tacit.curator.quote import Quote
     from tacit.curator.views.answer_object import Answer
     from tacit.query.request import Request
@@ -69,13 +70,17 @@ class WorkerRuntime:
             RateLimit(settings.failures_per_minute, buckets=counted, name=name) for name in ("strangers", "guesses")
         )
 
-    async def ask(self, access: Access, ask: Request, key: str = "") -> Answer:
+    async def ask(
+        self, access: Access, ask: Request, key: str = "", conversation: Conversation | None = None
+    ) -> Answer:
         """As :meth:`CuratorService.ask`, in a thread; the outcome leaves at a time that was decided before."""
         name = access.person.name
         self.rates["asks"].take(name)
         departure = self.departure(name)
         try:
-            return await self.asking.run_for(name, self.service.ask, access, ask, key=key, departure=departure)
+            return await self.asking.run_for(
+                name, self.service.ask, access, ask, key=key, departure=departure, conversation=conversation
+            )
         finally:
             await departure.hold()
 

@@ -2,6 +2,8 @@
 
 Modules:
 * :mod:`.cancel_keys` — Keys that cancel statements, valid at every worker process
+* :mod:`.catalogues` — Catalogues of one worker: a database for each part of the catalogue that people see, and answers
+  that are kept
 * :mod:`.copying` — Rows as COPY sends them: text, CSV or binary
 * :mod:`.messages` — Messages of the protocol: a strict reader and a writer
 * :mod:`.server` — Connections: TLS, start-up, proof of identity, cancelling, shutdown

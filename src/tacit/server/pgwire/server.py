@@ -21,6 +21,7 @@ from tacit.server.errors import Busy
 from tacit.server.identity.models import Access
 from tacit.server.identity.scram import MECHANISM, MECHANISM_PLUS, ScramError, ScramExchange
 from tacit.server.pgwire.cancel_keys import CancelKeys
+from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.messages import (
     CANCEL,
     GSS,
@@ -36,7 +37,7 @@ from tacit.server.pgwire.messages import (
     parameter_status,
     ready,
 )
-from tacit.server.pgwire.session import Catalogues, WireSession
+from tacit.server.pgwire.session import WireSession
 from tacit.server.pgwire.sqlstates import error_of
 from tacit.server.pgwire.stream import WireStream
 from tacit.server.pgwire.variables import REPORTED, SessionVariables, read_options

@@ -14,18 +14,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.curator.planner import WeightedLRUCache
 from tacit.curator.views.arrow_tables import plain
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
-from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.errors import Unauthenticated
+from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.copying import CopyFormat, read_copy
 from tacit.server.pgwire.messages import (
     BINARY,
@@ -64,7 +64,7 @@ from tacit.server.pgwire.statements import (
     sample_values,
     split_statements,
 )
-from tacit.server.pgwire.system_catalog import CatalogueResult, SystemCatalog
+from tacit.server.pgwire.system_catalog import CatalogueResult, WrittenQuery
 from tacit.server.pgwire.types import JSON, TEXT_OID, column_of, decode, encode
 from tacit.server.pgwire.variables import REPORTED, SessionVariables
 from tacit.server.service import ADMIN
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from tacit.server.pgwire.cancel_keys import CancelKeys
     from tacit.server.pgwire.stream import WireStream
 
-__all__ = ["Catalogues", "WireSession"]
+__all__ = ["WireSession"]
 
 #: Prepared statements of a connection, the characters of all of them, and portals.
 MAX_PREPARED: Final = 1_000
@@ -85,40 +85,12 @@ MAX_PREPARED_TEXT: Final = 2_000_000
 MAX_PORTALS: Final = 64
 #: Seconds between two looks whether another worker was told to cancel.
 _LOOK: Final = 0.1
-_CACHED: Final = 8_000_000
-_PER_CELL: Final = 60
-_MOST_CATALOGUES: Final = 16
-#: Threads for queries of the catalogue, how many may wait, and threads for one analyst.
-_POOL: Final = (2, 128, 1)
+#: Seconds for which public metadata are shown again without looking whether the token still counts.
+_FRESH: Final = 1.0
+#: Cells of an answer whose bytes are kept.
+_MOST_CELLS: Final = 5_000
+Changes = tuple[tuple[str, str, bool], ...]
 _IN_FAILED: Final = (StatementKind.COMMIT, StatementKind.ROLLBACK, StatementKind.EMPTY)
-
-
-class Catalogues:
-    """Tables of the system of one worker: a database for each part of the catalogue that people see."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # Analysts take turns, apart from quotes and budgets: a query may take seconds.
-        self.pool = FairExecutor("catalogue", *_POOL)
-        self._found: dict[frozenset[str] | None, tuple[str, SystemCatalog]] = {}
-        self.results: WeightedLRUCache[tuple[Any, ...], CatalogueResult] = WeightedLRUCache(_CACHED)
-
-    def of(self, runtime: WorkerRuntime, access: Access) -> SystemCatalog:
-        """The one for a person; for a thread."""
-        catalog = runtime.service.catalog(access)
-        key = access.person.populations
-        with self._lock:
-            known = self._found.get(key)
-            if known is None or known[0] != catalog.digest:
-                known = (catalog.digest, SystemCatalog(catalog, runtime.service.curator.name))
-                if len(self._found) >= _MOST_CATALOGUES:
-                    self._found.pop(next(iter(self._found)), None)
-                self._found[key] = known
-            return known[1]
-
-    def close(self) -> None:
-        """Accept nothing new."""
-        self.pool.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +111,7 @@ class WireResult:
         rows: values.
         notices: messages to send before.
         copy: the form in which COPY sends the rows.
+        found: an answer about the catalogue, which keeps the bytes of its rows.
     """
 
     tag: str
@@ -146,6 +119,7 @@ class WireResult:
     rows: Sequence[Sequence[Any]] = ()
     notices: tuple[bytes, ...] = ()
     copy: CopyFormat | None = None
+    found: CatalogueResult | None = None
 
 
 @dataclass(slots=True)
@@ -199,6 +173,7 @@ class WireSession:
         self._skipping = False
         self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
         self._left_running: set[asyncio.Future[Any]] = set()
+        self._renewed = -_FRESH
         self.cancelled = asyncio.Event()
 
     @property
@@ -317,10 +292,22 @@ class WireSession:
         count = statement.parameters
         types = said.types
         if count:
-            catalog = await self._runtime.run(self._runtime.service.catalog, self._access)
-            types = await self._runtime.run(infer_types, statement.text, said.types, count, catalog)
+            types = await self._inferred(statement, said.types, count)
         self._prepared[said.name] = Prepared(statement, tuple(types[:count]))
         self._write(message(b"1"))
+
+    async def _inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """Types of parameters; equal texts are read once."""
+        if len(declared) >= count and all(declared[:count]):
+            return tuple(declared[:count])
+        digest = self._runtime.service.curator.context.catalog.digest
+        key = (statement.text, declared, digest, self._access.person.populations)
+        known = self._catalogues.types.get(key)
+        if known is None:
+            catalog = await self._runtime.run(self._runtime.service.catalog, self._access)
+            known = await self._runtime.run(infer_types, statement.text, declared, count, catalog)
+            self._catalogues.types.put(key, known, len(statement.text) + 200)
+        return known
 
     async def _bind(self, said: BindMessage) -> None:
         prepared = self._statement(said.statement)
@@ -379,6 +366,10 @@ class WireSession:
             self._write(command_complete(tag))
 
     async def _rows(self, result: WireResult, formats: Sequence[int], start: int, end: int) -> None:
+        whole = start == 0 and end == len(result.rows) and end * len(formats) <= _MOST_CELLS
+        if result.found is not None and whole and len(set(formats)) == 1:
+            self._write(result.found.as_text if formats[0] == TEXT else result.found.as_binary)
+            return
         oids = [column.oid for column in result.columns or ()]
         for row in result.rows[start:end]:
             cells = [encode(value, oid, form) for value, oid, form in zip(row, oids, formats, strict=True)]
@@ -417,7 +408,7 @@ class WireSession:
             tables = frozenset(table.name.lower() for table in catalog.tables)
             names = tables | {column.name.lower() for table in catalog.tables for column in table.columns}
             self._names = (self._runtime.service.curator.name, tables, names)
-        return split_statements(sql, self._names[2])
+        return self._catalogues.split(sql, self._names[2])
 
     def _question_text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
         database, tables, names = self._names or ("", frozenset(), frozenset())
@@ -441,7 +432,7 @@ class WireSession:
         found = await self._runtime.run(self._runtime.service.people.renewed, self._access)
         if found is None:
             raise Unauthenticated
-        self._access = found
+        self._access, self._renewed = found, time.monotonic()
 
     async def _run(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
         self._check_usable(statement)
@@ -449,8 +440,11 @@ class WireSession:
             case StatementKind.QUESTION | StatementKind.OTHER:
                 return await self._ask(self._question_text(statement, values, types))
             case StatementKind.CATALOGUE:
-                found = await self._catalogue(statement, values, types)
-                return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows)
+                found, changes = await self._catalogue(statement, values, types)
+                if found.rows:
+                    for name, value, local in changes:
+                        self._change_settings(partial(self._variables.set, name, value, local=local))
+                return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows, found=found)
             case StatementKind.EXPLAIN:
                 return await self._explain(statement, values, types)
             case StatementKind.SET:
@@ -598,7 +592,7 @@ class WireSession:
                 quote = await self._runtime.quote(self._access, request)
                 return _wire_columns(quote.plan.question.columns, wide=self._variables.intervals)
             case StatementKind.CATALOGUE:
-                return (await self._catalogue(statement, values, types)).columns
+                return (await self._catalogue(statement, values, types))[0].columns
             case StatementKind.EXPLAIN:
                 return (WireColumn("QUERY PLAN", JSON if after_explain(statement)[1] else TEXT_OID),)
             case StatementKind.SHOW:
@@ -612,29 +606,34 @@ class WireSession:
 
     async def _catalogue(
         self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
-    ) -> CatalogueResult:
-        await self._renew()
-        name = self._access.person.name
-        self._runtime.rates["reads"].take(name)
-        digest = self._runtime.service.curator.context.catalog.digest
-        key = (digest, self._access.person.populations, name, statement.text, repr((values, types)))
-        known = self._catalogues.results.get(key)
+    ) -> tuple[CatalogueResult, Changes]:
+        """An answer about the catalogue, and settings that change where it is executed and has rows."""
+        # What was shown before is public and for this person's eyes: a second more of it tells nothing.
+        if time.monotonic() - self._renewed >= _FRESH:
+            await self._renew()
+        self._runtime.rates["reads"].take(self._access.person.name)
+        known = self._catalogues.results.get(self._catalogue_key(statement, values, types))
         if known is not None:
-            return known
-        found, lasting = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
-        if lasting:
-            weight = len(statement.text) + _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
-            self._catalogues.results.put(key, found, weight)
-        return found
+            return known, ()
+        await self._renew()
+        name, key = self._access.person.name, self._catalogue_key(statement, values, types)
+        found, written = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
+        if written.lasting:
+            self._catalogues.keep(key, found, statement.text)
+        return found, written.changes
+
+    def _catalogue_key(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> tuple[Any, ...]:
+        digest, person = self._runtime.service.curator.context.catalog.digest, self._access.person
+        return (digest, person.populations, person.name, statement.text, repr((values, types)) if values else "")
 
     def _looked_up(
         self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
-    ) -> tuple[CatalogueResult, bool]:
+    ) -> tuple[CatalogueResult, WrittenQuery]:
         catalogue = self._catalogues.of(self._runtime, self._access)
         dynamic = {"budget": self._budget_rows, "history": self._history_rows}
         user, settings = self._access.person.name, self._variables.show
-        sql, lasting = catalogue.written(statement.text, user, values, types, settings, dynamic)
-        return catalogue.run(sql), lasting
+        written = catalogue.written(statement.text, user, values, types, settings, dynamic)
+        return catalogue.run(written.sql), written
 
     def _budget_rows(self) -> list[list[Any]]:
         found = self._runtime.service.budget(self._access)

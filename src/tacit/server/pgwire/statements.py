@@ -278,6 +278,8 @@ def _is_system(words: Sequence[Word], names: Collection[str]) -> bool:
         follows = words[i + 1].text if i + 1 < len(words) else ""
         if name in _SYSTEM or (name == "tacit" and follows == ".") or (name.startswith("pg_") and name not in names):
             return True
+        if name == "current_schemas" and follows == "(":
+            return True
         reads += word.kind == "FROM"
     return not reads
 

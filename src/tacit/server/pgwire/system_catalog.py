@@ -12,14 +12,15 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.query.catalog import Catalog
-from tacit.server.pgwire.messages import WireColumn
+from tacit.server.pgwire.messages import BINARY, TEXT, WireColumn, data_row
 from tacit.server.pgwire.sqlstates import StatementFault
 from tacit.server.pgwire.statements import literal_of, postgres_tree
 from tacit.server.pgwire.system_tables import DYNAMIC, SystemTable, system_tables
-from tacit.server.pgwire.types import ARRAYS, TYPES
+from tacit.server.pgwire.types import ARRAYS, TYPES, encode
 from tacit.server.pgwire.variables import VERSION
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["CatalogueResult", "SystemCatalog"]
 
 _SECONDS: Final = 2.0
+#: A cast of a list of numbers to names, which sqlglot cannot read; tools cast lists of pg_proc, which has no rows.
+_REG_LIST: Final = re.compile(r"::\s*(pg_catalog\.)?reg(type|class|proc|role)\[\]", re.IGNORECASE)
 #: Characters of a text that a query may lengthen, and numbers of a series: DuckDB's limit on memory does not count texts.
 _LONGEST: Final = 10_000
 _MOST_ROWS: Final = 50_000
@@ -116,6 +119,8 @@ _MACROS: Final = {
     "cardinality(a)": "len(a)",
     "_pg_expandarray(a)": "unnest(list_transform(a, lambda v, i: {'x': v, 'n': i}))",
     "to_regclass(t)": "(SELECT max(x_oid) FROM pgc.x_class WHERE x_name = regexp_replace(t, '^.*[.]', ''))",
+    "regexp_split_to_table(s, p)": "unnest(string_split_regex(s, p))",
+    "regexp_split_to_array(s, p)": "string_split_regex(s, p)",
     "to_regtype(t)": "(SELECT max(x_oid) FROM pgc.x_type WHERE x_name = t)",
     "pg_get_keywords()": "CAST(NULL AS VARCHAR)",
     "inet_server_addr()": "CAST(NULL AS VARCHAR)",
@@ -142,6 +147,8 @@ _PLAIN: Final = {"int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text"
                  "float4": "FLOAT", "float8": "DOUBLE", "varchar": "VARCHAR", "bpchar": "VARCHAR",
                  "numeric": "DECIMAL(18, 3)", "date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ",
                  "json": "VARCHAR", "jsonb": "VARCHAR"}  # fmt: skip
+#: Types that no column has.
+_PSEUDO: Final = {"trigger": 2279, "event_trigger": 3838, "void": 2278, "record": 2249, "internal": 2281, "any": 2276}
 _OIDS: Final = {
     "BOOLEAN": 16, "TINYINT": 21, "SMALLINT": 21, "INTEGER": 23, "BIGINT": 20, "UTINYINT": 21, "USMALLINT": 23,
     "UINTEGER": 20, "UBIGINT": 1700, "HUGEINT": 1700, "UHUGEINT": 1700, "FLOAT": 700, "DOUBLE": 701, "VARCHAR": 25,
@@ -152,10 +159,40 @@ _OIDS: Final = {
 
 @dataclass(frozen=True)
 class CatalogueResult:
-    """Columns and rows of an answer about the catalogue."""
+    """Columns and rows of an answer about the catalogue, and the bytes of all rows where they are sent again."""
 
     columns: tuple[WireColumn, ...]
     rows: tuple[tuple[Any, ...], ...]
+
+    @cached_property
+    def as_text(self) -> bytes:
+        """The messages of all rows, in text."""
+        return self._encoded(TEXT)
+
+    @cached_property
+    def as_binary(self) -> bytes:
+        """The messages of all rows, in binary."""
+        return self._encoded(BINARY)
+
+    def _encoded(self, form: int) -> bytes:
+        oids = [column.oid for column in self.columns]
+        return b"".join(
+            data_row([encode(value, oid, form) for value, oid in zip(row, oids, strict=True)]) for row in self.rows
+        )
+
+
+class WrittenQuery(NamedTuple):
+    """A query of the catalogue in DuckDB's words.
+
+    Args:
+        sql: the query.
+        lasting: whether its answer stays the same.
+        changes: name, value and whether it ends with the transaction, of each ``set_config``.
+    """
+
+    sql: str
+    lasting: bool
+    changes: tuple[tuple[str, str, bool], ...] = ()
 
 
 class SystemCatalog:
@@ -227,8 +264,8 @@ class SystemCatalog:
         types: Sequence[int],
         settings: Callable[[str], str],
         dynamic: Mapping[str, Callable[[], Sequence[Sequence[Any]]]],
-    ) -> tuple[str, bool]:
-        """The query in DuckDB's words, and whether its answer stays the same.
+    ) -> WrittenQuery:
+        """The query in DuckDB's words, whether its answer stays the same, and the settings that it changes.
 
         Args:
             text: of the query.
@@ -242,8 +279,8 @@ class SystemCatalog:
             StatementFault, Refusal: it cannot be answered.
         """
         rewriting = _Rewriting(self, user, values, types, settings, dynamic)
-        tree = rewriting.tree(postgres_tree(text))
-        return tree.sql("duckdb"), rewriting.lasting
+        tree = rewriting.tree(postgres_tree(_REG_LIST.sub("::text[]", text)))
+        return WrittenQuery(tree.sql("duckdb"), rewriting.lasting, tuple(rewriting.changes))
 
     def run(self, sql: str) -> CatalogueResult:
         """Answer a query in DuckDB's words.
@@ -329,6 +366,7 @@ class _Rewriting:
         self._dynamic = dynamic
         self._names: frozenset[str] = frozenset()
         self.lasting = True
+        self.changes: list[tuple[str, str, bool]] = []
 
     def tree(self, tree: exp.Expr) -> exp.Expr:
         from sqlglot import exp
@@ -357,7 +395,7 @@ class _Rewriting:
         if isinstance(node, exp.Anonymous):
             name = str(node.this).lower()
             known = name in _NAMES or name in _SAME or name in self._constants
-            if not known and name not in ("current_setting", "set_config", "current_schemas"):
+            if not known and name not in ("current_setting", "set_config", "current_schemas", "pg_show_all_settings"):
                 raise StatementFault("42883", f"the catalogue has no function {name[:63]}")
         elif kind not in _CLASSES:
             raise StatementFault("42883", f"the catalogue has no function {kind}")
@@ -389,6 +427,8 @@ class _Rewriting:
                 return exp.Anonymous(this="tacit_array_to_string", expressions=words[:2])
             case exp.CurrentSchemas():
                 return _schemas(node.this)
+            case exp.Any():
+                return _any(node)
             case exp.ArraySize():
                 return exp.Anonymous(this="tacit_array_length", expressions=[node.this, exp.Literal.number(1)])
             case exp.DPipe() | exp.Concat() | exp.ConcatWs() | exp.Replace() | exp.RegexpReplace():
@@ -482,7 +522,7 @@ class _Rewriting:
         if kind == "regtype":
             if isinstance(value, exp.Literal) and not value.name.isdigit():
                 name = value.name.rpartition(".")[2]
-                found = next((e.oid for e in TYPES.values() if name in (e.name, e.shown)), None)
+                found = next((e.oid for e in TYPES.values() if name in (e.name, e.shown)), _PSEUDO.get(name))
                 if found is None:
                     raise StatementFault("42704", "there is no type of that name")
                 return exp.Cast(this=exp.Literal.number(found), to=exp.DataType.build("BIGINT"))
@@ -505,12 +545,16 @@ class _Rewriting:
             return _schemas(node.expressions[0] if node.expressions else None)
         if name in ("current_setting", "set_config"):
             self.lasting = False
-            first = node.expressions[0] if node.expressions else None
-            while isinstance(first, exp.Cast):
-                first = first.this
-            if name == "set_config" or not isinstance(first, exp.Literal):
+            more = [_bare(each) for each in node.expressions]
+            first = more.pop(0) if more else None
+            if not isinstance(first, exp.Literal):
                 raise StatementFault("0A000", f"{name} is not supported here; write SET or SHOW")
-            return exp.Literal.string(self._settings(first.name))
+            if name == "current_setting":
+                return exp.Literal.string(self._settings(first.name))
+            if len(more) != 2 or not isinstance(more[0], exp.Literal) or not isinstance(more[1], exp.Boolean):
+                raise StatementFault("0A000", "set_config is not supported here; write SET or SHOW")
+            self.changes.append((first.name, more[0].name, bool(more[1].this)))
+            return exp.Literal.string(more[0].name)
         if name in _NAMES:
             return exp.Anonymous(this=f"tacit_{name}", expressions=node.expressions)
         if name in ("json_build_object", "jsonb_build_object"):
@@ -523,6 +567,9 @@ class _Rewriting:
         from sqlglot import exp
 
         if isinstance(table.this, exp.Func):
+            if isinstance(table.this, exp.Anonymous) and str(table.this.this).lower() == "pg_show_all_settings":
+                table.replace(self._values_of(_SETTINGS, self._setting_rows(), table))
+                return
             if type(table.this).__name__ not in ("Unnest", "GenerateSeries", "ExplodingGenerateSeries", "Explode"):
                 name = str(table.this.this).lower() if isinstance(table.this, exp.Anonymous) else table.this.key
                 if name.removeprefix("tacit_") in _NAMES:
@@ -577,7 +624,7 @@ class _Rewriting:
 
         names, kinds = zip(*(part.split() for part in words.split(",")), strict=True)
         types = {"text": "VARCHAR", "int8": "BIGINT", "bool": "BOOLEAN"}
-        alias = table.alias or table.name
+        alias = table.alias or table.name or "pg_settings"
         several = [
             exp.select(
                 *(
@@ -593,6 +640,27 @@ class _Rewriting:
         for each in several[1:]:
             whole = exp.Union(this=whole, expression=each, distinct=False)
         return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    """An argument without the casts around it."""
+    from sqlglot import exp
+
+    while isinstance(node, exp.Cast):
+        node = node.this
+    return node
+
+
+def _any(node: exp.Any) -> exp.Expr:
+    """``ANY('{r,v}')``, as drivers write a list that has no type, with the list in its place."""
+    from sqlglot import exp
+
+    held = node.this.this if isinstance(node.this, exp.Paren) else node.this
+    if not isinstance(held, exp.Literal) or not held.is_string or not held.name.startswith("{"):
+        return node
+    parts = [part.strip().strip('"') for part in held.name.strip("{}").split(",") if part.strip()]
+    make = exp.Literal.number if all(part.isdigit() for part in parts) else exp.Literal.string
+    return exp.Any(this=exp.Paren(this=exp.Array(expressions=[make(part) for part in parts])))
 
 
 def _schemas(system: exp.Expr | None) -> exp.Expr:

@@ -190,7 +190,7 @@ class _Worker(uvicorn.Server):
                 timeout_graceful_shutdown=max(int(settings.drain_seconds), 1),
             )
         )
-        _quiet_uvicorn()
+        _quiet_libraries()
         keep_memory()
         # A full collection looks through modules and kept plans, a tenth of a second in which no request is answered:
         # modules are frozen, and it is made rare. A request leaves young objects, whose collections are short.
@@ -263,17 +263,18 @@ def _report(reports: Connection, **about: Any) -> None:
         reports.send_bytes(json.dumps(about).encode())
 
 
-def _quiet_uvicorn() -> None:
-    """Send failures of uvicorn to the operator's log; drop its lines about malformed requests."""
+def _quiet_libraries() -> None:
+    """Send failures of libraries to the operator's log; drop their lines about malformed requests."""
 
     class _ToOperator(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             logging.getLogger("tacit.operator").handle(record)
 
-    log = logging.getLogger("uvicorn")
-    log.setLevel(logging.ERROR)
-    log.propagate = False
-    log.handlers = [_ToOperator()]
+    for name in ("uvicorn", "mcp"):
+        log = logging.getLogger(name)
+        log.setLevel(logging.ERROR)
+        log.propagate = False
+        log.handlers = [_ToOperator()]
 
 
 def _stream(log: str | None) -> Any:

@@ -1,0 +1,51 @@
+"""Conversation with an assistant: a share of an analyst's budget that the person states, and its state.
+
+The share is fixed in the ledger (:mod:`tacit.ledger.conversations`) before the first charge. Everything that is charged
+in the conversation about one population is, together, within the epsilon of the share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tacit.accounting.prices import Charge
+from tacit.core.numbers import Number, exact_positive
+from tacit.curator.accounts import Budget, share_caps
+from tacit.curator.context import CuratorContext
+from tacit.curator.failures import hide_internal_errors
+
+__all__ = ["Conversation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The name of a conversation and its share of each account.
+
+    Args:
+        name: which conversation of the analyst; the same name is the same conversation, also after a restart.
+        epsilon: that all charges about one population may amount to.
+    """
+
+    name: str
+    epsilon: Number
+
+    def begin(self, context: CuratorContext, analyst: str, population: str) -> None:
+        """Fix the share of a population's account, or check that it is what was fixed.
+
+        Raises:
+            InputError: the conversation has another share.
+        """
+        exact_positive(self.epsilon, "epsilon")
+        with hide_internal_errors():
+            account = context.accounts[population]
+            caps = share_caps(context.ledger.filter(population), {"epsilon": self.epsilon}, delta=account.target_delta)
+            context.ledger.conversations.fix(population, self.name, caps, analyst=analyst)
+
+    def budget(self, context: CuratorContext, analyst: str, population: str, charge: Charge | None = None) -> Budget:
+        """State of the account and of its shares, that of the conversation last."""
+        self.begin(context, analyst, population)
+        with hide_internal_errors():
+            found = context.ledger.budget(
+                population, analyst=analyst, project=context.project, conversation=self.name, charge=charge
+            )
+        return Budget.of(found, durable=context.ledger.durable)

@@ -1,0 +1,130 @@
+"""HTML for notebooks: quotes, budgets, tables, histories and models; every text is escaped."""
+
+from __future__ import annotations
+
+import html
+import sys
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tacit.curator.accounts import Budget, Entry
+    from tacit.query.catalog import Table
+    from tacit.query.planning.explain import Explanation
+
+__all__ = [
+    "ChargeList",
+    "budget_html",
+    "curator_html",
+    "entry_html",
+    "html_rows",
+    "quote_html",
+    "show_arrow",
+    "table_html",
+]
+
+_MOST_ROWS: Final = 60
+_QUIET: Final = "opacity:.6"
+
+
+class ChargeList(tuple["Entry", ...]):
+    """Charges in order: a tuple that a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        rows = [(str(entry.number), entry.analyst, _amounts(entry), entry.sql) for entry in self[-_MOST_ROWS:]]
+        before = len(self) - len(rows)
+        note = f"{before} earlier ones are not shown." if before > 0 else "" if self else "Nothing was asked yet."
+        return html_rows(("", "analyst", "charged", "question"), rows, note)
+
+
+def html_rows(head: Sequence[str], rows: Iterable[Sequence[str]], note: str = "", title: str = "") -> str:
+    """A table of texts."""
+    names = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in head)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    above = f"<p><b>{html.escape(title)}</b></p>" if title else ""
+    below = f'<p style="{_QUIET}">{html.escape(note)}</p>' if note else ""
+    return f"{above}<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def quote_html(said: Explanation) -> str:
+    """A quote: the price, and how far off each number may be."""
+    rows = [(error.label, error.meaning) for error in said.errors]
+    notes = [f"{said.unit}. {said.bounding}. {said.keys}.", said.left_out or "", *said.advice]
+    alone = f", which is {said.alone}" if said.alone else ""
+    title = f"It would cost {said.charge}{alone} of {said.population}; free to know"
+    details = f'<details style="{_QUIET}"><summary>all of it</summary><pre>{html.escape(str(said))}</pre></details>'
+    return html_rows(("column", "error"), rows, " ".join(filter(None, notes)), title) + details
+
+
+def budget_html(budget: Budget) -> str:
+    """A budget: for each currency a bar of what is spent."""
+    parts = []
+    for balance in budget.balances:
+        for line in balance.lines:
+            if not line.cap:
+                continue
+            share = min(float(Fraction(line.spent) / Fraction(line.cap)), 1.0)
+            bar = (
+                f'<div style="width:12em;height:.8em;border:1px solid currentColor">'
+                f'<div style="width:{100 * share:.1f}%;height:100%;background:currentColor;opacity:.5"></div></div>'
+            )
+            words = f"{line.currency}: {100 * share:.3g}% of {float(line.cap):.4g} spent"
+            owner = html.escape(str(balance.owner))
+            parts.append(f"<tr><td>{owner}</td><td>{bar}</td><td>{html.escape(words)}</td></tr>")
+    return f'<table><tbody>{"".join(parts)}</tbody></table><p style="{_QUIET}">{html.escape(str(budget))}</p>'
+
+
+def table_html(table: Table) -> str:
+    """A table as anyone may know it."""
+    rows = []
+    for column in table.columns:
+        parts = ["the unit"] if column.name == table.unit else []
+        if column.bounds is not None:
+            parts.append(f"from {column.bounds[0]} to {column.bounds[1]}")
+        if column.categories is not None:
+            shown = ", ".join("NULL" if value is None else str(value) for value in column.categories[:12])
+            parts.append(f"one of {shown}{', …' if len(column.categories) > 12 else ''}")
+        rows.append((column.name, str(column.type), "; ".join(parts)))
+    owner = "public" if table.public else f"protects {table.population}"
+    return html_rows(("column", "type", "publicly known"), rows, title=f"{table.name}: {owner}")
+
+
+def curator_html(name: str, tables: Iterable[Table], budgets: Iterable[Budget]) -> str:
+    """A curator: its tables and its budgets."""
+    shown = "".join(f"<details><summary>{html.escape(t.name)}</summary>{table_html(t)}</details>" for t in tables)
+    return f"<p><b>{html.escape(name)}</b></p>{shown}{''.join(map(budget_html, budgets))}"
+
+
+def entry_html(title: str, entry: Entry) -> str:
+    """A charge, under a title."""
+    return html_rows(("charged", "question"), [(entry.text, entry.sql)], title=title)
+
+
+def show_arrow() -> None:
+    """Have the notebook that runs this process, if one does, show Arrow tables as tables."""
+    module = sys.modules.get("IPython")
+    shell = None if module is None else module.get_ipython()
+    if shell is not None:
+        shell.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", _arrow_html)
+
+
+def _arrow_html(table: pa.Table) -> str:
+    rows = [[_shown(value) for value in row.values()] for row in table.slice(0, _MOST_ROWS).to_pylist()]
+    more = table.num_rows - len(rows)
+    return html_rows(table.column_names, rows, f"{more} more rows" if more > 0 else "")
+
+
+def _shown(value: Any) -> str:
+    return "–" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _amounts(entry: Entry) -> str:
+    return ", ".join(map(str, entry.amounts)) or "nothing"

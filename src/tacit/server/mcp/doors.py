@@ -1,0 +1,158 @@
+"""Doors behind the tools: a curator in this process, or a person at a server.
+
+Both lead to the one way of a question: the same plans, prices, ledger and refusals. At a server rates, threads and
+departure times are those of the API as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+from tacit.core.errors import InputError
+from tacit.curator.answer import answer
+from tacit.curator.context import Caller
+from tacit.curator.failures import hide_internal_errors
+
+if TYPE_CHECKING:
+    from tacit.curator.accounts import Budget
+    from tacit.curator.conversation import Conversation
+    from tacit.curator.curator import Curator, TableInfo
+    from tacit.curator.quote import Quote
+    from tacit.curator.views.answer_object import Answer
+    from tacit.ledger import Record
+    from tacit.query.request import Request
+    from tacit.server.api.worker_runtime import WorkerRuntime
+    from tacit.server.identity import Access
+
+__all__ = ["AssistantDoor", "CuratorDoor", "ServerDoor"]
+
+Words = ParamSpec("Words")
+Result = TypeVar("Result")
+
+
+class AssistantDoor(Protocol):
+    """Operations that the tools need."""
+
+    about: dict[str, Any]
+
+    async def tables(self) -> tuple[TableInfo, ...]:
+        """Tables, and what is publicly known about them."""
+
+    async def quote(self, ask: Request) -> Quote:
+        """Effect and price of a question; free."""
+
+    async def ask(self, ask: Request) -> Answer:
+        """The answer to a question, charged."""
+
+    async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
+        """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
+
+    async def history(self, limit: int) -> tuple[Record, ...]:
+        """Charges of the person, newest first."""
+
+
+class CuratorDoor:
+    """The curator of a project file.
+
+    Args:
+        curator: answers.
+        conversation: whose share is charged.
+    """
+
+    def __init__(self, curator: Curator, conversation: Conversation) -> None:
+        if not curator.ledger.durable:
+            # A restart would give the share anew.
+            raise InputError("project.ledger", 'an assistant needs one that lasts; write ledger = "tacit.ledger"')
+        self.about: dict[str, Any] = {}
+        self._curator = curator
+        self._conversation = conversation
+        for population in curator.context.accounts:
+            conversation.begin(curator.context, curator.analyst, population)
+
+    async def tables(self) -> tuple[TableInfo, ...]:
+        """Tables, and what is publicly known about them."""
+        return self._curator.tables()
+
+    async def quote(self, ask: Request) -> Quote:
+        """Effect and price of a question; free."""
+        return await _in_thread(self._curator.explain, ask.sql, **ask.options)
+
+    async def ask(self, ask: Request) -> Answer:
+        """The answer to a question, charged."""
+        caller = Caller(self._curator.analyst, conversation=self._conversation.name)
+        return await _in_thread(answer, self._curator.context, ask.sql, ask, caller)
+
+    async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
+        """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
+        context, who = self._curator.context, self._curator.analyst
+        if quote is not None:
+            population, charge = quote.plan.final.population, quote.plan.guarantee
+            return (await _in_thread(self._conversation.budget, context, who, population, charge),)
+        return await _in_thread(
+            lambda: tuple(self._conversation.budget(context, who, name) for name in context.accounts)
+        )
+
+    async def history(self, limit: int) -> tuple[Record, ...]:
+        """Charges of the person, newest first."""
+        return await _in_thread(self._charges, limit)
+
+    def _charges(self, limit: int) -> tuple[Record, ...]:
+        with hide_internal_errors():
+            found = self._curator.ledger.history(analyst=self._curator.analyst, newest_first=True)
+            return tuple(islice(found, limit))
+
+
+class ServerDoor:
+    """A person who has shown a token to a server.
+
+    Args:
+        runtime: thread pools, timing and rate limits of the worker.
+        access: who asks.
+        conversation: whose share is charged; None where the request states none, and then nothing can be asked.
+        about: public facts for the log.
+    """
+
+    def __init__(
+        self, runtime: WorkerRuntime, access: Access, conversation: Conversation | None, about: dict[str, Any]
+    ) -> None:
+        self.about = about
+        self._runtime = runtime
+        self._access = access
+        self._conversation = conversation
+
+    async def tables(self) -> tuple[TableInfo, ...]:
+        """Tables, and what is publicly known about them."""
+        return await self._runtime.run(self._runtime.service.tables, self._access)
+
+    async def quote(self, ask: Request) -> Quote:
+        """Effect and price of a question; free."""
+        return await self._runtime.quote(self._access, ask)
+
+    async def ask(self, ask: Request) -> Answer:
+        """The answer to a question, charged."""
+        if self._conversation is None:
+            raise InputError(
+                "Tacit-Share",
+                "the person must state how much this conversation may spend, in the assistant's configuration: "
+                'the header "Tacit-Share": "1"',
+            )
+        return await self._runtime.ask(self._access, ask, conversation=self._conversation)
+
+    async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
+        """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
+        return await self._runtime.run(
+            self._runtime.service.budget, self._access, quote=quote, conversation=self._conversation
+        )
+
+    async def history(self, limit: int) -> tuple[Record, ...]:
+        """Charges of the person, newest first."""
+        page = await self._runtime.run(self._runtime.service.history, self._access, limit=limit)
+        return page.records
+
+
+async def _in_thread(work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
+
+    return await asyncio.to_thread(work, *args, **words)
