@@ -13,6 +13,8 @@ Modules:
   LIMIT
 * :mod:`.select_list` — SELECT list: the output columns of a SELECT, with stars and lists of quantiles and ranks
   spread out
+* :mod:`.series` — GENERATE_SERIES and RANGE in FROM: public lists of numbers, dates or timestamps, written out while
+  planning
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
   a resolved question

@@ -16,6 +16,7 @@ source columns, then windows. Values and windows are :class:`Pending` until the 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -71,7 +72,8 @@ from tacit.query.resolve.grouping_sets import written_sets
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
 from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.select_list import Item
-from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
+from tacit.query.resolve.time_functions import interval_of
+from tacit.query.types import DATE, DOUBLE, INTEGER, TIMESTAMP, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Body, PublicValues
@@ -115,7 +117,7 @@ def read_window(
     partition = tuple(scalars(part) for part in over.args.get("partition_by") or [])
     order = over.args.get("order")
     terms = tuple(sort_key_of(term, scalars(term.this)) for term in (order.expressions if order is not None else []))
-    frame = _frame(over.args.get("spec"), bool(terms))
+    frame, around = _frame(over.args.get("spec"), terms)
     called = node.this
     name = function_name(called) if isinstance(called, exp.Anonymous) else ""
     if name in _NUMBERED or name in _SHIFTED:
@@ -125,7 +127,7 @@ def read_window(
     call, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
     if call.where is not None or call.parameter is not None or call.function == "count_distinct":
         raise Refusal("window", "Windows take plain aggregates without FILTER, DISTINCT and quantiles.")
-    return WindowCall(call.function, call.argument, None, partition, terms, frame, call.type), domain
+    return WindowCall(call.function, call.argument, None, partition, terms, frame, call.type, around), domain
 
 
 def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
@@ -165,18 +167,60 @@ def _ranking(
     return WindowCall(name, value, offset, partition, order, WindowFrame.PARTITION, value.type), domain
 
 
-def _frame(spec: exp.Expr | None, ordered: bool) -> WindowFrame:
+Around = tuple[Fraction | None, Fraction | None]
+
+
+def _frame(spec: exp.Expr | None, terms: tuple[SortKey, ...]) -> tuple[WindowFrame, Around | None]:
     if spec is None:
-        return WindowFrame.PEERS if ordered else WindowFrame.PARTITION
+        return (WindowFrame.PEERS if terms else WindowFrame.PARTITION), None
     kind = str(spec.args.get("kind") or "").upper()
-    start = (str(spec.args.get("start") or "").upper(), str(spec.args.get("start_side") or "").upper())
-    end = (str(spec.args.get("end") or "CURRENT ROW").upper(), str(spec.args.get("end_side") or "").upper())
-    if start == ("UNBOUNDED", "PRECEDING") and kind in ("ROWS", "RANGE"):
-        if end == ("UNBOUNDED", "FOLLOWING"):
-            return WindowFrame.PARTITION
-        if end[0] == "CURRENT ROW":
-            return WindowFrame.RUNNING if kind == "ROWS" else WindowFrame.PEERS
-    raise Refusal("window", "Frames are ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW, or AND UNBOUNDED FOLLOWING.")
+    if kind not in ("ROWS", "RANGE"):
+        raise Refusal("window", "Frames are ROWS or RANGE BETWEEN … PRECEDING AND … FOLLOWING.")
+    key = None if kind == "ROWS" else terms
+    begin = _frame_end(spec.args.get("start"), spec.args.get("start_side"), key, first=True)
+    end = _frame_end(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"), key, first=False)
+    if begin is None and end is None:
+        return WindowFrame.PARTITION, None
+    if begin is None and end == 0:
+        return (WindowFrame.RUNNING if kind == "ROWS" else WindowFrame.PEERS), None
+    if not terms:
+        raise Refusal("window", "A frame around the current row needs ORDER BY in the window.")
+    if begin is not None and end is not None and begin > end:
+        raise Refusal("window", "A frame ends before it begins; exchange its ends.")
+    return (WindowFrame.ROWS_AROUND if kind == "ROWS" else WindowFrame.VALUES_AROUND), (begin, end)
+
+
+def _frame_end(
+    node: exp.Expr | str | None, side: object, order: tuple[SortKey, ...] | None, *, first: bool
+) -> Fraction | None:
+    """One end of a frame, counted from the current row on; None for no end."""
+    sign = {"PRECEDING": -1, "FOLLOWING": 1}.get(str(side or "").upper(), 0)
+    word = node.upper() if isinstance(node, str) else ""
+    if word == "CURRENT ROW":
+        return Fraction(0)
+    if word == "UNBOUNDED" and sign == (-1 if first else 1):
+        return None
+    if isinstance(node, exp.Literal) and not node.is_string and sign:
+        size = _constant_number(node.name)
+        numeric = order is None or (len(order) == 1 and order[0].expression.type.is_numeric)
+        if size is not None and numeric and (order is not None or size.denominator == 1):
+            return sign * size
+    if isinstance(node, exp.Interval) and sign and order is not None and len(order) == 1:
+        seconds, kind = Fraction(interval_of(node).fixed), order[0].expression.type
+        if kind == DATE and seconds % 86_400 == 0:
+            return sign * seconds / 86_400
+        if kind == TIMESTAMP:
+            return sign * seconds * 10**6
+    raise Refusal(
+        "window",
+        "A frame is ROWS BETWEEN n PRECEDING AND m FOLLOWING, n and m whole numbers, CURRENT ROW or UNBOUNDED, or "
+        "RANGE with numbers for a numeric key and intervals of days or less for one date.",
+    )
+
+
+def _constant_number(text: str) -> Fraction | None:
+    plain = text.isascii() and len(text) <= 12 and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text)
+    return Fraction(text) if plain else None
 
 
 def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:

@@ -56,7 +56,16 @@ from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.fresh_stack import as_on_a_fresh_stack
 from tacit.query.resolve.join_order import comma_runs, connecting, in_written_order
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
+from tacit.query.resolve.scalars import (
+    Correlated,
+    Scalars,
+    Scope,
+    ScopeSource,
+    from_relation,
+    function_name,
+    has_aggregate,
+    renamed,
+)
 from tacit.query.resolve.select import (
     FinalGroups,
     ReleasedCells,
@@ -67,6 +76,7 @@ from tacit.query.resolve.select import (
     in_order,
 )
 from tacit.query.resolve.select_list import Item, expand, unique_names
+from tacit.query.resolve.series import SERIES, series
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN, INTEGER, NULL, union
 
@@ -160,8 +170,14 @@ def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[
 
 
 def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | ReleasedRelation:
+    if isinstance(node.this, exp.Anonymous) and function_name(node.this) in SERIES:
+        name = function_name(node.this)
+        values = series(name, node.this.expressions)
+        kind = values[0].type
+        field = Field(name, kind, union((value.domain for value in values), kind))
+        return ownership.constants([(value,) for value in values], (field,))
     if not isinstance(node.this, exp.Identifier):
-        raise Refusal("unknown_table", "Functions cannot stand in FROM; only tables of the catalog can be read.")
+        raise Refusal("unknown_table", "Only GENERATE_SERIES and RANGE can stand in FROM as functions; name a table.")
     known = None if node.db else ctes.get(node.name.lower())
     if known is not None:
         return known
