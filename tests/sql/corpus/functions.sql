@@ -38,3 +38,12 @@ SELECT REGEXP_EXTRACT(note, '[0-9]+') AS number, COUNT(*) FROM visits GROUP BY n
 SELECT CONCAT_WS(' / ', ward, CASE WHEN urgent THEN 'urgent' END) AS k, COUNT(*) FROM visits GROUP BY k
 SELECT COUNT(*) FROM visits WHERE REPEAT(note, 2) = 'abab'
 SELECT COUNT(*) FROM visits WHERE nights = '5'
+SELECT month, AVG(n) OVER (ORDER BY month ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS moving FROM (SELECT DATE_TRUNC('month', admitted) AS month, COUNT(*) AS n FROM visits GROUP BY month) ORDER BY month
+SELECT month, SUM(n) OVER (ORDER BY month ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS around, COUNT(*) OVER (ORDER BY month ROWS 3 PRECEDING) AS rows FROM (SELECT DATE_TRUNC('month', admitted) AS month, SUM(nights) AS n FROM visits GROUP BY month)
+SELECT nights, SUM(n) OVER (ORDER BY nights RANGE BETWEEN 2 PRECEDING AND 1.5 FOLLOWING) AS near FROM (SELECT nights, COUNT(*) AS n FROM visits GROUP BY nights)
+SELECT month, MAX(n) OVER (ORDER BY month DESC RANGE BETWEEN INTERVAL '31' DAY PRECEDING AND CURRENT ROW) AS best FROM (SELECT DATE_TRUNC('month', admitted) AS month, COUNT(*) AS n FROM visits GROUP BY month)
+SELECT ward, urgent, SUM(n) OVER (PARTITION BY ward ORDER BY urgent ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS before, COUNT(n) OVER (PARTITION BY ward ORDER BY urgent ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS after FROM (SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ward, urgent)
+SELECT DATE_TRUNC('year', admitted) AS y, COUNT(*) AS n, AVG(COUNT(*)) OVER (ORDER BY DATE_TRUNC('year', admitted) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two FROM visits GROUP BY y
+SELECT t.n, COUNT(*) FROM visits v JOIN generate_series(0, 10, 2) AS t(n) ON v.nights = t.n GROUP BY t.n
+SELECT d.month, COUNT(*), AVG(v.cost) FROM visits v JOIN generate_series(DATE '2023-01-01', DATE '2023-12-01', INTERVAL '1' MONTH) AS d(month) ON DATE_TRUNC('month', v.admitted) = d.month GROUP BY d.month
+SELECT COUNT(*) FROM visits v JOIN range(3) AS t(n) ON v.nights = t.n

@@ -187,7 +187,7 @@ _HAND: list[tuple[str, str]] = [
         "SELECT COUNT(*) FROM @('/etc/passwd')",
         "read_csv read_csv_auto read_parquet read_json read_json_auto read_text read_blob parquet_scan parquet_metadata "
         "parquet_schema sniff_csv glob sqlite_scan postgres_scan iceberg_scan delta_scan query query_table arrow_scan "
-        "pandas_scan st_read generate_series range repeat_row summary test_all_types",
+        "pandas_scan st_read repeat_row summary test_all_types",
     ),
     *_each(
         "unknown_table",
@@ -811,6 +811,46 @@ _HAND: list[tuple[str, str]] = [
     ("arguments", "SELECT WIDTH_BUCKET(cost, 10, 0, 5) AS b, COUNT(*) FROM visits GROUP BY b"),
     ("arguments", "SELECT WIDTH_BUCKET(cost, 0, 10, nights) AS b, COUNT(*) FROM visits GROUP BY b"),
     ("arguments", "SELECT WIDTH_BUCKET(cost, 0, 10, 100000) AS b, COUNT(*) FROM visits GROUP BY b"),
+    *(
+        (
+            "window",
+            f"SELECT nights, SUM(n) OVER ({over}) AS s FROM (SELECT nights, COUNT(*) AS n FROM visits GROUP BY nights)",
+        )
+        for over in (
+            "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "ORDER BY nights ROWS BETWEEN 1.5 PRECEDING AND CURRENT ROW",
+            "ORDER BY nights ROWS BETWEEN CURRENT ROW AND 1 PRECEDING",
+            "ORDER BY nights ROWS BETWEEN nights PRECEDING AND CURRENT ROW",
+            "ORDER BY nights ROWS BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW",
+            "ORDER BY nights RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND CURRENT ROW",
+            "ORDER BY nights, n RANGE BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "ORDER BY nights GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+        )
+    ),
+    (
+        "window",
+        "SELECT AVG(s) FROM (SELECT patient_id, SUM(nights) OVER (PARTITION BY patient_id ORDER BY admitted "
+        "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM visits)",
+    ),
+    *(
+        (code, f"SELECT COUNT(*) FROM visits v JOIN generate_series({ends}) AS t(n) ON v.nights = t.n")
+        for code, ends in (
+            ("arguments", "1"),
+            ("unknown_column", "1, nights"),
+            ("arguments", "1, 9, 0"),
+            ("arguments", "9, 1"),
+            ("arguments", "1, 9.5"),
+            ("arguments", "NULL, 1"),
+            ("too_large", "1, 1000000000"),
+            ("too_large", "-9000000000000000000, 9000000000000000000"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01'"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01', 1"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01', INTERVAL '0' DAY"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01', INTERVAL '1 month -1 day'"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01', INTERVAL '-1' DAY"),
+            ("too_large", "DATE '0001-01-01', DATE '9999-12-31', INTERVAL '1' DAY"),
+        )
+    ),
     ("bounds", "SELECT CORR(score, nights) FROM visits"),
     ("bounds", "SELECT COVAR_POP(nights, points) FROM visits"),
     ("bounds", "SELECT CORR(CLAMP(points, AUTO), nights) FROM visits"),

@@ -17,10 +17,12 @@ Modules:
   LIMIT
 * :mod:`.select_list` — SELECT list: the output columns of a SELECT, with stars and lists of quantiles and ranks
   spread out
+* :mod:`.series` — Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out while planning
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
   a resolved question
 * :mod:`.time_functions` — Functions of time that are made of others: parts, intervals, names, formats, ages
+* :mod:`.window_frames` — Frames of windows: ROWS and RANGE, from syntax to offsets from the current row
 """
 
 from __future__ import annotations
