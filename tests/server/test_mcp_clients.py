@@ -18,7 +18,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from support.serving import Server, fetch, make_clinic, make_tokens, resident
+from support.serving import Server, fetch, make_clinic, make_tokens, resident, until
 from tacit.ledger import Ledger
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -236,6 +236,25 @@ def test_slow_clients_hold_up_no_one(server: Server, tokens: dict[str, str]) -> 
         raw.close()
 
 
+def test_a_client_that_leaves_has_paid_and_finds_the_answer_later(server: Server, tokens: dict[str, str]) -> None:
+    words = {"Tacit-Share": "1", "Tacit-Conversation": "leaving"}
+    body = json.dumps(call("ask", **fresh(901))).encode()
+    head = [f"{name}: {value}" for name, value in words.items()]
+    lines = ["POST /mcp HTTP/1.1", "Host: localhost", f"Authorization: Bearer {tokens['alice']}", *head]
+    lines += ["Content-Type: application/json", "Accept: application/json, text/event-stream"]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        raw.sendall("\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body)
+
+    def spent() -> str:
+        told = json.loads(post(server, call("budget"), tokens["alice"], **words)[2])["result"]["structuredContent"]
+        return next(each["spent"] for each in told["left"] if each["of"] == "conversation alice/leaving")
+
+    until(lambda: spent() == "0.25", "the question is charged")
+    told = json.loads(post(server, call("ask", **fresh(901)), tokens["alice"], **words)[2])["result"]
+    assert (told["isError"], told["structuredContent"]["charged_now"]) == (False, {})
+    assert spent() == "0.25"
+
+
 def test_a_server_without_assistants_has_no_such_path(clinic: Path) -> None:
     from support.served import serve
 
@@ -255,6 +274,8 @@ def test_the_command_needs_a_share_and_a_token_that_is_not_sent_in_the_clear(cli
     far = ["mcp", "http://tacit.example.org", "--epsilon", "1"]
     assert "TACIT_TOKEN" in run.invoke(app, far, env={"TACIT_TOKEN": ""}).output
     assert "https://" in run.invoke(app, far, env={"TACIT_TOKEN": "tacit_x"}).output
+    nothing = ["mcp", "http://127.0.0.1:9", "--epsilon", "1"]
+    assert "no server with `tacit serve --mcp` answers" in run.invoke(app, nothing, env={"TACIT_TOKEN": "x"}).output
 
 
 def test_an_unknown_method_is_an_error_of_the_protocol(server: Server, tokens: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -273,3 +274,64 @@ def test_failures_inside_are_an_id(hospital: Served, monkeypatch: pytest.MonkeyP
     # Whether it was charged is not known here, so that nothing is said of it.
     assert "charged_now" not in told.content
     assert "Nothing was charged" not in told.text
+
+
+def test_a_bounded_fuzzer_of_arguments_finds_no_charge_and_no_failure_inside(hospital: Served) -> None:
+    made = random.Random(20261117)
+    ask, before = Assistant(hospital, talk="fuzzer", share="0.000001"), hospital.spent()
+    assert ask.left() == "1e-06"
+    words = [
+        *(
+            "SELECT",
+            "COUNT(*)",
+            "FROM",
+            "visits",
+            "staff",
+            "GROUP BY",
+            "ward",
+            "'",
+            '"',
+            ";",
+            "--",
+            "/*",
+            "(",
+            ")",
+            ",",
+        ),
+        *(
+            "OPTIONS(epsilon=9)",
+            "WITH DIFFERENTIAL_PRIVACY",
+            "é",
+            "\ud83d\ude00",
+            "NULL",
+            "1e309",
+            "*",
+            "$1",
+            "%s",
+            "\0",
+        ),
+    ]
+
+    def value(depth: int = 0) -> Any:
+        kind = made.randrange(9 if depth < 3 else 6)
+        if kind == 0:
+            return " ".join(made.choice(words) for _ in range(made.randrange(12)))
+        if kind == 1:
+            return made.choice([0, -1, 0.1, 1e-300, 1e308, 10**50, True, None, "", "auto"])
+        if kind < 6:
+            return COUNT if kind == 2 else made.random()
+        if kind == 6:
+            return [value(depth + 1) for _ in range(made.randrange(4))]
+        return {made.choice([*OPTIONS, "sql", "*", "", "n"]): value(depth + 1) for _ in range(made.randrange(4))}
+
+    async def many() -> list[ToolReply]:
+        told = []
+        for _ in range(400):
+            given = {made.choice([*OPTIONS, "sql", "sql", "limit", "x"]): value() for _ in range(made.randrange(5))}
+            told.append(await ask.tools.call(made.choice([*TOOLS, "ask", "ask", "quote"]), given))
+        return told
+
+    codes = {each.content["error"]["code"].partition(".")[0] for each in asyncio.run(many()) if each.failed}
+    assert codes <= {"input", "query", "budget", "request", "accounting"}
+    assert ask.left() == "1e-06"
+    assert hospital.spent() == before

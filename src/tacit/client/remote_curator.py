@@ -30,7 +30,7 @@ from tacit.ledger.protocol import Head
 from tacit.noise import entropy
 from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.receipts.receipt import Receipt
+from tacit.receipts.receipt import Receipt, is_of_sums
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
 from tacit.wire.requests import request_text
 from tacit.wire.responses import AnswerBody, Budgets, History, QuoteBody, ReceiptBody, TablesSchema
@@ -309,10 +309,13 @@ class RemoteCurator(Closing):
         _agree("population", receipt["population"], charge.population)
         _agree("charge", read_amounts(receipt["charge"]), amounts)
         _agree("query", answer["query"], request.sql)
-        _agree_price(receipt["guarantee"], request)
+        summed = repeated and is_of_sums(answer)
+        if not summed:
+            # Sums of an earlier release have its guarantee, whatever was typed, and cost nothing.
+            _agree_price(receipt["guarantee"], request)
         paid = () if repeated else amounts
-        entry = Entry(charge.position, charge.population, paid, request.sql, answer["plan"], True, repeated=repeated)
-        return receipt, entry
+        place, asked = (charge.position, charge.population), (request.sql, answer["plan"])
+        return receipt, Entry(*place, paid, *asked, True, repeated=repeated, summed=summed)
 
     def _key_of(self, receipt: Receipt) -> str:
         """The key that a receipt names, if it is the server's; looked up again where it was replaced since."""

@@ -16,6 +16,7 @@ Modules:
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit
 * :mod:`.planner` — Planner with a cache of recent questions and plans
 * :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
+* :mod:`.reuse` — Releases that the ledger holds, found again for coarser questions that are sums of their cells
 * :mod:`.table_synthesis_release` — Synthetic tables made inside the curator: one charge, a receipt of every
   measurement, a table that is free to use
 * :mod:`.views` — Views of an answer: text, tables, charts

@@ -47,6 +47,7 @@ class Entry:
         committed: whether its answer exists; if not, the charge counts all the same.
         analyst: who asked.
         repeated: whether nothing was charged because the answer existed.
+        summed: whether it was made of sums of cells that were released before, at ``number``.
     """
 
     number: int
@@ -57,10 +58,13 @@ class Entry:
     committed: bool = False
     analyst: str = ""
     repeated: bool = False
+    summed: bool = False
 
     @property
     def text(self) -> str:
         """Such as ``Charged epsilon 0.5 to patients``."""
+        if self.summed:
+            return f"Sums of cells released before (entry {self.number}): charged nothing"
         if self.repeated:
             return "A repeated question: charged nothing"
         if not self.amounts:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.payment import Departure, pay
 from tacit.curator.planner import PricedPlan, read_back
+from tacit.curator.reuse import FreeRelease
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
 from tacit.ledger import Order, Outcome
+from tacit.ledger.history import outcome_of
 from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import outline
@@ -19,10 +22,20 @@ from tacit.query.planning.plan import Plan, with_found
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.release import NoisyRelease, release, together, with_left_out
 from tacit.query.request import Request
-from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums
 from tacit.receipts.release_format import canonical, digest_of, released_to_text
 
-__all__ = ["answer", "answer_from_outcome", "public_rows", "quote", "release_key", "run", "to_answer"]
+__all__ = [
+    "answer",
+    "answer_from_outcome",
+    "free_release",
+    "public_rows",
+    "quote",
+    "release_key",
+    "run",
+    "summed_answer",
+    "to_answer",
+]
 
 
 def quote(context: CuratorContext, sql: str, request: Request) -> PricedPlan:
@@ -71,6 +84,10 @@ def answer(
 
     with hide_internal_errors():
         order, public = _order(context, planned, sql, caller), public_rows(context, plan)
+        free = _free_for(context, plan, order)
+        if free is not None:
+            outcome = context.ledger.reuse(order, free.position)
+            return summed_answer(context, free.plan, sql, outcome, public, analyst=caller.analyst)
         paid = pay(
             context,
             order,
@@ -81,6 +98,50 @@ def answer(
             plan=plan,
         )
         return to_answer(context, planned, sql, paid.outcome, public, analyst=caller.analyst, paid=paid.now)
+
+
+def free_release(context: CuratorContext, plan: Plan) -> FreeRelease | None:
+    """The release whose cells add up to the answer of a question, and err no more than its price would buy.
+
+    None where there is none, or the question itself was released: that is a repeat. Depends on text, public metadata
+    and the ledger alone.
+    """
+    if plan.others or outcome_of(context.ledger, plan.final.population, release_key(context, plan)) is not None:
+        return None
+    return context.released.coarser(plan, lambda stored: release_key(context, stored))
+
+
+def _free_for(context: CuratorContext, plan: Plan, order: Order) -> FreeRelease | None:
+    """As :func:`free_release`; an idempotency key that stands for a charge is answered from that charge again."""
+    known = context.ledger.stands_for(order)
+    if known is None:
+        return free_release(context, plan)
+    return context.released.coarser(plan, lambda stored: release_key(context, stored), only=known)
+
+
+def summed_answer(
+    context: CuratorContext, plan: Plan, sql: str, found: Outcome, public: Sequence[PublicRows], *, analyst: str
+) -> Answer:
+    """The answer to a coarser question, from the bytes of a release that the ledger holds.
+
+    Args:
+        context: keys and ledger.
+        plan: of the release, with the coarser question; see :func:`tacit.query.planning.coarser.coarser`.
+        sql: the question.
+        found: the release.
+        public: rows of public tables that the answer is joined with.
+        analyst: who asks.
+    """
+    check_succeeded(found)
+    finished = read_back(plan, found.result, public).finished
+    entry = replace(entry_of(found, sql=sql, digest=plan.digest, analyst=analyst, paid=False), summed=True)
+    words = of_sums(outline(plan))
+    said = about_plan(words, plan, sql, released=found.digest)
+    statement = ReceiptStatement([said], words.unit, plan.account, plan.guarantee, plan.catalog)
+    receipt = issue(
+        context.keys.current(context.ledger), context.ledger.id, context.project, found.reservation, statement
+    )
+    return Answer(finished, plan, entry, receipt)
 
 
 def public_rows(context: CuratorContext, plan: Plan) -> list[PublicRows]:

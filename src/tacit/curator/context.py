@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from tacit.curator.planner import Planner
+from tacit.curator.reuse import ReleasedPlans
 from tacit.engines.protocol import Engine
 from tacit.ledger import Ledger
 from tacit.query.catalog import Catalog
@@ -73,6 +74,8 @@ class CuratorContext:
     locks: KeyLocks = field(default_factory=KeyLocks)
     closing: threading.Event = field(default_factory=threading.Event, compare=False)
     plans: Planner = field(init=False, repr=False, compare=False)
+    released: ReleasedPlans = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plans", Planner(self.catalog, self.accounts, self.engine, self.version))
+        object.__setattr__(self, "released", ReleasedPlans(self.ledger, self.plans))

@@ -10,7 +10,7 @@ from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.curator.accounts import Budget, Entry, entry_of
-from tacit.curator.answer import answer, quote
+from tacit.curator.answer import answer, free_release, quote
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import hide_internal_errors
 from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
@@ -133,7 +133,8 @@ class Curator(Closing):
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
         planned = quote(self._context, sql, Request.of(sql, options))
         with hide_internal_errors():
-            return planned.quote
+            free = free_release(self._context, planned.plan)
+            return planned.quote if free is None else free.quote
 
     def table(self, name: str) -> Frame[Answer, Quote]:
         """A table as a frame: a question in method calls instead of SQL; see :class:`tacit.Frame`."""
@@ -159,7 +160,7 @@ class Curator(Closing):
                 name,
                 analyst=self.analyst if analyst is None else analyst,
                 project=self.name,
-                charge=None if quote is None else quote.plan.guarantee,
+                charge=None if quote is None else quote.guarantee if isinstance(quote, Quote) else quote.plan.guarantee,
             )
         return Budget.of(found, durable=self.ledger.durable)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tacit.accounting.currencies import currency_of
 from tacit.core.guarantees import Guarantee
 from tacit.curator.views.notebook_tables import quote_html
 from tacit.query.planning.explain import Explanation
@@ -43,12 +44,16 @@ class Quote(QuoteForms):
     Args:
         plan: the plan.
         explanation: what is protected, each release with its noise, the price, the errors, and the engine's statements.
+        free: whether the answer is made of sums of cells that were released before, and so costs nothing.
     """
 
     plan: Plan
     explanation: Explanation
+    free: bool = False
 
     @property
     def guarantee(self) -> Guarantee:
         """Guarantee that the account would be charged."""
+        if self.free:
+            return currency_of(self.plan.guarantee).nothing(self.plan.relation)
         return self.plan.guarantee

@@ -43,6 +43,7 @@ from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step, fr
 from tacit.ledger.records import Amount, Order
 
 __all__ = [
+    "ORDER_WORDS",
     "amounts_of",
     "amounts_text",
     "canonical",
@@ -53,6 +54,7 @@ __all__ = [
     "declared_name",
     "effects_of",
     "event_text",
+    "order_words",
     "owner_of",
     "owners_of",
     "parse",
@@ -68,6 +70,8 @@ __all__ = [
 ]
 
 _LONGEST_NAME = 200
+#: Words of an order that an entry repeats where nothing is charged.
+ORDER_WORDS = ("population", "analyst", "project", "key", "request")
 
 
 def _no_float(text: str) -> float:
@@ -166,6 +170,18 @@ def reserve_body(order: Order, price: Callable[[str], PricedCharge]) -> dict[str
         whole = canonical(body)
         return {**body, "request": _hashed(f"{len(whole)}:{whole}")}
     return {**body, "request": order.request}
+
+
+def order_words(order: Order) -> dict[str, str]:
+    """Words of an order that charges nothing; see :data:`ORDER_WORDS`."""
+    _check_key(order.idempotency_key)
+    return {
+        "population": plain_name(order.population, "population"),
+        "analyst": plain_name(order.analyst, "analyst", empty=True),
+        "project": plain_name(order.project, "project", empty=True),
+        "key": order.idempotency_key,
+        "request": order.request,
+    }
 
 
 @lru_cache(maxsize=1024)

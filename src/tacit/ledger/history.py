@@ -5,6 +5,8 @@ A ledger may hold millions of entries, so a page looks at a bounded number of th
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -20,7 +22,7 @@ from tacit.ledger.records import Outcome, Record
 if TYPE_CHECKING:
     from tacit.ledger.ledger import Ledger
 
-__all__ = ["Charged", "Page", "charge_at", "charges", "hash_at", "how_many_fit", "outcome_of", "page"]
+__all__ = ["Charged", "Page", "RecentCharges", "charge_at", "charges", "hash_at", "how_many_fit", "outcome_of", "page"]
 
 
 def charges(
@@ -96,6 +98,35 @@ def page(
             if len(found) == limit:
                 break
     return Page(tuple(found), last if last > 1 else None)
+
+
+class RecentCharges:
+    """Questions that were charged for lately, by population, newest first; a later look reads only what was added.
+
+    Args:
+        look: the most entries of a ledger that are looked at when it is opened.
+        most: the most questions of one population that are remembered.
+    """
+
+    def __init__(self, look: int = 500, most: int = 32) -> None:
+        self._look, self._most, self._last = look, most, 0
+        self._found: dict[str, deque[tuple[int, str]]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, ledger: Ledger, population: str) -> tuple[tuple[int, str], ...]:
+        """Place and text of each."""
+        with self._lock:
+            new = []
+            for entry, body in islice(ledger.journal.bodies(newest_first=True), self._look):
+                if entry.seq <= self._last:
+                    break
+                new.append((entry.seq, body))
+            for seq, body in reversed(new):
+                self._last = seq
+                if body["kind"] == "reserve" and body["sql"] and body["repeat"]:
+                    known = self._found.setdefault(body["population"], deque(maxlen=self._most))
+                    known.appendleft((seq, body["sql"]))
+            return tuple(self._found.get(plain_name(population, "population"), ()))
 
 
 def charge_at(ledger: Ledger, seq: int) -> Charged | None:

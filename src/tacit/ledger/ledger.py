@@ -25,11 +25,14 @@ from tacit.ledger.account_terms import PricedCharge, filter_from_terms, price, t
 from tacit.ledger.anchor import Anchor
 from tacit.ledger.conversations import ConversationShares
 from tacit.ledger.entries import (
+    ORDER_WORDS,
     amounts_of,
     check_text,
+    order_words,
     owner_of,
     owners_of,
     plain_name,
+    request_name,
     reserve_body,
     run_name,
     source_name,
@@ -429,6 +432,42 @@ class Ledger(Closing):
                 raise BudgetError(shortage(body, result.balances))
             return self._known(body, result)
 
+    def stands_for(self, order: Order) -> int | None:
+        """The charge that an order's idempotency key stands for; None where it is fresh, or there is no key.
+
+        Raises:
+            ConflictError: the key stands for another request.
+        """
+        if not order.idempotency_key:
+            return None
+        words = order_words(order)
+        with self.journal.working():
+            seq = self.journal.find(request_name(words["analyst"], order.idempotency_key))
+            return None if seq is None else self._same_request(words, seq)
+
+    def reuse(self, order: Order, seq: int) -> Outcome:
+        """The outcome of an earlier charge, for an order that is answered from it: nothing is charged.
+
+        An idempotency key stands for that charge from here on, so that the order may be sent again.
+
+        Raises:
+            AccessError: the analyst was revoked.
+            ConflictError: the key stands for another request.
+            LedgerError: there is no such outcome.
+        """
+        words = order_words(order)
+        with self.journal.working():
+            if words["analyst"] and self.journal.find(Name("revoked", words["analyst"])) is not None:
+                raise AccessError(f"{words['analyst']} may not ask any more")
+            if order.idempotency_key:
+                again = self.journal.write({"kind": "repeat", "of": seq, **words})
+                if isinstance(again, AlreadyTaken):
+                    seq = self._same_request(words, again.seq)
+            kept = self._kept(seq)
+            if kept is None:
+                raise StorageError(f"entry {seq} has no outcome to answer from")
+            return kept
+
     def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"", key: str = "") -> Outcome:
         """Make an outcome durable and return what may leave the process.
 
@@ -587,7 +626,7 @@ class Ledger(Closing):
             raise AccessError(f"{body['analyst']} may not ask any more")
         seq = taken.seq
         if taken.name.space == "repeat" and body["key"]:
-            words = {name: body[name] for name in ("population", "analyst", "project", "key", "request")}
+            words = {name: body[name] for name in ORDER_WORDS}
             again = self.journal.write({"kind": "repeat", "of": seq, **words})
             if isinstance(again, AlreadyTaken):
                 return self._known({**body, "repeat": ""}, again)

@@ -205,10 +205,14 @@ class Totals:
     Args:
         keys: for each key as written, its index among those of the aggregation.
         sets: for each grouping set, in order and as often as it is written, the places of its keys among ``keys``.
+        dropped: how many keys of the aggregation are in no set.
+        where: a condition over the keys of the aggregation, by index: other groups are in no total; None for all.
     """
 
     keys: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]
+    dropped: int = 0
+    where: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +309,7 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
     match step:
         case Totals():
             width = len(step.keys)
-            return (*(types[index] for index in step.keys), *[INTEGER] * width, *types[width:])
+            return (*(types[index] for index in step.keys), *[INTEGER] * width, *types[width + step.dropped :])
         case Derive():
             return tuple(part.type for part in step.expressions)
         case Regroup():
@@ -446,7 +450,8 @@ def numbered(question: Question) -> Question:
 def _step_text(step: Step) -> str:
     match step:
         case Totals():
-            return f"totals {step.keys} {step.sets}"
+            where = "" if step.where is None else f" where {text_of(step.where)}"
+            return f"totals {step.keys} {step.sets}{f' of {step.dropped} more' if step.dropped else ''}{where}"
         case Derive():
             return "derive " + "; ".join(map(text_of, step.expressions))
         case Keep():

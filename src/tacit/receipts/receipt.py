@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -41,8 +41,11 @@ __all__ = [
     "about_plan",
     "exact_events",
     "guarantee_to_plain",
+    "guesses",
+    "is_of_sums",
     "issue",
     "mechanisms_of",
+    "of_sums",
     "quoted",
     "signed_text",
 ]
@@ -51,6 +54,8 @@ FORMAT: Final = "tacit-receipt"
 VERSION: Final = 1
 #: A signature is of this and the statement, so that no other thing signed with the key can pass for a receipt.
 _PURPOSE: Final = b"tacit receipt 1\n"
+#: Beginning of the words about groups where an answer adds up groups of a release that was paid for before.
+_SUMS: Final = "sums of released groups"
 #: Fewer than are read back, because AUTO bounds that are found later add some.
 _MOST_DIGITS: Final = 440
 
@@ -211,6 +216,26 @@ def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
     currency = currency_of(guarantee)
     numbers = {name: str(number) for name, number in currency.numbers_of(guarantee).items()}
     return {"kind": currency.guarantee_type.__name__, **numbers}
+
+
+def guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
+    """Prices that may have been stated beside a question, by the guarantee that was paid for."""
+    stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
+    delta = stated.pop("delta", Fraction(0))
+    if delta:
+        yield {**stated, "delta": delta}
+    yield dict(stated)
+    yield {}
+
+
+def of_sums(words: Outline) -> Outline:
+    """Words about a release, for an answer that is made of sums of its groups."""
+    return replace(words, keys=f"{_SUMS}, which are {words.keys}")
+
+
+def is_of_sums(answer: Mapping[str, Any]) -> bool:
+    """Whether the lines of a receipt about an answer say that it was made of sums of a release."""
+    return str(answer["groups"]).startswith(_SUMS)
 
 
 def exact_events(plan: Plan) -> tuple[Event, ...]:

@@ -12,7 +12,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -24,14 +24,14 @@ from tacit.curator.answer import answer_from_outcome, public_rows, quote, to_ans
 from tacit.curator.failures import hide_internal_errors
 from tacit.ledger.history import charge_at, outcome_of
 from tacit.query.request import Request
-from tacit.receipts.receipt import Receipt
+from tacit.receipts.receipt import Receipt, guesses
 from tacit.receipts.release_format import canonical, digest_of
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.views.answer_object import Answer
 
-__all__ = ["PublishedTable", "answer_again", "difference", "guesses", "read_table"]
+__all__ = ["PublishedTable", "answer_again", "difference", "read_table"]
 
 _LARGEST: Final = 256 * 2**20
 
@@ -42,16 +42,6 @@ class PublishedTable:
 
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-
-
-def guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
-    """Prices that may have been stated beside a question, by the guarantee that was paid for."""
-    stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
-    delta = stated.pop("delta", Fraction(0))
-    if delta:
-        yield {**stated, "delta": delta}
-    yield dict(stated)
-    yield {}
 
 
 def answer_again(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.curator.accounts import Budget
-from tacit.curator.answer import answer, public_rows, quote, release_key, to_answer
+from tacit.curator.answer import answer, free_release, public_rows, quote, release_key, summed_answer, to_answer
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.conversation import Conversation
 from tacit.curator.curator import Curator, TableInfo
@@ -28,8 +28,7 @@ from tacit.ledger.entries import plain_name
 from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
 from tacit.query.catalog import Catalog
 from tacit.query.request import Request
-from tacit.receipts.receipt import Receipt
-from tacit.releases.published_table import guesses
+from tacit.receipts.receipt import Receipt, guesses
 from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
@@ -152,7 +151,7 @@ class CuratorService:
         who = access.person.name
         with hide_internal_errors():
             population = quote.plan.final.population
-            return how_many_fit(context.ledger, population, quote.plan.guarantee, analyst=who, project=context.project)
+            return how_many_fit(context.ledger, population, quote.guarantee, analyst=who, project=context.project)
 
     def tables(self, access: Access) -> tuple[TableInfo, ...]:
         """The tables that the person sees, and what is publicly known about them."""
@@ -302,6 +301,11 @@ def _repeat(context: CuratorContext, access: Access, ask: Request) -> Answer:
     planned = quote(context, ask.sql, ask)
     with hide_internal_errors():
         found = outcome_of(context.ledger, planned.plan.final.population, release_key(context, planned.plan))
+        free = free_release(context, planned.plan) if found is None else None
+        if free is not None:
+            outcome, public = context.ledger.outcome(free.position), public_rows(context, planned.plan)
+            if outcome is not None:
+                return summed_answer(context, free.plan, ask.sql, outcome, public, analyst=access.person.name)
     if found is None:
         raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
     return _told(context, planned, ask.sql, found, access.person.name)
@@ -315,7 +319,8 @@ def _check_late(context: CuratorContext, ask: Request, departure: QuestionDepart
     except LateLimit:
         with hide_internal_errors():
             found = outcome_of(context.ledger, planned.plan.final.population, release_key(context, planned.plan))
-        if found is None:
+            free = free_release(context, planned.plan) if found is None else None
+        if found is None and free is None:
             raise
 
 

@@ -3,6 +3,7 @@
 Modules:
 * :mod:`.auto_bounds` — ``CLAMP(x, AUTO)``: bounds found privately within the stated price
 * :mod:`.auto_limits` — AUTO ``max_groups`` and ``max_rows``: limits found privately within the stated price
+* :mod:`.coarser` — Coarser questions about a release: one whose cells are sums of cells that were released before
 * :mod:`.contribution_limits` — Contribution limits: how many groups of a unit count, and how many of its rows in each,
   and who says so
 * :mod:`.explain` — Explanation of a plan in text

@@ -8,17 +8,31 @@ over m groups is that of m cells. Which groups there are is public: a set has th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from tacit.query import limits
 from tacit.query.planning.measures import AggregateKind
 from tacit.query.question import FinalAggregation, Question, Totals, branches
 from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import Expression
+from tacit.query.relational.functions import evaluate
 
-__all__ = ["check_totals", "check_units_of_totals", "largest_total", "set_sizes", "sets_in_words", "totals_of_part"]
+__all__ = [
+    "ADDITIVE",
+    "check_totals",
+    "check_units_of_totals",
+    "largest_total",
+    "parts_of_totals",
+    "set_sizes",
+    "sets_in_words",
+    "totals_of_part",
+]
 
-_ADDITIVE: Final = (
+#: Aggregates whose total follows from the parts; of persons, where each is in one group.
+ADDITIVE: Final = (
     AggregateKind.COUNT_UNITS,
     AggregateKind.COUNT_ROWS,
     AggregateKind.COUNT_VALUES,
@@ -57,7 +71,7 @@ def _check(final: FinalAggregation, totals: Totals) -> None:
     groups = sum(count for _, count, _ in set_sizes(final, totals))
     limits.check_size(groups, limits.MAX_SET_GROUPS, "groups in its grouping sets")
     for aggregate in final.aggregates:
-        if aggregate.kind not in _ADDITIVE:
+        if aggregate.kind not in ADDITIVE:
             raise Refusal(
                 "grouping_sets",
                 f"{aggregate.label} of a total does not follow from its parts: use COUNT, SUM, AVG, VARIANCE or "
@@ -91,11 +105,24 @@ def totals_of_part(question: Question, part: int) -> tuple[Totals, ...]:
 
 def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[tuple[tuple[str, ...], int, int]]:
     """For each grouping set the names of its keys, how many groups it has, and of how many each is the sum."""
-    widths = [len(final.keys[index].values or ()) for index in totals.keys]
     names = [final.keys[index].name for index in totals.keys]
     for places in totals.sets:
-        merged = math.prod(width for place, width in enumerate(widths) if place not in places)
-        yield tuple(names[place] for place in places), math.prod(widths[place] for place in places), merged
+        sizes = parts_of_totals(final, [totals.keys[place] for place in places], totals.where)
+        yield tuple(names[place] for place in places), sizes[0], sizes[1]
+
+
+def parts_of_totals(final: FinalAggregation, kept: Sequence[int], where: Expression | None) -> tuple[int, int]:
+    """Number of groups by some of the public keys, and of how many finest groups one of them is the sum at most."""
+    widths = [len(key.values or ()) for key in final.keys]
+    if where is None:
+        count = math.prod(widths[index] for index in kept)
+        return count, math.prod(width for index, width in enumerate(widths) if index not in kept)
+    found = Counter(
+        tuple(key[index] for index in kept)
+        for key in product(*(key.values or () for key in final.keys))
+        if evaluate(where, key) is True
+    )
+    return len(found), max(found.values(), default=0)
 
 
 def largest_total(question: Question, part: int = 0) -> int:

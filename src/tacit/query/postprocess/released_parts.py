@@ -14,6 +14,7 @@ from tacit.query.postprocess.cell_expressions import Row
 from tacit.query.postprocess.cells import Cell, Exact
 from tacit.query.postprocess.totals import CellNumbers, released_numbers, summed_groups, totals_of
 from tacit.query.question import FinalAggregation, Question, Totals, branches
+from tacit.query.relational.expressions import Expression
 from tacit.query.release import KeyTuple, NoisyRelease
 from tacit.query.types import INTEGER, sort_key
 
@@ -59,7 +60,7 @@ class ReleasedParts:
         found: list[tuple[list[object], Row]] = []
         for number, places in enumerate(totals.sets):
             kept = [totals.keys[place] for place in places]
-            for key, cells in self._of_set(final, finest, kept):
+            for key, cells in self._of_set(final, finest, kept, totals.where):
                 known = dict(zip(kept, key, strict=True))
                 values = [known.get(index) for index in totals.keys]
                 absent = [int(index not in known) for index in totals.keys]
@@ -70,14 +71,14 @@ class ReleasedParts:
         return [row for _, row in sorted(found, key=lambda each: each[0])]
 
     def _of_set(
-        self, final: FinalAggregation, finest: CellNumbers, kept: list[int]
+        self, final: FinalAggregation, finest: CellNumbers, kept: list[int], where: Expression | None
     ) -> Iterator[tuple[KeyTuple, list[Cell]]]:
-        """The groups of one set: those released, or sums of them."""
-        if len(kept) == len(final.keys):
+        """The groups of one set: those released, or sums of those that a condition keeps."""
+        if len(kept) == len(final.keys) and where is None:
             for key, cells in estimates(final, finest):
                 yield tuple(key[index] for index in kept), cells
             return
-        for layer in totals_of(finest, summed_groups(finest.keys, kept), first=len(self.laws)):
+        for layer in totals_of(finest, summed_groups(finest.keys, kept, where), first=len(self.laws)):
             self.laws += layer.laws
             self.totals += tuple(range(finest.first, finest.first + len(layer.laws)))
             yield from estimates(final, layer)

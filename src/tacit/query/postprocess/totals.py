@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 from tacit.core.errors import InternalError
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.postprocess.cells import Draw, MeasureBias
+from tacit.query.relational.functions import evaluate
 
 if TYPE_CHECKING:
     from tacit.query.planning.noise_distribution import NoiseLaw
     from tacit.query.planning.plan import Plan
+    from tacit.query.relational.expressions import Expression
     from tacit.query.release import KeyTuple, NoisyRelease
 
 __all__ = ["CellNumbers", "biases_of_totals", "released_numbers", "summed_groups", "totals_of"]
@@ -70,10 +72,14 @@ def released_numbers(released: NoisyRelease, *, first: int = 0) -> CellNumbers:
     return CellNumbers(released.keys, released.noisy, laws, released.plan, first)
 
 
-def summed_groups(keys: Sequence[KeyTuple], kept: Sequence[int]) -> dict[KeyTuple, list[int]]:
+def summed_groups(
+    keys: Sequence[KeyTuple], kept: Sequence[int], where: Expression | None = None
+) -> dict[KeyTuple, list[int]]:
     """For each key of a grouping by some of the keys, the places of its parts; the one without keys is always there."""
     found: dict[KeyTuple, list[int]] = {} if kept else {(): []}
     for group, key in enumerate(keys):
+        if where is not None and evaluate(where, key) is not True:
+            continue
         found.setdefault(tuple(key[index] for index in kept), []).append(group)
     return found
 

@@ -33,6 +33,17 @@ Words = ParamSpec("Words")
 Result = TypeVar("Result")
 
 
+#: Questions that are under way, kept so that they are not collected.
+_left_running: set[asyncio.Future[Any]] = set()
+
+
+def _left(work: asyncio.Future[Any]) -> None:
+    _left_running.discard(work)
+    if not work.cancelled():
+        # Looked at, so that it is not reported as forgotten.
+        work.exception()
+
+
 class AssistantDoor(Protocol):
     """Operations that the tools need."""
 
@@ -139,7 +150,11 @@ class ServerDoor:
                 "the person must state how much this conversation may spend, in the assistant's configuration: "
                 'the header "Tacit-Share": "1"',
             )
-        return await self._runtime.ask(self._access, ask, conversation=self._conversation)
+        # A client that leaves ends the wait, not the work: its charge is paid, and it departs when it was to depart.
+        work = asyncio.ensure_future(self._runtime.ask(self._access, ask, conversation=self._conversation))
+        _left_running.add(work)
+        work.add_done_callback(_left)
+        return await asyncio.shield(work)
 
     async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
         """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""

@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
+from tacit.core.errors import InputError
 from tacit.server.mcp.doors import CuratorDoor
 from tacit.server.mcp.tools import INSTRUCTIONS, TOOLS, AssistantTools, ToolReply
 
@@ -81,9 +82,14 @@ def serve_bridge(url: str, headers: Mapping[str, str]) -> None:
     Args:
         url: of the server's ``/mcp``.
         headers: token, conversation and share.
+
+    Raises:
+        InputError: nothing of the kind answers there, or the token is not valid.
     """
+    connected = False
 
     async def main() -> None:
+        nonlocal connected
         import httpx2
 
         # The server decides when an answer leaves, so that the wait has no end here.
@@ -96,9 +102,18 @@ def serve_bridge(url: str, headers: Mapping[str, str]) -> None:
             async def call(_: Any, name: str, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
                 return await client.call_tool(name, dict(arguments or {}))
 
+            await client.list_tools()
+            connected = True
             await _serve(assistant_server(call))
 
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except Exception:
+        if connected:
+            raise
+        raise InputError(
+            "place", "no server with `tacit serve --mcp` answers there, or it does not take the token in TACIT_TOKEN"
+        ) from None
 
 
 async def _serve(server: Server[Any]) -> None:

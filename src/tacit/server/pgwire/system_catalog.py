@@ -19,7 +19,7 @@ from tacit.query.catalog import Catalog
 from tacit.server.pgwire.messages import BINARY, TEXT, WireColumn, data_row
 from tacit.server.pgwire.sqlstates import StatementFault
 from tacit.server.pgwire.statements import literal_of, postgres_tree
-from tacit.server.pgwire.system_tables import DYNAMIC, SystemTable, system_tables
+from tacit.server.pgwire.system_tables import DYNAMIC, EMPTY, SystemTable, system_tables
 from tacit.server.pgwire.types import ARRAYS, TYPES, encode
 from tacit.server.pgwire.variables import VERSION
 
@@ -79,6 +79,7 @@ _MACROS: Final = {
     "pg_is_other_temp_schema(o)": "false",
     "pg_my_temp_schema()": "CAST(0 AS BIGINT)",
     "pg_is_in_recovery()": "false",
+    "pg_is_wal_replay_paused()": "false",
     "pg_encoding_to_char(e)": "CASE WHEN e = 6 THEN 'UTF8' ELSE '' END",
     "pg_char_to_encoding(e)": "CASE WHEN upper(e) IN ('UTF8', 'UTF-8') THEN 6 ELSE -1 END",
     "pg_client_encoding()": "'UTF8'",
@@ -92,6 +93,7 @@ _MACROS: Final = {
     "pg_backend_pid()": "0",
     "pg_postmaster_start_time()": "CAST(NULL AS TIMESTAMPTZ)",
     "pg_conf_load_time()": "CAST(NULL AS TIMESTAMPTZ)",
+    "aclexplode(a)": "unnest(CAST([] AS STRUCT(grantor UINTEGER, grantee UINTEGER, privilege_type VARCHAR, is_grantable BOOLEAN)[]))",
     "pg_advisory_unlock_all()": "CAST(NULL AS VARCHAR)",
     "pg_relation_filenode(o)": "CAST(NULL AS BIGINT)",
     "pg_partition_ancestors(o)": "CAST(o AS BIGINT)",
@@ -122,7 +124,6 @@ _MACROS: Final = {
     "regexp_split_to_table(s, p)": "unnest(string_split_regex(s, p))",
     "regexp_split_to_array(s, p)": "string_split_regex(s, p)",
     "to_regtype(t)": "(SELECT max(x_oid) FROM pgc.x_type WHERE x_name = t)",
-    "pg_get_keywords()": "CAST(NULL AS VARCHAR)",
     "inet_server_addr()": "CAST(NULL AS VARCHAR)",
     "inet_server_port()": "CAST(NULL AS INTEGER)",
     "inet_client_addr()": "CAST(NULL AS VARCHAR)",
@@ -132,26 +133,28 @@ _SAME: Final = frozenset(
     {"unnest", "generate_series", "generate_subscripts", "row_number", "rank", "string_agg", "array_agg", "bool_or",
      "bool_and", "starts_with", "left", "right", "md5", "split_part", "strpos", "btrim", "ltrim",
      "rtrim", "trim", "translate", "char_length", "octet_length", "array_append",
-     "jsonb_build_object", "json_build_object", "json_agg", "jsonb_agg", "now", "chr", "ascii", "initcap", "mod", "any_value"}
+     "jsonb_build_object", "json_build_object", "json_agg", "jsonb_agg", "now", "chr", "concat", "row_to_json", "ascii", "initcap", "mod", "any_value"}
 )  # fmt: skip
 #: Functions that sqlglot knows by a class of their own.
 _CLASSES: Final = frozenset(
     ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentSchemas", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayPosition", "AnyValue"]
 )  # fmt: skip
 _REG: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "regoper"})
-_WORDS: Final = {"oid": "BIGINT", "name": "VARCHAR", "char": "VARCHAR", "xid": "BIGINT", "cstring": "VARCHAR",
-                 "int2vector": "SMALLINT[]", "oidvector": "BIGINT[]", "information_schema.sql_identifier": "VARCHAR",
+_WORDS: Final = {"oid": "UINTEGER", "name": "VARCHAR", "char": "VARCHAR", "xid": "BIGINT", "cstring": "VARCHAR",
+                 "int2vector": "SMALLINT[]", "oidvector": "UINTEGER[]", "information_schema.sql_identifier": "VARCHAR",
                  "sql_identifier": "VARCHAR", "character_data": "VARCHAR", "cardinal_number": "INTEGER",
                  "yes_or_no": "VARCHAR", "aclitem": "VARCHAR", "pg_node_tree": "VARCHAR", "anyarray": "VARCHAR[]"}  # fmt: skip
 _PLAIN: Final = {"int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN",
                  "float4": "FLOAT", "float8": "DOUBLE", "varchar": "VARCHAR", "bpchar": "VARCHAR",
                  "numeric": "DECIMAL(18, 3)", "date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ",
                  "json": "VARCHAR", "jsonb": "VARCHAR"}  # fmt: skip
+#: Catalogues that comments may be about, and that no one may read.
+_CLASSES_ELSEWHERE: Final = {"pg_authid": 1260}
 #: Types that no column has.
 _PSEUDO: Final = {"trigger": 2279, "event_trigger": 3838, "void": 2278, "record": 2249, "internal": 2281, "any": 2276}
 _OIDS: Final = {
     "BOOLEAN": 16, "TINYINT": 21, "SMALLINT": 21, "INTEGER": 23, "BIGINT": 20, "UTINYINT": 21, "USMALLINT": 23,
-    "UINTEGER": 20, "UBIGINT": 1700, "HUGEINT": 1700, "UHUGEINT": 1700, "FLOAT": 700, "DOUBLE": 701, "VARCHAR": 25,
+    "UINTEGER": 26, "UINTEGER[]": 1028, "UBIGINT": 1700, "HUGEINT": 1700, "UHUGEINT": 1700, "FLOAT": 700, "DOUBLE": 701, "VARCHAR": 25,
     "DATE": 1082, "TIMESTAMP": 1114, "TIMESTAMP WITH TIME ZONE": 1184, "VARCHAR[]": 1009, "SMALLINT[]": 1005,
     "INTEGER[]": 1007, "BIGINT[]": 1016, "BOOLEAN[]": 1000,
 }  # fmt: skip
@@ -243,6 +246,8 @@ class SystemCatalog:
              f"JOIN (VALUES {shown}) s(oid, shown) ON s.oid = CASE WHEN typelem > 0 THEN typelem ELSE p.oid END"),
         ):  # fmt: skip
             run(f"CREATE TABLE pgc.{name} AS SELECT * FROM ({rows}) held({columns})")
+        words = ", ".join(f"('{word}', 'U', 'unreserved')" for word in _keywords())
+        run(f"CREATE TABLE pgc.x_keywords AS SELECT * FROM (VALUES {words}) held(word, catcode, catdesc)")
         for head, body in _MACROS.items():
             run(f"CREATE MACRO tacit_{head} AS ({body})")
         for setting, value in (
@@ -330,7 +335,7 @@ class SystemCatalog:
         if name.lower() in self._names and schema in ("", "public"):
             return self._names[name.lower()]
         rows = self._connection.cursor().execute("SELECT oid FROM pgc.pg_class WHERE relname = ?", [name]).fetchall()
-        return int(rows[0][0]) if rows else None
+        return int(rows[0][0]) if rows else _CLASSES_ELSEWHERE.get(name)
 
     def constants(self, user: str) -> dict[str, str]:
         """Texts that functions without arguments return to a person."""
@@ -375,10 +380,17 @@ class _Rewriting:
             raise StatementFault("0A000", "only queries of the catalogue are answered")
         if tree.find(exp.Into, exp.Lock):
             raise StatementFault("0A000", "nothing can be written")
+        _without_recursion(tree)
         self._names = frozenset(each.alias.lower() for each in tree.find_all(exp.CTE))
         for call in list(tree.find_all(exp.Anonymous, exp.Func)):
             self._check_function(call)
         _name_columns(tree)
+        tables = {table.alias_or_name.lower(): table.name for table in tree.find_all(exp.Table)}
+        for column in [each for each in tree.find_all(exp.Column) if each.name.lower() == "tableoid"]:
+            found = self._catalog.oid_of_class(tables.get(column.table.lower(), ""))
+            if found is None:
+                raise StatementFault("42703", "tableoid needs the name of its table in front")
+            column.replace(_oid(found))
         # Children first, so that a node is rewritten when its parts are.
         for node in reversed(list(tree.walk())):
             changed = self._node(node)
@@ -395,7 +407,7 @@ class _Rewriting:
         if isinstance(node, exp.Anonymous):
             name = str(node.this).lower()
             known = name in _NAMES or name in _SAME or name in self._constants
-            if not known and name not in ("current_setting", "set_config", "current_schemas", "pg_show_all_settings"):
+            if not known and name not in ("current_setting", "set_config", "current_schemas", *_RELATIONS):
                 raise StatementFault("42883", f"the catalogue has no function {name[:63]}")
         elif kind not in _CLASSES:
             raise StatementFault("42883", f"the catalogue has no function {kind}")
@@ -429,6 +441,10 @@ class _Rewriting:
                 return _schemas(node.this)
             case exp.Any():
                 return _any(node)
+            case exp.Substring() if isinstance(node.args.get("start"), exp.Literal) and node.args["start"].is_string:
+                # substring(text FROM pattern)
+                found = exp.Anonymous(this="regexp_extract", expressions=[node.this, node.args["start"], "1"])
+                return exp.Nullif(this=found, expression=exp.Literal.string(""))
             case exp.ArraySize():
                 return exp.Anonymous(this="tacit_array_length", expressions=[node.this, exp.Literal.number(1)])
             case exp.DPipe() | exp.Concat() | exp.ConcatWs() | exp.Replace() | exp.RegexpReplace():
@@ -517,7 +533,7 @@ class _Rewriting:
                 found = self._catalog.oid_of_class(value.name)
                 if found is None:
                     raise StatementFault("42P01", "there is no table of that name")
-                return exp.Cast(this=exp.Literal.number(found), to=exp.DataType.build("BIGINT"))
+                return _oid(found)
             return exp.Anonymous(this="tacit_regclass_name", expressions=[value])
         if kind == "regtype":
             if isinstance(value, exp.Literal) and not value.name.isdigit():
@@ -525,12 +541,12 @@ class _Rewriting:
                 found = next((e.oid for e in TYPES.values() if name in (e.name, e.shown)), _PSEUDO.get(name))
                 if found is None:
                     raise StatementFault("42704", "there is no type of that name")
-                return exp.Cast(this=exp.Literal.number(found), to=exp.DataType.build("BIGINT"))
+                return _oid(found)
             return exp.Anonymous(this="tacit_regtype_name", expressions=[value])
         if kind == "regnamespace":
             spaces = {"public": 2200, "pg_catalog": 11, "information_schema": 13200, "tacit": 16383}
             if isinstance(value, exp.Literal) and value.name in spaces:
-                return exp.Cast(this=exp.Literal.number(spaces[value.name]), to=exp.DataType.build("BIGINT"))
+                return _oid(spaces[value.name])
         if kind != "regrole" and isinstance(value, exp.Literal):
             raise StatementFault("42883", "there is no function of that name")
         return exp.Cast(this=value, to=exp.DataType.build("VARCHAR"))
@@ -557,6 +573,8 @@ class _Rewriting:
             return exp.Literal.string(more[0].name)
         if name in _NAMES:
             return exp.Anonymous(this=f"tacit_{name}", expressions=node.expressions)
+        if name == "row_to_json":
+            return exp.Anonymous(this="to_json", expressions=node.expressions)
         if name in ("json_build_object", "jsonb_build_object"):
             return exp.Anonymous(this="json_object", expressions=node.expressions)
         if name == "now":
@@ -567,8 +585,20 @@ class _Rewriting:
         from sqlglot import exp
 
         if isinstance(table.this, exp.Func):
-            if isinstance(table.this, exp.Anonymous) and str(table.this.this).lower() == "pg_show_all_settings":
+            called = str(table.this.this).lower() if isinstance(table.this, exp.Anonymous) else ""
+            if called == "pg_show_all_settings":
                 table.replace(self._values_of(_SETTINGS, self._setting_rows(), table))
+                return
+            if called == "pg_available_extensions":
+                table.replace(exp.to_table("pgc.pg_available_extensions", alias=table.alias or called))
+                return
+            if called == "tacit_aclexplode":
+                # No table has a list of rights.
+                table.replace(self._values_of(_RIGHTS, (), table))
+                return
+            if called == "pg_get_keywords":
+                alias = table.alias or called
+                table.replace(exp.to_table("pgc.x_keywords", alias=alias))
                 return
             if type(table.this).__name__ not in ("Unnest", "GenerateSeries", "ExplodingGenerateSeries", "Explode"):
                 name = str(table.this.this).lower() if isinstance(table.this, exp.Anonymous) else table.this.key
@@ -610,13 +640,14 @@ class _Rewriting:
             inner: exp.Expr = exp.maybe_parse(rows, dialect="duckdb")
             table.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias))))
 
-    def _setting_rows(self) -> list[tuple[str, str]]:
+    def _setting_rows(self) -> list[tuple[Any, ...]]:
         self.lasting = False
         names = ("server_version", "server_version_num", "search_path", "client_encoding", "bytea_output",
                  "max_identifier_length", "standard_conforming_strings", "timezone", "transaction_isolation",
                  "default_transaction_isolation", "integer_datetimes", "server_encoding", "datestyle",
                  "client_min_messages", "lock_timeout", "statement_timeout", "row_security", "max_index_keys")  # fmt: skip
-        return [(name, self._settings(name)) for name in names]
+        about = None, "Client Connection Defaults", "", None, "user", "string", "default", None, None
+        return [(name, value := self._settings(name), *about, value, value, False) for name in names]
 
     def _values_of(self, words: str, rows: Sequence[Sequence[Any]], table: exp.Table) -> exp.Expr:
         """A relation with these rows in the place of a table."""
@@ -642,6 +673,39 @@ class _Rewriting:
         return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier(alias)))
 
 
+def _without_recursion(tree: exp.Expr) -> None:
+    """Take off recursion along a table that has no rows, such as memberships of roles: it adds nothing.
+
+    DuckDB has no recursion in a subquery that names columns from outside, as tools write it for each role.
+    """
+    from sqlglot import exp
+
+    for found in tree.find_all(exp.With):
+        if not found.args.get("recursive"):
+            continue
+        for each in found.expressions:
+            if isinstance(each.this, exp.Union) and isinstance(each.this.expression, exp.Select):
+                step = each.this.expression
+                inner = [join.this for join in step.args.get("joins") or () if not join.side]
+                if any(isinstance(table, exp.Table) and table.name.lower() in EMPTY for table in inner):
+                    each.set("this", each.this.this)
+        if not any(isinstance(each.this, exp.Union) for each in found.expressions):
+            found.set("recursive", False)
+
+
+def _keywords() -> list[str]:
+    """Words that the reader of queries knows."""
+    from sqlglot.dialects.postgres import Postgres
+
+    return sorted({word.lower() for word in Postgres.Tokenizer.KEYWORDS if word.isascii() and word.isalpha()})
+
+
+def _oid(number: int) -> exp.Expr:
+    from sqlglot import exp
+
+    return exp.Cast(this=exp.Literal.number(number), to=exp.DataType.build("UINTEGER", dialect="duckdb"))
+
+
 def _bare(node: exp.Expr) -> exp.Expr:
     """An argument without the casts around it."""
     from sqlglot import exp
@@ -652,10 +716,13 @@ def _bare(node: exp.Expr) -> exp.Expr:
 
 
 def _any(node: exp.Any) -> exp.Expr:
-    """``ANY('{r,v}')``, as drivers write a list that has no type, with the list in its place."""
+    """``ANY('{r,v}')``, as drivers write a list that has no type, with the list; ``ANY(ARRAY(SELECT …))`` without it."""
     from sqlglot import exp
 
     held = node.this.this if isinstance(node.this, exp.Paren) else node.this
+    if isinstance(held, exp.Array) and len(held.expressions) == 1 and isinstance(held.expressions[0], exp.Query):
+        inner = held.expressions[0]
+        return exp.Any(this=inner if isinstance(inner, exp.Subquery) else exp.Subquery(this=inner))
     if not isinstance(held, exp.Literal) or not held.is_string or not held.name.startswith("{"):
         return node
     parts = [part.strip().strip('"') for part in held.name.strip("{}").split(",") if part.strip()]
@@ -699,7 +766,13 @@ def _name_columns(tree: exp.Query) -> None:
 def _named(node: exp.Expr) -> exp.Expr:
     from sqlglot import exp
 
-    if isinstance(node, (exp.Alias, exp.Star, exp.Column)) or node.is_star:
+    if isinstance(node, exp.Alias):
+        # Names without quotes are in small letters.
+        held = node.args["alias"]
+        if isinstance(held, exp.Identifier) and not held.quoted:
+            held.set("this", held.name.lower())
+        return node
+    if isinstance(node, (exp.Star, exp.Column)) or node.is_star:
         return node
     inner = node
     while isinstance(inner, (exp.Paren, exp.Collate)) or (isinstance(inner, exp.Dot) and inner.this.name in _SCHEMAS):
@@ -731,7 +804,13 @@ def _named(node: exp.Expr) -> exp.Expr:
 
 
 _NAMES: Final = frozenset(head.partition("(")[0] for head in _MACROS)
-_SETTINGS: Final = "name text, setting text"
+#: Functions that return rows.
+_RIGHTS: Final = "grantor int8, grantee int8, privilege_type text, is_grantable bool"
+_RELATIONS: Final = ("pg_show_all_settings", "pg_get_keywords", "pg_available_extensions")
+_SETTINGS: Final = (
+    "name text, setting text, unit text, category text, short_desc text, extra_desc text, context text, vartype text, "
+    "source text, min_val text, max_val text, boot_val text, reset_val text, pending_restart bool"
+)
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 
 

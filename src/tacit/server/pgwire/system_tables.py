@@ -15,14 +15,15 @@ from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.server.pgwire.types import ARRAYS, OID, TEXT_OID, TYPES, column_of, oid_of
 
-__all__ = ["DYNAMIC", "SystemTable", "constraint_text", "system_tables"]
+__all__ = ["DYNAMIC", "EMPTY", "SystemTable", "constraint_text", "system_tables"]
 
 PUBLIC: Final = 2200
 _CATALOG: Final = 11
 _INFORMATION: Final = 13200
 _TACIT: Final = 16383
 _OWNER: Final = 10
-_DATABASE: Final = 5
+#: Numbers below 16,384 are the system's, and tools hide what has them.
+_DATABASE: Final = 99_999
 _FIRST: Final = 16384
 _INDEXES: Final = 100_000
 _FIRST_SYSTEM: Final = 12000
@@ -54,9 +55,9 @@ class SystemTable:
 
 
 _WORDS: Final = {
-    "oid": "BIGINT", "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text": "VARCHAR", "name": "VARCHAR",
+    "oid": "UINTEGER", "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text": "VARCHAR", "name": "VARCHAR",
     "char": "VARCHAR", "bool": "BOOLEAN", "float4": "FLOAT", "int2[]": "SMALLINT[]", "text[]": "VARCHAR[]",
-    "oid[]": "BIGINT[]", "timestamptz": "TIMESTAMPTZ",
+    "oid[]": "UINTEGER[]", "timestamptz": "TIMESTAMPTZ",
 }  # fmt: skip
 
 
@@ -99,10 +100,11 @@ _INDEX: Final = _columns(
     "indexrelid oid, indrelid oid, indnatts int2, indnkeyatts int2, indisunique bool, indnullsnotdistinct bool, indisprimary bool, indisexclusion bool, indimmediate bool, indisclustered bool, indisvalid bool, indcheckxmin bool, indisready bool, indislive bool, indisreplident bool, indkey int2[], indcollation oid[], indclass oid[], indoption text, indexprs text, indpred text, definition text, column_name text"
 )
 #: Tables of things that Tacit does not have.
-_EMPTY: Final = {
-    "pg_aggregate": "aggfnoid oid, aggkind char, aggnumdirectargs int2",
+EMPTY: Final = {
+    "pg_aggregate": "aggfnoid oid, aggkind char, aggnumdirectargs int2, aggtranstype oid",
     "pg_attrdef": "oid oid, adrelid oid, adnum int2, adbin text",
     "pg_auth_members": "oid oid, roleid oid, member oid, grantor oid, admin_option bool",
+    "pg_available_extensions": "name name, default_version text, installed_version text, comment text",
     "pg_cast": "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext char, castmethod char",
     "pg_conversion": "oid oid, conname name, connamespace oid, conowner oid",
     "pg_db_role_setting": "setdatabase oid, setrole oid, setconfig text[]",
@@ -118,7 +120,7 @@ _EMPTY: Final = {
     "pg_inherits": "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool",
     "pg_matviews": "schemaname name, matviewname name, matviewowner name, tablespace name, hasindexes bool, ispopulated bool, definition text",
     "pg_opclass": "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily oid, opcintype oid, opcdefault bool, opckeytype oid",
-    "pg_operator": "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, oprleft oid, oprright oid, oprresult oid",
+    "pg_operator": "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, oprleft oid, oprright oid, oprresult oid, oprcom oid, oprnegate oid",
     "pg_partitioned_table": "partrelid oid, partstrat char, partnatts int2, partdefid oid, partattrs int2[], partclass oid[], partcollation oid[], partexprs text",
     "pg_policy": "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles oid[], polqual text, polwithcheck text",
     "pg_policies": "schemaname name, tablename name, policyname name, permissive text, roles text[], cmd text, qual text, with_check text",
@@ -127,11 +129,14 @@ _EMPTY: Final = {
     "pg_publication_namespace": "oid oid, pnpubid oid, pnnspid oid",
     "pg_publication_rel": "oid oid, prpubid oid, prrelid oid, prqual text, prattrs int2[]",
     "pg_range": "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc oid",
+    "pg_replication_slots": "slot_name name, plugin name, slot_type text, datoid oid, database name, active bool",
     "pg_rewrite": "oid oid, rulename name, ev_class oid, ev_type char, ev_enabled char, is_instead bool, ev_qual text, ev_action text",
     "pg_rules": "schemaname name, tablename name, rulename name, definition text",
     "pg_seclabel": "objoid oid, classoid oid, objsubid int4, provider text, label text",
+    "pg_seclabels": "objoid oid, classoid oid, objsubid int4, objtype text, objnamespace oid, objname text, provider text, label text",
     "pg_sequence": "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, seqmin int8, seqcache int8, seqcycle bool",
     "pg_sequences": "schemaname name, sequencename name, sequenceowner name, data_type text, start_value int8, min_value int8, max_value int8, increment_by int8, cycle bool, cache_size int8, last_value int8",
+    "pg_shdepend": "dbid oid, classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, deptype char",
     "pg_shdescription": "objoid oid, classoid oid, description text",
     "pg_statistic_ext": "oid oid, stxrelid oid, stxname name, stxnamespace oid, stxowner oid, stxstattarget int4, stxkeys int2[], stxkind text[]",
     "pg_stat_user_tables": "relid oid, schemaname name, relname name",
@@ -140,6 +145,8 @@ _EMPTY: Final = {
     "pg_trigger": "oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, tgenabled char, tgisinternal bool, tgconstrrelid oid, tgconstrindid oid, tgconstraint oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2, tgattr int2[], tgargs text, tgqual text, tgoldtable name, tgnewtable name",
     "pg_ts_config": "oid oid, cfgname name, cfgnamespace oid, cfgowner oid, cfgparser oid",
     "pg_ts_dict": "oid oid, dictname name, dictnamespace oid, dictowner oid, dicttemplate oid, dictinitoption text",
+    "pg_ts_parser": "oid oid, prsname name, prsnamespace oid",
+    "pg_ts_template": "oid oid, tmplname name, tmplnamespace oid",
     "pg_user_mapping": "oid oid, umuser oid, umserver oid, umoptions text[]",
     "pg_views": "schemaname name, viewname name, viewowner name, definition text",
 }  # fmt: skip
@@ -185,7 +192,7 @@ def system_tables(catalog: Catalog, database: str) -> list[SystemTable]:
     constraints = list(_constraints(catalog))
     made = [
         *_public(catalog, database, oids, constraints),
-        *(SystemTable("pg_catalog", name, _columns(words)) for name, words in _EMPTY.items()),
+        *(SystemTable("pg_catalog", name, _columns(words)) for name, words in EMPTY.items()),
         *_information(catalog, database, constraints),
         *(SystemTable("information_schema", name, _columns(words)) for name, words in _EMPTY_INFORMATION.items()),
         *_tacit(catalog),
@@ -246,6 +253,11 @@ def _public(
         "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, usebypassrls bool, passwd text, "
         "valuntil timestamptz, useconfig text[]",
         [(name, oid, False, False, False, False, None, None, None) for oid, name, login in roles if login],
+    )
+    yield table(
+        "pg_stat_gssapi",
+        "pid int4, gss_authenticated bool, principal text, encrypted bool, credentials_delegated bool",
+        [(0, False, None, False, False)],
     )
     yield table("pg_group", "groname name, grosysid oid, grolist oid[]", [])
     yield table(
@@ -416,7 +428,7 @@ def _classes(
 
 _OF_WORDS: Final = {
     "BIGINT": 20, "SMALLINT": 21, "INTEGER": 23, "VARCHAR": 25, "BOOLEAN": 16, "FLOAT": 700, "SMALLINT[]": 1005,
-    "VARCHAR[]": 1009, "BIGINT[]": 1016, "TIMESTAMPTZ": 1184,
+    "VARCHAR[]": 1009, "UINTEGER": 26, "UINTEGER[]": 1028, "TIMESTAMPTZ": 1184,
 }  # fmt: skip
 
 

@@ -70,6 +70,8 @@ _FIXED: Final = {
     "in_hot_standby": "off",
     "integer_datetimes": "on",
     "is_superuser": "off",
+    "lc_collate": "C",
+    "lc_ctype": "C",
     "max_identifier_length": "63",
     "max_index_keys": "32",
     "server_encoding": "UTF8",

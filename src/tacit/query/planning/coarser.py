@@ -1,0 +1,198 @@
+"""Coarser questions about a release: one whose cells are sums of cells that were released before.
+
+:func:`coarser` compares two plans, so that its outcome depends on text and public metadata alone. The wanted question
+may have fewer keys, keys in another order, fewer aggregates, and conditions on the keys of the release that choose
+among its cells. Everything else has to be equal: the rows that are read, other conditions, limits, measurements. That
+is found out by taking from the release's own aggregation what the wanted question lacks, pruning it as every
+question is pruned, and comparing the canonical texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Final
+
+from tacit.query.aggregates import expected_error
+from tacit.query.parsing.query_options import Options
+from tacit.query.planning.measures import AggregateKind, Measure
+from tacit.query.planning.plan import Plan, limits_of
+from tacit.query.planning.set_totals import ADDITIVE, set_sizes
+from tacit.query.question import Derive, FinalAggregation, GroupKey, Question, Step, Totals
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import FilterRows, RelationNode, relation_text
+from tacit.query.relational.expressions import TRUE, Expression, Reference, references, rewrite, text_of
+from tacit.query.relational.functions import call, evaluate
+from tacit.query.types import Domain, Value
+
+__all__ = ["coarser", "errs_no_more"]
+
+#: A number of values in a group at which errors of averages are compared.
+_SUPPOSED: Final = 10**6
+_SLOT: Final = re.compile(r"\$\d+")
+_Signature = tuple[str, tuple[str, ...]]
+
+
+def coarser(wanted: Plan, stored: Plan) -> Plan | None:
+    """The plan of a release with the wanted question asked of its cells; None where they do not hold the answer.
+
+    Args:
+        wanted: a question, planned and priced.
+        stored: what was released.
+    """
+    if not _comparable(wanted, stored):
+        return None
+    final, finer = wanted.final, stored.final
+    keys = _matched([_signature(key.expression) for key in final.keys], [_signature(k.expression) for k in finer.keys])
+    found = _matched([_measured(each) for each in final.measures], [_measured(each) for each in finer.measures])
+    if keys is None or found is None:
+        return None
+    extra = _conditions(final.source, finer)
+    if extra is None or not (extra or len(keys) < len(finer.keys)):
+        return None
+    source = finer.source if not extra else ownership.keep(finer.source, _all_of([over for over, _ in extra]))
+    if not _equal(final, replace(finer, source=source), keys, found):
+        return None
+    where = _all_of([on_keys for _, on_keys in extra]) if extra else None
+    if where is not None and not _same_groups(final, finer, keys, where):
+        return None
+    aggregates = tuple(replace(each, measures=tuple(found[i] for i in each.measures)) for each in final.aggregates)
+    asked = replace(finer, aggregates=aggregates)
+    return replace(
+        stored,
+        question=_question(wanted.question, asked, keys, where),
+        terms=replace(stored.terms, confidence=wanted.terms.confidence),
+    )
+
+
+def errs_no_more(wanted: Plan, free: Plan) -> bool:
+    """Whether no cell of a coarser question, answered from a release, errs more than the wanted plan would."""
+    beta, final = 1 - wanted.confidence, wanted.final
+    fresh, sums = wanted.question.totals, free.question.totals
+    if sums is None:
+        raise AssertionError("a coarser question is made of totals")
+    bought = [1] if fresh is None else [merged for _, _, merged in set_sizes(final, fresh)]
+    for copies, (_, _, parts) in zip(bought, set_sizes(free.final, sums), strict=True):
+        for own, other in zip(final.aggregates, free.final.aggregates, strict=True):
+            limit = expected_error(final, own, wanted.priced, beta, _SUPPOSED, copies).bound
+            error = expected_error(free.final, other, free.priced, beta, _SUPPOSED, parts).bound
+            if limit is None or error is None or error > limit:
+                return False
+    return True
+
+
+def _comparable(wanted: Plan, stored: Plan) -> bool:
+    """Whether both ask about the same data on the same terms, of public keys and additive aggregates."""
+    for plan in (wanted, stored):
+        if plan.others or plan.priced.searches or plan.found or plan.limits is not None or not plan.final.public_keys:
+            return False
+    final, finer = wanted.final, stored.final
+    if any(each.kind not in ADDITIVE for each in final.aggregates) or not final.aggregates:
+        return False
+    units = any(each.kind is AggregateKind.COUNT_UNITS for each in final.aggregates)
+    same = (wanted.relation, wanted.catalog, final.population) == (stored.relation, stored.catalog, finer.population)
+    return same and _limits(final) == _limits(finer) and not (units and finer.max_groups > 1)
+
+
+def _limits(final: FinalAggregation) -> tuple[object, ...]:
+    """Where the limits of a person come from; that there is one group or row anyway follows from the keys."""
+    known = limits_of(final)
+    return tuple((each.declared, each.stated, each.most) for each in (known.groups, known.rows))
+
+
+def _signature(expression: Expression) -> _Signature:
+    """An expression without the places of its columns; equal ones are compared exactly later."""
+    return _SLOT.sub("$", text_of(expression)), tuple(part.name for part in references(expression))
+
+
+def _measured(measure: Measure) -> _Signature:
+    parts = [part for part in (measure.argument, measure.where) if part is not None]
+    names = tuple(name for part in parts for name in _signature(part)[1])
+    return _SLOT.sub("$", measure.text), names
+
+
+def _matched(wanted: Sequence[_Signature], there: Sequence[_Signature]) -> list[int] | None:
+    return [there.index(each) for each in wanted] if all(each in there for each in wanted) else None
+
+
+def _conditions(source: RelationNode, finer: FinalAggregation) -> list[tuple[Expression, Expression]] | None:
+    """Conditions that the wanted question has more: over the release's source, and over its keys by index.
+
+    None where one of them reads something else than plain keys of the release.
+    """
+    known = {_signature(part) for part in _conjuncts(finer.source)}
+    columns = {key.expression.name: i for i, key in enumerate(finer.keys) if isinstance(key.expression, Reference)}
+    found: list[tuple[Expression, Expression]] = []
+
+    def over(node: Expression) -> Expression | None:
+        return finer.keys[columns[node.name]].expression if isinstance(node, Reference) else None
+
+    def on_keys(node: Expression) -> Expression | None:
+        return replace(node, slot=columns[node.name]) if isinstance(node, Reference) else None
+
+    for part in _conjuncts(source):
+        if _signature(part) in known:
+            continue
+        if not all(each.name in columns for each in references(part)):
+            return None
+
+        found.append((rewrite(part, over), rewrite(part, on_keys)))
+    return found
+
+
+def _conjuncts(source: RelationNode) -> list[Expression]:
+    return list(ownership.conjuncts(source.condition)) if isinstance(source, FilterRows) else []
+
+
+def _all_of(parts: Sequence[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else call("and", *parts) if parts else TRUE
+
+
+def _equal(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int], measures: Sequence[int]) -> bool:
+    """Whether the wanted keys and measurements of a release, pruned, are those of the wanted aggregation."""
+    from tacit.query.rules.merge_filters import merge_filters
+    from tacit.query.rules.prune_columns import prune_columns
+
+    part = replace(
+        finer,
+        keys=tuple(finer.keys[index] for index in keys),
+        measures=tuple(finer.measures[index] for index in measures),
+        aggregates=(),
+    )
+    made = merge_filters(prune_columns(Question(part, (), (), Options()))).final
+    if relation_text(made.source) != relation_text(final.source):
+        return False
+    if [text_of(key.expression) for key in made.keys] != [text_of(key.expression) for key in final.keys]:
+        return False
+    return [each.text for each in made.measures] == [each.text for each in final.measures]
+
+
+def _same_groups(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int], where: Expression) -> bool:
+    """Whether the cells that a condition keeps make exactly the public groups of the wanted question."""
+    chosen = {
+        tuple(cell[index] for index in keys)
+        for cell in product(*(_values(key) for key in finer.keys))
+        if evaluate(where, cell) is True
+    }
+    return chosen == set(product(*(_values(key) for key in final.keys)))
+
+
+def _values(key: GroupKey) -> tuple[Value | None, ...]:
+    return key.values or ()
+
+
+def _question(wanted: Question, asked: FinalAggregation, keys: Sequence[int], where: Expression | None) -> Question:
+    """The wanted question over totals of the cells of a release."""
+    totals, steps = wanted.totals, wanted.steps
+    dropped = len(asked.keys) - len(keys)
+    if totals is not None:
+        made = Totals(tuple(keys[index] for index in totals.keys), totals.sets, dropped, where)
+        return replace(wanted, final=asked, steps=(made, *steps[1:]))
+    width = len(keys)
+    made = Totals(tuple(keys), (tuple(range(width)),), dropped, where)
+    columns = [(slot, asked.keys[index].expression.type) for slot, index in enumerate(keys)]
+    columns += [(2 * width + number, each.type) for number, each in enumerate(asked.aggregates)]
+    plain: Step = Derive(tuple(Reference(kind, Domain(), slot, "") for slot, kind in columns))
+    return replace(wanted, final=asked, steps=(made, plain, *steps))
